@@ -1,0 +1,141 @@
+#include "emulator/machine/clock.hpp"
+
+#include <algorithm>
+
+namespace ringfence::machine {
+
+namespace {
+
+std::uint32_t base_of(const ClockRep& rep, std::uint32_t slot) {
+  return slot < rep.base.size() ? rep.base[slot] : 0;
+}
+
+auto find(std::pmr::vector<Exception>& v, ThreadId thread) {
+  return std::lower_bound(v.begin(), v.end(), thread,
+                          [](const Exception& e, ThreadId t) { return e.thread < t; });
+}
+
+void drop_covered(ClockRep& rep) {
+  std::erase_if(rep.exceptions,
+                [&](const Exception& e) { return e.time <= base_of(rep, e.slot); });
+}
+
+}  // namespace
+
+bool Clock::covers_by_exception(const Epoch& e) const {
+  auto it = find(rep_->exceptions, e.thread);
+  return it != rep_->exceptions.end() && it->thread == e.thread && e.time < it->time;
+}
+
+bool Clock::covers(const Clock& o) const {
+  if (o.rep_ == nullptr || o.rep_ == rep_) return true;
+  if (rep_ == nullptr) return false;
+  for (std::size_t s = 0; s < o.rep_->base.size(); ++s) {
+    // A base can also be covered thread by thread; that is not worth finding here: the answer
+    // "no" only costs a join that changes nothing.
+    if (o.rep_->base[s] > base_of(*rep_, static_cast<std::uint32_t>(s))) return false;
+  }
+  for (const Exception& e : o.rep_->exceptions) {
+    if (!covers(Epoch{e.thread, e.slot, e.time - 1})) return false;
+  }
+  return true;
+}
+
+void Clock::own() {
+  if (rep_->refs == 1) return;
+  ClockRep* fresh = pool_->take();
+  fresh->base.assign(rep_->base.begin(), rep_->base.end());
+  fresh->exceptions.assign(rep_->exceptions.begin(), rep_->exceptions.end());
+  --rep_->refs;
+  rep_ = fresh;
+}
+
+void Clock::join(const Clock& o) {
+  if (o.rep_ == nullptr || o.rep_ == rep_) return;
+  if (rep_ == nullptr) {
+    *this = o;
+    return;
+  }
+  if (covers(o)) return;
+  own();
+  auto& base = rep_->base;
+  const auto& other = o.rep_->base;
+  if (base.size() < other.size()) base.resize(other.size(), 0);
+  for (std::size_t s = 0; s < other.size(); ++s) base[s] = std::max(base[s], other[s]);
+  for (const Exception& e : o.rep_->exceptions) {
+    if (e.time <= base_of(*rep_, e.slot)) continue;
+    auto it = find(rep_->exceptions, e.thread);
+    if (it != rep_->exceptions.end() && it->thread == e.thread) {
+      it->time = std::max(it->time, e.time);
+    } else {
+      rep_->exceptions.insert(it, e);
+    }
+  }
+  drop_covered(*rep_);
+}
+
+void Clock::join_thread(ThreadId thread, std::uint32_t slot, std::uint32_t time) {
+  if (time == 0 || covers(Epoch{thread, slot, time - 1})) return;
+  own();
+  auto it = find(rep_->exceptions, thread);
+  if (it != rep_->exceptions.end() && it->thread == thread) {
+    it->time = time;
+  } else {
+    rep_->exceptions.insert(it, Exception{thread, slot, time});
+  }
+}
+
+void Clock::join_slot(std::uint32_t slot, std::uint32_t time) {
+  if (base(slot) >= time) return;
+  own();
+  if (rep_->base.size() <= slot) rep_->base.resize(slot + 1, 0);
+  rep_->base[slot] = time;
+  drop_covered(*rep_);
+}
+
+void Clock::meet(const Clock& o) {
+  if (o.rep_ == rep_) return;
+  own();
+  if (o.rep_ == nullptr) {
+    rep_->base.clear();
+    rep_->exceptions.clear();
+    return;
+  }
+  // What a clock knows of single threads beyond the other's base is given up: the result is a
+  // lower bound, which is what garbage collection needs.
+  for (std::size_t s = 0; s < rep_->base.size(); ++s) {
+    rep_->base[s] = std::min(rep_->base[s], o.base(static_cast<std::uint32_t>(s)));
+  }
+  rep_->exceptions.clear();
+}
+
+ClockPool::~ClockPool() {
+  while (free_ != nullptr) {
+    ClockRep* next = free_->next_free;
+    free_->~ClockRep();
+    memory_->deallocate(free_, sizeof(ClockRep), alignof(ClockRep));
+    free_ = next;
+  }
+}
+
+ClockRep* ClockPool::take() {
+  ClockRep* rep = free_;
+  if (rep != nullptr) {
+    free_ = rep->next_free;
+    rep->base.clear();
+    rep->exceptions.clear();
+  } else {
+    rep = ::new (memory_->allocate(sizeof(ClockRep), alignof(ClockRep))) ClockRep(memory_);
+  }
+  rep->refs = 1;
+  ++live_;
+  return rep;
+}
+
+void ClockPool::give(ClockRep* rep) {
+  rep->next_free = free_;
+  free_ = rep;
+  --live_;
+}
+
+}  // namespace ringfence::machine

@@ -1,0 +1,134 @@
+#pragma once
+// Sets of events closed under program order, as clocks.
+//
+// The model's "view" of a thread is the set of events that precede it in base causality. Program
+// order is part of base causality, so the set holds a prefix of every thread and a clock names it
+// exactly. A kernel has thousands of threads, but bar.sync and launch boundaries keep a block's
+// threads level; so a clock has one entry a *slot* (a block position of a rank, reused by the
+// launches of a stream) and a short list of threads that are known further than their block.
+
+#include <cstdint>
+#include <memory_resource>
+#include <vector>
+
+namespace ringfence::machine {
+
+using ThreadId = std::uint32_t;
+inline constexpr ThreadId kNoThread = ~ThreadId{0};
+
+// An event's name: the `time` of its thread when it ran. Several events may share a time: only a
+// step that publishes (a release, a fence, a strong write) moves its thread's time on.
+struct Epoch {
+  ThreadId thread = kNoThread;
+  std::uint32_t slot = 0;
+  std::uint32_t time = 0;
+};
+
+// Thread `thread` of `slot` is known up to (not including) `time`.
+struct Exception {
+  ThreadId thread;
+  std::uint32_t slot;
+  std::uint32_t time;
+};
+
+struct ClockRep {
+  explicit ClockRep(std::pmr::memory_resource* m) : base(m), exceptions(m) {}
+  std::uint32_t refs = 0;
+  std::pmr::vector<std::uint32_t> base;     // by slot: all its threads are known before this time
+  std::pmr::vector<Exception> exceptions;   // sorted by thread, each beyond its slot's base
+  ClockRep* next_free = nullptr;
+};
+
+class ClockPool;
+
+// A shared, copied-on-write clock.
+class Clock {
+ public:
+  Clock() = default;
+  Clock(const Clock& o) : rep_(o.rep_), pool_(o.pool_) {
+    if (rep_ != nullptr) ++rep_->refs;
+  }
+  Clock(Clock&& o) noexcept : rep_(o.rep_), pool_(o.pool_) { o.rep_ = nullptr; }
+  Clock& operator=(const Clock& o) {
+    if (o.rep_ != nullptr) ++o.rep_->refs;
+    drop();
+    rep_ = o.rep_;
+    pool_ = o.pool_;
+    return *this;
+  }
+  Clock& operator=(Clock&& o) noexcept {
+    if (this != &o) {
+      drop();
+      rep_ = o.rep_;
+      pool_ = o.pool_;
+      o.rep_ = nullptr;
+    }
+    return *this;
+  }
+  ~Clock() { drop(); }
+
+  bool empty() const { return rep_ == nullptr; }
+  bool same_as(const Clock& o) const { return rep_ == o.rep_; }
+
+  bool covers(const Epoch& e) const {
+    if (rep_ == nullptr) return false;
+    if (e.slot < rep_->base.size() && e.time < rep_->base[e.slot]) return true;
+    return !rep_->exceptions.empty() && covers_by_exception(e);
+  }
+  // Whether every event of `o` is in this clock.
+  bool covers(const Clock& o) const;
+
+  // Adds every event of `o`.
+  void join(const Clock& o);
+  // Adds all events of `thread` before `time`.
+  void join_thread(ThreadId thread, std::uint32_t slot, std::uint32_t time);
+  // Adds all events of all threads of `slot` before `time`.
+  void join_slot(std::uint32_t slot, std::uint32_t time);
+  // Keeps what both know (used for "known to everybody").
+  void meet(const Clock& o);
+  void clear() {
+    drop();
+    rep_ = nullptr;
+  }
+
+  std::uint32_t base(std::uint32_t slot) const {
+    return rep_ != nullptr && slot < rep_->base.size() ? rep_->base[slot] : 0;
+  }
+
+ private:
+  friend class ClockPool;
+  Clock(ClockRep* rep, ClockPool* pool) : rep_(rep), pool_(pool) {}
+  bool covers_by_exception(const Epoch& e) const;
+  void drop();
+  void own();  // makes the representation ours alone before a change
+
+  ClockRep* rep_ = nullptr;
+  ClockPool* pool_ = nullptr;
+};
+
+// Recycles representations. Not synchronised: whoever steps owns the machine.
+class ClockPool {
+ public:
+  explicit ClockPool(std::pmr::memory_resource* memory) : memory_(memory) {}
+  ClockPool(const ClockPool&) = delete;
+  ClockPool& operator=(const ClockPool&) = delete;
+  ~ClockPool();
+
+  Clock make() { return Clock(take(), this); }
+  std::size_t live() const { return live_; }
+
+ private:
+  friend class Clock;
+  ClockRep* take();
+  void give(ClockRep* rep);
+
+  std::pmr::memory_resource* memory_;
+  ClockRep* free_ = nullptr;
+  std::size_t live_ = 0;
+};
+
+inline void Clock::drop() {
+  if (rep_ != nullptr && --rep_->refs == 0) pool_->give(rep_);
+}
+
+}  // namespace ringfence::machine

@@ -1,0 +1,64 @@
+#pragma once
+// What the machine and the checks around it can find, as plain data.
+
+#include <cstdint>
+#include <string>
+
+#include "emulator/machine/scope.hpp"
+
+namespace ringfence::machine {
+
+enum class FindingKind : std::uint8_t {
+  data_race,
+  stale_read,
+  deadlock,
+  livelock,
+  lost_signal,
+  unrestored_signal,
+  barrier_divergence,
+  out_of_bounds,
+  misaligned,
+  uninitialised_read,
+  multicast_misuse,
+  replica_mismatch,
+  numeric_mismatch,
+  rank_lost,
+};
+inline constexpr int kFindingKinds = 14;
+
+enum class AccessKind : std::uint8_t { read, write, rmw };
+
+// One side of a finding. `label` is the caller's name for the thread (an agent's packed name);
+// `step` counts the machine's accesses of the whole run, so a replay finds the same one.
+struct AccessInfo {
+  AccessKind kind = AccessKind::read;
+  Order order = Order::weak;
+  Scope scope = Scope::cta;
+  Proxy proxy = Proxy::generic;
+  std::uint64_t label = 0;
+  std::uint32_t step = 0;
+  std::uint16_t site = 0;
+  std::uint32_t region = 0;
+  std::uint64_t offset = 0;
+  std::uint32_t bytes = 0;
+};
+
+// Why two conflicting accesses are unordered: the ingredient that a fix has to add.
+enum class Missing : std::uint8_t {
+  none,
+  synchronisation,      // no chain of release and acquire leads from one to the other
+  first_scope,          // both are strong; the first one's scope does not reach the second
+  second_scope,         // the second one's scope does not reach the first
+  strength,             // the later one observed the earlier's rank in time, but only relaxed
+  complete_overlap,     // both are strong but of different sizes
+  same_proxy,           // both are strong but through different virtual addresses
+};
+
+struct Finding {
+  FindingKind kind = FindingKind::data_race;
+  AccessInfo first, second;  // second is the later one in the run
+  bool has_first = false, has_second = false;
+  Missing missing = Missing::none;
+};
+
+}  // namespace ringfence::machine

@@ -1,0 +1,108 @@
+#pragma once
+// A location's messages.
+//
+// Memory is kept in 16-byte lines. A line is one *cell* while all of it is accessed alike, and is
+// split where accesses are narrower; a cell holds the messages (writes) of its bytes, newest
+// first, in an order that extends coherence. Coherence itself is partial (PTX ISA 8.8: only
+// morally strong or causality-related writes are ordered), so each message also names the ones
+// that coherence puts before it.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "emulator/machine/clock.hpp"
+#include "emulator/machine/scope.hpp"
+
+namespace ringfence::machine {
+
+inline constexpr std::uint32_t kLineBytes = 16;
+
+// A set of messages of one cell, by Message::id. A cell keeps at most kMaxMessages: beyond that
+// its oldest are forgotten, so a read lags at most that many writes behind.
+using MessageSet = std::uint64_t;
+inline constexpr int kMaxMessages = 64;
+
+// What a release pattern publishes, carried by a message until an acquire pattern takes it in.
+// `scope` is that of the pattern's first operation (the release, or the fence); the pattern
+// synchronises only with threads inside it (PTX ISA, "Release and Acquire Patterns").
+struct Entry {
+  Entry* next = nullptr;
+  Epoch at;        // the first operation of the pattern
+  Scope scope = Scope::cta;
+  Clock seen;      // base causality up to and including `at`
+  Clock observed;  // observed time up to and including `at`
+};
+
+// A thread that saw a message by a morally strong read: observation (PTX ISA 8.9.3), which is part
+// of causality order though not of base causality.
+struct Observer {
+  Observer* next = nullptr;
+  Epoch at;
+};
+
+struct Message {
+  Message* older = nullptr;  // the next in the cell's list
+  Epoch at;
+  std::uint32_t step = 0;
+  std::uint16_t site = 0;
+  Order order = Order::weak;
+  Scope scope = Scope::cta;
+  Proxy proxy = Proxy::generic;
+  std::uint8_t element = 0;   // bytes of the scalar operation that wrote it
+  std::uint8_t id = 0;        // bit in a MessageSet
+  bool initial = false;       // there before every launch: known to everybody
+  bool uninitialised = false;
+  bool rmw = false;
+  bool source_strong = false;  // the read-modify-write is morally strong with what it read
+  bool consumed = false;       // a wait ended on it, or a read-modify-write took it over
+  MessageSet before = 0;       // what coherence puts before it
+  Message* source = nullptr;   // what a read-modify-write read, while that is kept
+  Entry* entries = nullptr;
+  Clock observed;              // the writer's observed time, if the write is strong
+  Observer* observers = nullptr;
+  std::array<std::byte, kLineBytes> value{};
+};
+
+// A read that a later conflicting write must be ordered after. `mask` names the bytes of the cell.
+struct Reader {
+  Reader* next = nullptr;
+  Epoch at;
+  std::uint32_t step = 0;
+  std::uint16_t site = 0;
+  std::uint16_t mask = 0;
+  Order order = Order::weak;
+  Scope scope = Scope::cta;
+  Proxy proxy = Proxy::generic;
+  std::uint8_t element = 0;
+};
+
+// Somebody to wake when a message is added.
+struct Watcher {
+  Watcher* next = nullptr;
+  std::uint32_t who = 0;
+};
+
+struct Cell {
+  std::uint8_t offset = 0;  // in its line
+  std::uint8_t size = kLineBytes;
+  std::uint8_t count = 0;
+  MessageSet ids = 0;  // ids in use
+  Message* newest = nullptr;
+  Reader* readers = nullptr;
+  Watcher* watchers = nullptr;
+};
+
+struct Parts {
+  std::array<Cell*, kLineBytes> at{};  // by first byte; null inside a cell
+};
+
+struct Line {
+  Cell whole;
+  Parts* parts = nullptr;  // if split; `whole` is then empty
+  std::uint32_t index = 0;
+};
+
+constexpr MessageSet bit(const Message& m) { return MessageSet{1} << m.id; }
+
+}  // namespace ringfence::machine

@@ -1,0 +1,385 @@
+#pragma once
+// The PTX memory model, operationally: messages, clocks and choices.
+//
+// Every access is executed at once, in the order in which the caller issues them; weakness comes
+// from which message a read returns and where in coherence order a write lands. Both are asked of
+// a Chooser whenever the model leaves more than one answer. What a thread may still read follows
+// from three things only:
+//   - base causality: the thread's `seen` clock (program order, release/acquire patterns,
+//     bar.sync, launches, fence.sc),
+//   - observation: who has read a message by a morally strong read,
+//   - coherence: which messages precede which.
+// Axioms by name (PTX ISA, "Memory Consistency Model", 8.10) and the function that applies each:
+//   Coherence            Machine::place         a write lands after the writes causality puts first
+//   Fence-SC             Machine::fence         fence.sc joins every earlier morally strong one
+//   Atomicity            Machine::rmw_cell      nothing morally strong between a read and its write
+//   No-Thin-Air          by construction        a read returns a message that is already there
+//   SC-per-location      Machine::known         a thread's own accesses and observations count
+//   Causality            Machine::readable      never an overwritten message of causality's past
+//   Single-copy atomicity: a scalar access is one cell or, where cells are smaller, a reported race.
+// Not modelled here: load buffering (a read never returns a later write of the run).
+//
+// Costs: an access that touches one message of a line takes about 30 ns. Memory: about 250 bytes
+// for each 16-byte line touched since all threads last knew of it, plus the bytes themselves.
+// A machine is not synchronised: one process steps at a time.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory_resource>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "emulator/machine/clock.hpp"
+#include "emulator/machine/finding.hpp"
+#include "emulator/machine/location.hpp"
+#include "emulator/machine/policy.hpp"
+#include "emulator/machine/pool.hpp"
+#include "emulator/machine/scope.hpp"
+
+namespace ringfence::machine {
+
+using RegionId = std::uint32_t;
+using StreamId = std::uint32_t;
+
+struct Address {
+  RegionId region = 0;
+  std::uint64_t offset = 0;
+};
+
+// How an access is made. `element` is the size in bytes of one scalar operation: a vector access
+// is a set of scalar ones (PTX ISA 8.2.4), and packed halves are 2-byte ones (8.2.5).
+struct Access {
+  Order order = Order::weak;
+  Scope scope = Scope::sys;
+  std::uint8_t element = 4;
+  Proxy proxy = Proxy::generic;
+  bool reaches_output = false;  // a stale value would reach a result: report it as a stale read
+  std::uint16_t site = 0;       // the caller's number for the program line
+};
+
+enum class RegionKind : std::uint8_t {
+  data,    // a replica of a symmetric tensor, or a tensor of one rank
+  signal,  // a pad of slots: watched for lost signals
+};
+
+struct RegionSpec {
+  std::uint16_t rank = 0;
+  RegionKind kind = RegionKind::data;
+  std::uint64_t bytes = 0;
+  bool initialised = true;  // zero, or what set_initial gives; otherwise reading it is a finding
+};
+
+// What a choice is about; for traces and for strategies that weigh them.
+enum class Choice : std::uint8_t {
+  read,       // which readable message, newest first
+  coherence,  // where a write lands, last first
+  miss,       // whether a poll whose newest message does not satisfy it sees an older one (1..)
+};
+
+class Chooser {
+ public:
+  virtual ~Chooser() = default;
+  // An answer below `options` (at least 2). 0 is what sequential consistency would do.
+  virtual std::uint32_t choose(Choice kind, ThreadId who, std::uint32_t options) = 0;
+};
+
+enum class Compare : std::uint8_t { eq, ne, lt, le, gt, ge };
+
+// The condition that a wait needs; values are compared as unsigned.
+struct Wanted {
+  Compare compare = Compare::eq;
+  std::uint64_t value = 0;
+  bool holds(std::uint64_t v) const;
+};
+
+// One step as a listener sees it. `from_step` is the step of the write that a read returned.
+struct Event {
+  enum class Kind : std::uint8_t { read, write, rmw, failed_cas, fence, barrier, launch, end_launch };
+  Kind kind = Kind::read;
+  ThreadId thread = kNoThread;
+  std::uint64_t label = 0;
+  std::uint32_t step = 0;
+  std::uint16_t site = 0;
+  Order order = Order::weak;
+  Scope scope = Scope::cta;
+  Address address;
+  std::uint32_t bytes = 0;
+  std::uint64_t value = 0;      // the first element
+  std::uint64_t old_value = 0;  // read-modify-writes
+  std::uint32_t from_step = 0;
+  std::uint64_t from_label = 0;
+  bool stale = false;           // a newer message existed
+};
+
+class Listener {
+ public:
+  virtual ~Listener() = default;
+  virtual void on_event(const Event& event) = 0;
+};
+
+// old value, operand -> new value, of one element
+using Combine = std::uint64_t (*)(std::uint64_t old, std::uint64_t operand);
+
+class Machine {
+ public:
+  // All state comes from `memory`, so a machine may live in memory that processes share.
+  Machine(std::pmr::memory_resource* memory, const Policy& policy);
+  ~Machine();
+  Machine(const Machine&) = delete;
+  Machine& operator=(const Machine&) = delete;
+
+  const Policy& policy() const { return policy_; }
+  void set_policy(const Policy& policy) { policy_ = policy; }
+  void set_chooser(Chooser* chooser) { chooser_ = chooser; }
+  void set_listener(Listener* listener) { listener_ = listener; }
+  // Findings of this kind are counted and otherwise passed over.
+  void ignore(FindingKind kind, bool on = true);
+
+  // -- memory -----------------------------------------------------------------------------------
+  RegionId add_region(const RegionSpec& spec);
+  // Content before every launch; valid until the first access.
+  void set_initial(Address to, std::span<const std::byte> bytes);
+  const RegionSpec& region(RegionId id) const { return regions_[id]->spec; }
+  std::size_t region_count() const { return regions_.size(); }
+  // What a check after all launches reads: the newest messages.
+  void peek(Address from, std::span<std::byte> out) const;
+  // Forgets all accesses, threads and findings; regions keep their initial content.
+  void reset();
+
+  // -- threads ----------------------------------------------------------------------------------
+  // Launches of one stream are ordered, thread by thread of all of them.
+  StreamId add_stream(std::uint16_t rank);
+  void begin_launch(StreamId stream);
+  // Thread `index` of block `block`: a fresh one of this launch. `label` names it in findings.
+  ThreadId launch_thread(StreamId stream, std::uint32_t block, std::uint32_t index,
+                         std::uint64_t label, std::uint16_t cluster = 0);
+  // `block` may be taken again in one launch if `after` (its earlier thread) is done: an edge.
+  void end_thread(ThreadId thread);
+  void end_launch(StreamId stream);
+  // No launch follows on this stream; it no longer holds back what can be forgotten.
+  void close_stream(StreamId stream);
+  // An edge: all that `earlier` did so far happens before what `later` does from now on.
+  void order_after(ThreadId later, ThreadId earlier);
+  // A launch on `later` waits for all launches so far on `earlier` (an event of the same process).
+  void order_streams(StreamId later, StreamId earlier);
+
+  // -- accesses ---------------------------------------------------------------------------------
+  // Spans may cross lines; offsets are multiples of the element size.
+  void read(ThreadId thread, Address from, const Access& access, std::span<std::byte> out);
+  void write(ThreadId thread, Address to, const Access& access, std::span<const std::byte> in);
+  // Reduction without a result (red): it extends release sequences and never acquires (8.11.1).
+  void reduce(ThreadId thread, Address to, const Access& access, std::span<const std::byte> operand,
+              Combine combine);
+  // One element; returns the old value. A failed compare is a strong read and writes nothing.
+  std::uint64_t rmw(ThreadId thread, Address at, const Access& access, std::uint64_t operand,
+                    Combine combine);
+  std::uint64_t cas(ThreadId thread, Address at, const Access& access, std::uint64_t compare,
+                    std::uint64_t value);
+
+  // Awaits. A spin is not executed: `can_end` says whether a poll can succeed now, and the try_
+  // forms execute the poll that ends it; nothing if the chooser lets the poll miss.
+  bool can_end(ThreadId thread, Address at, const Access& access, const Wanted& wanted,
+               bool by_rmw) const;
+  std::optional<std::uint64_t> try_read_until(ThreadId thread, Address at, const Access& access,
+                                              const Wanted& wanted);
+  // CAS wanted -> value
+  std::optional<std::uint64_t> try_cas_until(ThreadId thread, Address at, const Access& access,
+                                             std::uint64_t compare, std::uint64_t value);
+  // `who` is put on woken() whenever a message is added there, until unwatch.
+  void watch(Address at, const Access& access, std::uint32_t who);
+  void unwatch(Address at, const Access& access, std::uint32_t who);
+  std::pmr::vector<std::uint32_t>& woken() { return woken_; }
+
+  // -- ordering ---------------------------------------------------------------------------------
+  enum class Fence : std::uint8_t { acq_rel, sc };
+  void fence(ThreadId thread, Fence kind, Scope scope, std::uint16_t site = 0);
+  // bar.sync: every one of `arriving` happens before every one of `syncing`. If both are the same
+  // and are all threads of their block that touch memory, say so: the block is then level again.
+  void barrier(std::span<const ThreadId> arriving, std::span<const ThreadId> syncing,
+               bool whole_block, std::uint16_t site = 0);
+
+  // -- results ----------------------------------------------------------------------------------
+  const std::pmr::vector<Finding>& findings() const { return findings_; }
+  bool failed() const { return !findings_.empty(); }
+  void report(const Finding& finding);
+  std::uint64_t label_of(const Epoch& at) const;
+  std::uint32_t steps() const { return step_; }
+  std::size_t messages() const { return messages_.live(); }
+  const Placement& placement(ThreadId thread) const { return threads_[thread]->place; }
+
+ private:
+  struct Region {
+    Region(const RegionSpec& s, std::pmr::memory_resource* m)
+        : spec(s), bytes(m), initial(m), lines(m), touched(m), ground_unset(m) {}
+    RegionSpec spec;
+    std::pmr::vector<std::byte> bytes;    // content of lines without messages
+    std::pmr::vector<std::byte> initial;  // content before every launch
+    std::pmr::vector<Line*> lines;
+    std::pmr::vector<std::uint32_t> touched;
+    std::pmr::vector<bool> ground_unset;  // by line, only if not initialised
+    bool ground_changed = false;
+  };
+  // What the thread's last fence of each scope distance published.
+  struct FenceView {
+    Epoch at;
+    Scope scope = Scope::cta;
+    Clock seen, observed;
+    bool set = false;
+  };
+  // An entry that a relaxed read met; an acquire fence, or an acquire read there, takes it in.
+  struct Parked {
+    Address where;
+    Epoch at;
+    Scope scope = Scope::cta;
+    Clock seen, observed;
+  };
+  struct Label {
+    std::uint32_t from_time;
+    std::uint64_t label;
+  };
+  struct Thread {
+    explicit Thread(std::pmr::memory_resource* m) : parked(m), labels(m) {}
+    Placement place;
+    StreamId stream = 0;
+    std::uint32_t slot = 0;
+    std::uint32_t time = 0;
+    bool live = false;
+    Clock seen, observed;
+    FenceView fences[kScopes];
+    std::pmr::vector<Parked> parked;
+    std::pmr::vector<Label> labels;
+  };
+  // The launches that ended on a slot: events before `time` precede boundary number `boundary`.
+  struct SlotEnd {
+    std::uint32_t time;
+    std::uint32_t boundary;
+  };
+  struct Slot {
+    explicit Slot(std::pmr::memory_resource* m) : threads(m), ends(m) {}
+    StreamId stream = 0;
+    std::uint32_t block = 0;
+    std::uint32_t max_time = 0;
+    bool in_launch = false;
+    std::pmr::vector<ThreadId> threads;
+    std::pmr::vector<SlotEnd> ends;
+  };
+  struct Stream {
+    explicit Stream(std::pmr::memory_resource* m) : slots(m) {}
+    std::uint16_t rank = 0;
+    ThreadId marker = kNoThread;  // the thread whose events are this stream's boundaries
+    std::uint32_t marker_slot = 0;
+    std::uint32_t boundaries = 0;
+    bool closed = false;
+    Clock seen, observed;         // what the next launch starts with
+    Clock ending_seen, ending_observed;
+    std::pmr::vector<std::uint32_t> slots;  // by block
+  };
+  struct FenceSc {
+    ThreadId thread;
+    Scope scope;
+    Clock seen, observed;
+  };
+  // An access in progress.
+  struct Now {
+    ThreadId id;
+    Thread* thread;
+    const Access* access;
+    Address address;       // of the cell at hand
+    std::uint32_t step;
+    AccessKind kind;
+    std::uint16_t mask;    // bytes of the cell, for reads that cover part of it
+  };
+
+  // location.cpp: cells
+  Line& touch(Region& region, std::uint32_t index);
+  Cell* new_cell(std::uint8_t offset, std::uint8_t size);
+  void split(Line& line, Cell& cell, std::uint32_t size);
+  template <class F>
+  void for_cells(RegionId region, std::uint64_t offset, std::uint64_t bytes, std::uint32_t element,
+                 bool may_share, F&& f);
+  Message* copy_message(const Message& m);
+  void free_message(Message* m);
+  void free_cell_content(Cell& cell);
+  void remove_oldest(Cell& cell);
+  Message& add_message(Cell& cell, const Now& now);
+  void insert_message(Cell& cell, Message* m, MessageSet must_precede_list);
+  void collect();
+  bool collapse(Region& region, Line& line, const Clock& all);
+  void trim(Cell& cell, const Clock& all);
+
+  // machine.cpp: causality
+  bool in_past(const Thread& t, ThreadId id, const Epoch& at) const {
+    return at.thread == id || t.seen.covers(at);
+  }
+  MessageSet known(const Cell& cell, const Now& now) const;
+  static MessageSet downward(const Cell& cell, MessageSet set);
+  static MessageSet excluded(const Cell& cell, MessageSet known);
+  bool goes_to_coherence_point(const Access& a) const;
+  bool same_proxy(Proxy a, Proxy b, bool strong_sys) const;
+  bool morally_strong(const Now& now, ThreadId other, Order order, Scope scope, Proxy proxy,
+                      std::uint8_t element) const;
+  bool morally_strong(const Now& now, const Message& m) const;
+  bool morally_strong(const Now& now, const Reader& r) const;
+  void publish(const Now& now, Cell& cell, Message& m, const Message* source, bool source_strong);
+  void take_in(const Now& now, const Message& m);
+  void take_entry(Thread& t, const Epoch& at, const Clock& seen, const Clock& observed);
+  void note_read(const Now& now, Cell& cell, Message& m, MessageSet known_set);
+  MessageSet place(const Now& now, Cell& cell, MessageSet known_set);
+  void read_cell(const Now& now, Cell& cell, std::byte* out);
+  void write_cell(const Now& now, Cell& cell, const std::byte* in);
+  // Returns the message it read; `next` computes the new bytes from the old ones.
+  template <class F>
+  Message* rmw_cell(const Now& now, Cell& cell, F&& next);
+  Message* choose_rmw_source(const Now& now, Cell& cell, MessageSet known_set);
+  bool rmw_may_take(const Now& now, const Cell& cell, const Message& m, MessageSet required) const;
+  void check_stale(const Now& now, const Cell& cell, const Message& m);
+  void wake(Cell& cell);
+  Cell& one_cell(RegionId region, std::uint64_t offset, std::uint32_t size);
+  void snapshot(Thread& t, ThreadId id);
+  void acquire_parked(Thread& t, ThreadId id, Scope scope);
+  bool check_range(const Now& now, std::uint64_t bytes);
+  Now begin(ThreadId thread, Address at, const Access& access, AccessKind kind);
+  void tell(Event::Kind kind, const Now& now, std::uint32_t bytes, std::uint64_t value,
+            std::uint64_t old_value, const Message* from, bool stale);
+
+  // race.cpp
+  void check_race(const Now& now, Cell& cell, MessageSet known_set);
+  void report_race(const Now& now, const Epoch& at, AccessKind kind, Order order, Scope scope,
+                   Proxy proxy, std::uint8_t element, std::uint16_t site, std::uint32_t step);
+  bool excused(const Now& now, const Epoch& earlier, Order order, Scope scope) const;
+  Missing missing_ingredient(const Now& now, const Epoch& earlier, Order order, Scope scope,
+                             Proxy proxy, std::uint8_t element) const;
+  void check_lost_signal(const Now& now, Cell& cell, const Message* source);
+  AccessInfo info(const Now& now) const;
+  AccessInfo info(const Epoch& at, AccessKind kind, Order order, Scope scope, Proxy proxy,
+                  std::uint16_t site, std::uint32_t step, const Now& where,
+                  std::uint32_t bytes) const;
+
+  std::pmr::memory_resource* memory_;
+  Policy policy_;
+  Chooser* chooser_ = nullptr;
+  Listener* listener_ = nullptr;
+  std::uint32_t ignored_ = 0;
+  ClockPool clocks_;
+  Pool<Message> messages_;
+  Pool<Entry> entries_;
+  Pool<Observer> observers_;
+  Pool<Reader> readers_;
+  Pool<Watcher> watchers_;
+  Pool<Cell> cells_;
+  Pool<Parts> parts_;
+  Pool<Line> lines_;
+  std::pmr::vector<Region*> regions_;
+  std::pmr::vector<Thread*> threads_;
+  std::pmr::vector<Slot*> slots_;
+  std::pmr::vector<Stream*> streams_;
+  std::pmr::vector<FenceSc> fence_sc_;
+  std::pmr::vector<Finding> findings_;
+  std::pmr::vector<std::uint32_t> woken_;
+  std::uint32_t step_ = 0;
+  std::size_t collect_at_ = 1 << 16;
+};
+
+}  // namespace ringfence::machine

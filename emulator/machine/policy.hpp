@@ -1,0 +1,30 @@
+#pragma once
+// What the PTX manual leaves open and a verdict therefore has to state.
+
+#include <cstdint>
+
+namespace ringfence::machine {
+
+// What a kernel boundary does for other ranks; a convention, so each mode has its own verdict.
+enum class Boundary : std::uint8_t {
+  strict,    // nothing beyond the order of launches on one stream
+  stream,    // every thread runs fence.acq_rel.sys at the start and at the end of a launch
+  coherent,  // stream, and strong sys accesses go to the point of coherence
+};
+
+// Whether strong sys accesses to one replica through its multicast and its unicast address are
+// morally strong. `cohere` is what every barrier in use assumes; `strict` is the manual's letter
+// (distinct virtual addresses are distinct proxies).
+enum class MulticastFlag : std::uint8_t { cohere, strict };
+
+// Whether data written through one virtual alias may be read through another without
+// fence.proxy.alias along the causality path.
+enum class AliasData : std::uint8_t { cohere, fence_required };
+
+struct Policy {
+  Boundary boundary = Boundary::coherent;
+  MulticastFlag multicast_flag = MulticastFlag::cohere;
+  AliasData alias_data = AliasData::cohere;
+};
+
+}  // namespace ringfence::machine

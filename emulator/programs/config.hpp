@@ -1,0 +1,47 @@
+#pragma once
+// What to run: a protocol and its sizes and switches. This is the part of a case that a trace
+// records, so equal configurations make equal programs, payload included.
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "emulator/machine/policy.hpp"
+#include "emulator/schedule/program.hpp"
+
+namespace ringfence::programs {
+
+struct Config {
+  std::string protocol = "tokenweave";
+  std::uint32_t ranks = 4;
+  std::uint32_t tokens = 8;
+  std::uint32_t hidden = 64;
+  std::uint32_t inner = 64;
+  std::uint32_t blocks = 8;
+  std::uint32_t calls = 1;
+  std::string dtype = "bf16";
+  double eps = 1e-6;              // < 0: the file's, else 1e-6
+  std::string input;              // a safetensors file; empty: generated
+  std::string payload = "exact";  // generated inputs: exact | integers | normal
+  std::uint64_t payload_seed = 1;
+  std::string summation = "fp32-rank-order";
+  std::map<std::string, std::string> set;  // --set KEY=VALUE
+};
+
+// A protocol that can be named, and the switches it takes.
+struct Protocol {
+  std::string name;
+  std::string summary;
+  std::vector<std::string> switches;                // "start.put=ORDER", ...
+  std::vector<machine::Boundary> claims;            // the boundary modes it is meant for
+};
+
+const std::vector<Protocol>& protocols();
+
+// Throws std::invalid_argument with one line (what, where, what would be right).
+void validate(const Config& config);
+std::unique_ptr<schedule::Program> make_program(const Config& config);
+
+}  // namespace ringfence::programs

@@ -1,0 +1,32 @@
+#pragma once
+// What determines a run besides its case: the choices that differ from the default.
+//
+// The default run takes no choice: the agent that ran last goes on while it can, then the ready
+// agent that was made first; reads return the newest message, writes land last. A decision names
+// the agent and its point (each agent counts its own), not a global position: so a list of them
+// keeps its meaning when others are dropped, which is what shrinking does.
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace ringfence::schedule {
+
+enum class DecisionKind : std::uint8_t {
+  pick,       // value: the packed label of the agent to step next
+  read,       // value: which readable message, 1 = the second newest, ...
+  coherence,  // value: where a write lands before the last place
+  miss,       // value: which older message a poll sees whose newest does not satisfy it
+  sum,        // value: the order of a sum (its index among the permutations in use)
+};
+
+struct Decision {
+  std::uint64_t agent = 0;  // packed label of the agent at whose point it is taken
+  std::uint32_t point = 0;  // the agent's own count of points when it is taken
+  DecisionKind kind = DecisionKind::pick;
+  std::uint64_t value = 0;
+  friend bool operator==(const Decision&, const Decision&) = default;
+};
+
+}  // namespace ringfence::schedule

@@ -1,0 +1,49 @@
+#pragma once
+// A protocol as something to run: it lays out memory, then gives each rank's host code.
+//
+// One object exists in each rank process (fork copies it), or one for all ranks inline. What it
+// computes ahead (inputs, partial sums, expected results) it computes in its constructor or in
+// `prepare`, before ranks exist. During a run it may only write its own rank's buffers.
+
+#include <cstdint>
+#include <memory>
+#include <memory_resource>
+#include <string>
+#include <vector>
+
+#include "emulator/machine/machine.hpp"
+#include "emulator/schedule/agent.hpp"
+
+namespace ringfence::schedule {
+
+// What a finding needs to be told in the protocol's words.
+struct SlotName {
+  std::string text;      // "start pad, block 1, from rank 2"
+  std::string writer;    // who should write the value a wait needs: "r2.b1"
+};
+
+class Program {
+ public:
+  virtual ~Program() = default;
+
+  virtual std::uint16_t ranks() const = 0;
+  // An upper bound of the shared bytes that regions and results take (without the model's state).
+  virtual std::uint64_t shared_bytes() const = 0;
+
+  // Once, before ranks exist: regions, streams, and result buffers (from `shared`).
+  virtual void set_up(machine::Machine& machine, std::pmr::memory_resource* shared) = 0;
+  // Before each run, in whichever process starts it: streams (Machine::reset dropped them).
+  virtual void before_run(machine::Machine& machine) = 0;
+  // The host thread of `rank`; runs inside that rank's process.
+  virtual void host(Agent& agent, std::uint16_t rank) = 0;
+  // After a run without findings, in the process that started it: end checks. Findings go to
+  // Machine::report.
+  virtual void after_run(machine::Machine& machine) = 0;
+
+  // For stories and reports.
+  virtual std::string site_name(std::uint16_t site) const = 0;
+  virtual std::string region_name(machine::RegionId region) const = 0;
+  virtual SlotName slot_name(machine::Address at) const = 0;
+};
+
+}  // namespace ringfence::schedule

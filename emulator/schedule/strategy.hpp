@@ -1,0 +1,64 @@
+#pragma once
+// Where every nondeterministic answer comes from.
+//
+// A strategy lives in memory that the rank processes share, and whichever process steps calls it;
+// so it allocates only from the resource it was made with and holds no pointer to private memory.
+
+#include <cstdint>
+#include <memory>
+#include <memory_resource>
+#include <span>
+#include <string>
+
+#include "emulator/schedule/decision.hpp"
+
+namespace ringfence::schedule {
+
+using AgentId = std::uint32_t;
+inline constexpr AgentId kNoAgent = ~AgentId{0};
+
+// The agents that can step, as the strategy sees them.
+class ReadyView {
+ public:
+  virtual ~ReadyView() = default;
+  virtual std::uint32_t count() const = 0;
+  virtual AgentId at(std::uint32_t i) const = 0;   // any order, stable between changes
+  virtual AgentId lowest() const = 0;              // the one made first
+  virtual bool is_ready(AgentId id) const = 0;
+  virtual std::uint64_t label(AgentId id) const = 0;
+  virtual AgentId find(std::uint64_t label) const = 0;  // kNoAgent if there is none
+};
+
+class Strategy {
+ public:
+  virtual ~Strategy() = default;
+  // Before each run. `expected_points`: the length of the last run, 0 if unknown.
+  virtual void begin(std::uint32_t expected_points) = 0;
+  // An agent came into being, or became ready (again).
+  virtual void on_spawn(AgentId) {}
+  virtual void on_ready(AgentId) {}
+  // The agent to step next; called at each point of a running agent (`current_ready`), and when it
+  // blocked or ended. At least one agent is ready. Must return a ready one.
+  virtual AgentId pick(const ReadyView& ready, AgentId current, bool current_ready,
+                       std::uint64_t current_label, std::uint32_t point) = 0;
+  // An answer below `options` (at least 2); 0 is the default.
+  virtual std::uint32_t choose(DecisionKind kind, std::uint64_t label, std::uint32_t point,
+                               std::uint32_t options) = 0;
+};
+
+struct StrategySpec {
+  enum class Kind : std::uint8_t { first, random, pct, replay };
+  Kind kind = Kind::pct;
+  std::uint64_t seed = 1;
+  std::uint32_t depth = 3;               // pct: bugs of up to this depth
+  double stale = 0.05;                   // chance that a read with several answers takes an old one
+};
+
+std::string_view name(StrategySpec::Kind kind);
+
+// Makes the strategy inside `memory`; `decisions` are replay's (copied).
+Strategy* make_strategy(const StrategySpec& spec, std::span<const Decision> decisions,
+                        std::pmr::memory_resource* memory);
+void destroy_strategy(Strategy* strategy, std::pmr::memory_resource* memory);
+
+}  // namespace ringfence::schedule
