@@ -12,10 +12,10 @@
 // Axioms by name (PTX ISA, "Memory Consistency Model", 8.10) and the function that applies each:
 //   Coherence            Machine::place         a write lands after the writes causality puts first
 //   Fence-SC             Machine::fence         fence.sc joins every earlier morally strong one
-//   Atomicity            Machine::rmw_cell      nothing morally strong between a read and its write
+//   Atomicity            Machine::rmw_may_take  nothing morally strong between a read and its write
 //   No-Thin-Air          by construction        a read returns a message that is already there
 //   SC-per-location      Machine::known         a thread's own accesses and observations count
-//   Causality            Machine::readable      never an overwritten message of causality's past
+//   Causality            Machine::excluded      never an overwritten message of causality's past
 //   Single-copy atomicity: a scalar access is one cell or, where cells are smaller, a reported race.
 // Not modelled here: load buffering (a read never returns a later write of the run).
 //
@@ -155,7 +155,6 @@ class Machine {
   // Thread `index` of block `block`: a fresh one of this launch. `label` names it in findings.
   ThreadId launch_thread(StreamId stream, std::uint32_t block, std::uint32_t index,
                          std::uint64_t label, std::uint16_t cluster = 0);
-  // `block` may be taken again in one launch if `after` (its earlier thread) is done: an edge.
   void end_thread(ThreadId thread);
   void end_launch(StreamId stream);
   // No launch follows on this stream; it no longer holds back what can be forgotten.
@@ -181,7 +180,7 @@ class Machine {
   // Awaits. A spin is not executed: `can_end` says whether a poll can succeed now, and the try_
   // forms execute the poll that ends it; nothing if the chooser lets the poll miss.
   bool can_end(ThreadId thread, Address at, const Access& access, const Wanted& wanted,
-               bool by_rmw) const;
+               bool by_rmw);
   std::optional<std::uint64_t> try_read_until(ThreadId thread, Address at, const Access& access,
                                               const Wanted& wanted);
   // CAS wanted -> value
@@ -235,6 +234,11 @@ class Machine {
     Scope scope = Scope::cta;
     Clock seen, observed;
   };
+  static constexpr std::size_t kLabels = 16;
+  // Up to so many morally strong messages, a write may land behind any closed set of them.
+  static constexpr std::size_t kAllSubsets = 6;
+  static constexpr std::size_t kMaxFindings = 16;
+  static constexpr std::size_t kCollectAtLeast = std::size_t{1} << 16;
   struct Label {
     std::uint32_t from_time;
     std::uint64_t label;
@@ -261,7 +265,7 @@ class Machine {
     StreamId stream = 0;
     std::uint32_t block = 0;
     std::uint32_t max_time = 0;
-    bool in_launch = false;
+    std::uint32_t start_time = 0;  // of its threads in the next launch
     std::pmr::vector<ThreadId> threads;
     std::pmr::vector<SlotEnd> ends;
   };
@@ -272,12 +276,14 @@ class Machine {
     std::uint32_t marker_slot = 0;
     std::uint32_t boundaries = 0;
     bool closed = false;
+    bool in_launch = false;
+    std::uint32_t live_threads = 0;
     Clock seen, observed;         // what the next launch starts with
     Clock ending_seen, ending_observed;
     std::pmr::vector<std::uint32_t> slots;  // by block
   };
   struct FenceSc {
-    ThreadId thread;
+    Epoch at;
     Scope scope;
     Clock seen, observed;
   };
@@ -304,12 +310,12 @@ class Machine {
   void free_cell_content(Cell& cell);
   void remove_oldest(Cell& cell);
   Message& add_message(Cell& cell, const Now& now);
-  void insert_message(Cell& cell, Message* m, MessageSet must_precede_list);
+  void insert_message(Cell& cell, Message* m, MessageSet after);
   void collect();
   bool collapse(Region& region, Line& line, const Clock& all);
   void trim(Cell& cell, const Clock& all);
 
-  // machine.cpp: causality
+  // access.cpp: causality
   bool in_past(const Thread& t, ThreadId id, const Epoch& at) const {
     return at.thread == id || t.seen.covers(at);
   }
@@ -326,18 +332,26 @@ class Machine {
   void take_in(const Now& now, const Message& m);
   void take_entry(Thread& t, const Epoch& at, const Clock& seen, const Clock& observed);
   void note_read(const Now& now, Cell& cell, Message& m, MessageSet known_set);
-  MessageSet place(const Now& now, Cell& cell, MessageSet known_set);
+  MessageSet place(const Now& now, Cell& cell, MessageSet known_set, MessageSet& after);
+  void prune_readers(const Now& now, Cell& cell);
   void read_cell(const Now& now, Cell& cell, std::byte* out);
   void write_cell(const Now& now, Cell& cell, const std::byte* in);
-  // Returns the message it read; `next` computes the new bytes from the old ones.
-  template <class F>
-  Message* rmw_cell(const Now& now, Cell& cell, F&& next);
-  Message* choose_rmw_source(const Now& now, Cell& cell, MessageSet known_set);
+  Message* choose_rmw_source(const Now& now, Cell& cell, MessageSet known_set,
+                             const std::uint64_t* compare);
+  Message* insert_rmw(const Now& now, Cell& cell, Message& source, MessageSet known_set,
+                      const std::byte* value);
+  void finish_rmw(Now& now, Cell& cell, Message& source, MessageSet known_set,
+                  std::uint64_t value);
+  void finish_failed_cas(Now& now, Cell& cell, Message& source, MessageSet known_set);
+  void finish_strong_write(const Now& now);
+  std::uint32_t ending(const Now& now, const Cell& cell, const Wanted& wanted, bool by_rmw,
+                       std::array<Message*, kMaxMessages>& out) const;
+  Message* choose_ending(const Now& now, const Cell& cell, const Wanted& wanted, bool by_rmw);
   bool rmw_may_take(const Now& now, const Cell& cell, const Message& m, MessageSet required) const;
   void check_stale(const Now& now, const Cell& cell, const Message& m);
   void wake(Cell& cell);
   Cell& one_cell(RegionId region, std::uint64_t offset, std::uint32_t size);
-  void snapshot(Thread& t, ThreadId id);
+  void snapshot(Thread& t, ThreadId id, Scope scope);
   void acquire_parked(Thread& t, ThreadId id, Scope scope);
   bool check_range(const Now& now, std::uint64_t bytes);
   Now begin(ThreadId thread, Address at, const Access& access, AccessKind kind);
@@ -378,8 +392,10 @@ class Machine {
   std::pmr::vector<FenceSc> fence_sc_;
   std::pmr::vector<Finding> findings_;
   std::pmr::vector<std::uint32_t> woken_;
+  // The first of each are in use; the rest wait for the next run.
+  std::size_t threads_used_ = 0, slots_used_ = 0, streams_used_ = 0;
   std::uint32_t step_ = 0;
-  std::size_t collect_at_ = 1 << 16;
+  std::size_t collect_at_ = kCollectAtLeast;
 };
 
 }  // namespace ringfence::machine

@@ -1,0 +1,638 @@
+// Reads, writes, read-modify-writes and awaits: where the axioms act.
+
+#include <array>
+#include <bit>
+#include <cstring>
+
+#include "emulator/machine/cells.hpp"
+#include "emulator/machine/machine.hpp"
+
+namespace ringfence::machine {
+
+namespace {
+
+std::uint64_t load(const std::byte* p, std::uint32_t bytes) {
+  std::uint64_t v = 0;
+  std::memcpy(&v, p, std::min<std::uint32_t>(bytes, 8));
+  return v;
+}
+
+void store(std::byte* p, std::uint64_t v, std::uint32_t bytes) { std::memcpy(p, &v, bytes); }
+
+}  // namespace
+
+// -- what a thread knows and may see --------------------------------------------------------------
+
+// The cell's messages that precede the access in causality order: base causality (the `seen`
+// clock), or an observation by an access that does, also through read-modify-writes. SC per
+// location is part of it, since a thread's own accesses precede its later ones.
+MessageSet Machine::known(const Cell& cell, const Now& now) const {
+  MessageSet set = 0;
+  for (const Message* m = cell.newest; m != nullptr; m = m->older) {
+    if (m->initial || in_past(*now.thread, now.id, m->at)) {
+      set |= bit(*m);
+    } else if ((set & bit(*m)) == 0) {
+      for (const Observer* o = m->observers; o != nullptr; o = o->next) {
+        if (in_past(*now.thread, now.id, o->at)) {
+          set |= bit(*m);
+          break;
+        }
+      }
+    }
+    if ((set & bit(*m)) != 0 && m->source != nullptr && m->source_strong) set |= bit(*m->source);
+  }
+  return set;
+}
+
+// With all that coherence puts before them.
+MessageSet Machine::downward(const Cell& cell, MessageSet set) {
+  return set | excluded(cell, set);
+}
+
+// Axiom Causality: what is overwritten in causality's past can no longer be read.
+MessageSet Machine::excluded(const Cell& cell, MessageSet known) {
+  MessageSet out = 0;
+  for (const Message* m = cell.newest; m != nullptr; m = m->older) {
+    if ((known & bit(*m)) != 0) out |= m->before;
+  }
+  return out;
+}
+
+bool Machine::goes_to_coherence_point(const Access& a) const {
+  return policy_.boundary == Boundary::coherent && is_strong(a.order) && a.scope == Scope::sys;
+}
+
+bool Machine::same_proxy(Proxy a, Proxy b, bool strong_sys) const {
+  if (a == b) return true;
+  return strong_sys ? policy_.multicast_flag == MulticastFlag::cohere
+                    : policy_.alias_data == AliasData::cohere;
+}
+
+// PTX ISA 8.7, "Morally Strong Operations", for an access of another thread (or this one).
+bool Machine::morally_strong(const Now& now, ThreadId other, Order order, Scope scope, Proxy proxy,
+                             std::uint8_t element) const {
+  if (other == now.id) return true;  // related by program order
+  const Access& a = *now.access;
+  if (!is_strong(a.order) || !is_strong(order)) return false;
+  const Placement& there = threads_[other]->place;
+  if (!reaches(a.scope, now.thread->place, there)) return false;
+  if (!reaches(scope, there, now.thread->place)) return false;
+  if (element != a.element) return false;  // complete overlap; accesses are naturally aligned
+  return same_proxy(a.proxy, proxy, a.scope == Scope::sys && scope == Scope::sys);
+}
+
+bool Machine::morally_strong(const Now& now, const Message& m) const {
+  return m.initial || morally_strong(now, m.at.thread, m.order, m.scope, m.proxy, m.element);
+}
+
+bool Machine::morally_strong(const Now& now, const Reader& r) const {
+  return morally_strong(now, r.at.thread, r.order, r.scope, r.proxy, r.element);
+}
+
+// -- synchronisation ------------------------------------------------------------------------------
+
+// What the write `m` of this access carries: the thread's fences, its own earlier releases to the
+// location, what a read-modify-write takes over, and, if it is a release itself, all it has seen.
+void Machine::publish(const Now& now, Cell& cell, Message& m, const Message* source,
+                      bool source_strong) {
+  const Thread& t = *now.thread;
+  m.observed = t.observed;
+  const auto add = [&](const Epoch& at, Scope scope, const Clock& seen, const Clock& observed) {
+    for (Entry* e = m.entries; e != nullptr; e = e->next) {
+      // A thread's later pattern publishes all that its earlier one did.
+      if (e->at.thread == at.thread && e->at.time >= at.time && e->scope >= scope) return;
+    }
+    Entry* e = entries_.take(nullptr, at, scope, seen, observed);
+    e->next = m.entries;
+    m.entries = e;
+  };
+  if (releases(now.access->order)) add(m.at, now.access->scope, t.seen, t.observed);
+  for (int d = kScopes; d-- > 0;) {
+    const FenceView& f = t.fences[d];
+    if (f.set) add(f.at, f.scope, f.seen, f.observed);
+  }
+  for (const Message* x = cell.newest; x != nullptr; x = x->older) {
+    if (x->at.thread != now.id || x->initial) continue;
+    for (const Entry* e = x->entries; e != nullptr; e = e->next) {
+      if (e->at.thread == now.id && e->at.time == x->at.time) {
+        add(e->at, e->scope, e->seen, e->observed);
+      }
+    }
+  }
+  if (source != nullptr && source_strong) {
+    for (const Entry* e = source->entries; e != nullptr; e = e->next) {
+      add(e->at, e->scope, e->seen, e->observed);
+    }
+  }
+}
+
+// What reading `m` brings: causality by an acquire pattern, and observed time.
+void Machine::take_in(const Now& now, const Message& m) {
+  const Access& a = *now.access;
+  if (!is_strong(a.order) || m.initial || m.at.thread == now.id || !is_strong(m.order)) return;
+  Thread& t = *now.thread;
+  if (a.scope == Scope::sys && m.scope == Scope::sys && !t.observed.covers(m.at)) {
+    t.observed.join(m.observed);
+    t.observed.join_thread(m.at.thread, m.at.slot, m.at.time + 1);
+  }
+  if (!morally_strong(now, m)) return;
+  for (const Entry* e = m.entries; e != nullptr; e = e->next) {
+    if (in_past(t, now.id, e->at)) continue;
+    const Placement& other = threads_[e->at.thread]->place;
+    if (acquires(a.order) && reaches(a.scope, t.place, other) && reaches(e->scope, other, t.place)) {
+      take_entry(t, e->at, e->seen, e->observed);
+    } else {
+      t.parked.push_back(Parked{now.address, e->at, e->scope, e->seen, e->observed});
+    }
+  }
+  if (acquires(a.order) && !t.parked.empty()) {
+    // A strong read followed by an acquire read of the same location is an acquire pattern too.
+    std::erase_if(t.parked, [&](const Parked& p) {
+      if (p.where.region != now.address.region || p.where.offset != now.address.offset) return false;
+      const Placement& other = threads_[p.at.thread]->place;
+      if (!reaches(a.scope, t.place, other) || !reaches(p.scope, other, t.place)) return false;
+      take_entry(t, p.at, p.seen, p.observed);
+      return true;
+    });
+  }
+}
+
+// -- one cell -------------------------------------------------------------------------------------
+
+void Machine::note_read(const Now& now, Cell& cell, Message& m, MessageSet known_set) {
+  const Thread& t = *now.thread;
+  const Access& a = *now.access;
+  const Epoch at{now.id, t.slot, t.time};
+  if ((known_set & bit(m)) == 0 && morally_strong(now, m)) {
+    Observer* o = observers_.take(m.observers, at);
+    m.observers = o;
+  }
+  // Readers that this one stands for: earlier in causality, and at least as strong.
+  Reader* mine = nullptr;
+  for (Reader** link = &cell.readers; *link != nullptr;) {
+    Reader* r = *link;
+    const bool stronger = !is_strong(a.order) || (is_strong(r->order) && r->scope == Scope::sys) ||
+                          (r->at.thread == now.id && is_strong(r->order) && r->scope >= a.scope);
+    if (stronger && (r->mask & ~now.mask) == 0 && r->element == a.element && r->proxy == a.proxy &&
+        in_past(t, now.id, r->at)) {
+      *link = r->next;
+      if (mine == nullptr) {
+        mine = r;
+      } else {
+        readers_.give(r);
+      }
+      continue;
+    }
+    link = &r->next;
+  }
+  if (mine == nullptr) mine = readers_.take();
+  *mine = Reader{cell.readers, at, now.step, a.site, now.mask, a.order, a.scope, a.proxy, a.element};
+  cell.readers = mine;
+}
+
+void Machine::check_stale(const Now& now, const Cell& cell, const Message& m) {
+  const Access& a = *now.access;
+  if (!a.reaches_output || !is_strong(a.order)) return;
+  for (const Message* x = cell.newest; x != nullptr; x = x->older) {
+    if (x == &m || (x->before & bit(m)) == 0) continue;
+    if (x->at.thread != now.id && !now.thread->observed.covers(x->at)) continue;
+    Finding f;
+    f.kind = FindingKind::stale_read;
+    f.first = info(x->at, AccessKind::write, x->order, x->scope, x->proxy, x->site, x->step, now,
+                   cell.size);
+    f.second = info(now);
+    f.has_first = f.has_second = true;
+    report(f);
+    return;
+  }
+}
+
+void Machine::read_cell(const Now& now, Cell& cell, std::byte* out) {
+  const MessageSet known_set = known(cell, now);
+  check_race(now, cell, known_set);
+  Message* m = cell.newest;
+  if (cell.count > 1 && !goes_to_coherence_point(*now.access)) {
+    MessageSet may = cell.ids & ~excluded(cell, known_set);
+    while ((may & bit(*m)) == 0) m = m->older;
+    const int options = std::popcount(may);
+    if (options > 1) {
+      std::uint32_t k = chooser_->choose(Choice::read, now.id, static_cast<std::uint32_t>(options));
+      for (; k > 0; --k) {
+        do m = m->older;
+        while ((may & bit(*m)) == 0);
+      }
+    }
+  }
+  if (m->uninitialised) {
+    Finding f;
+    f.kind = FindingKind::uninitialised_read;
+    f.second = info(now);
+    f.has_second = true;
+    report(f);
+  }
+  check_stale(now, cell, *m);
+  const int first = std::countr_zero(now.mask);
+  std::memcpy(out, m->value.data() + first, static_cast<std::size_t>(std::popcount(now.mask)));
+  if (listener_ != nullptr) {
+    tell(Event::Kind::read, now, static_cast<std::uint32_t>(std::popcount(now.mask)),
+         load(out, std::min<std::uint32_t>(now.access->element, cell.size)), 0, m, m != cell.newest);
+  }
+  note_read(now, cell, *m, known_set);
+  take_in(now, *m);
+}
+
+// Axiom Coherence: which messages coherence puts before a write of this access. Those behind it
+// are returned; the caller asked for by `before`.
+MessageSet Machine::place(const Now& now, Cell& cell, MessageSet known_set, MessageSet& after) {
+  after = 0;
+  if (goes_to_coherence_point(*now.access)) return cell.ids;
+  const MessageSet required = downward(cell, known_set);
+  if (!is_strong(now.access->order)) return required;
+  std::array<Message*, kMaxMessages> optional{};
+  std::size_t n = 0;
+  MessageSet strong = 0;
+  for (Message* m = cell.newest; m != nullptr; m = m->older) {
+    if ((required & bit(*m)) == 0 && morally_strong(now, *m)) {
+      optional[n++] = m;
+      strong |= bit(*m);
+    }
+  }
+  if (n == 0) return required;
+  // Every subset of the optional ones may come after the write if it is closed upwards and does
+  // not pull the write between a read-modify-write and what that read (axiom Atomicity).
+  const auto allowed = [&](MessageSet set) {
+    for (std::size_t i = 0; i < n; ++i) {
+      const Message& m = *optional[i];
+      if ((set & bit(m)) != 0) {
+        if (m.source != nullptr && m.source_strong && (set & bit(*m.source)) == 0) return false;
+      } else if ((m.before & set) != 0) {
+        return false;
+      }
+    }
+    return true;
+  };
+  std::array<MessageSet, 64> options{};
+  std::uint32_t count = 0;
+  options[count++] = 0;
+  if (n <= kAllSubsets) {
+    for (std::uint32_t pattern = 1; pattern < (1u << n) && count < options.size(); ++pattern) {
+      MessageSet set = 0;
+      for (std::size_t i = 0; i < n; ++i) {
+        if ((pattern >> i & 1) != 0) set |= bit(*optional[i]);
+      }
+      if (allowed(set)) options[count++] = set;
+    }
+  } else {
+    MessageSet set = 0;
+    for (std::size_t i = 0; i < n && count < options.size(); ++i) {
+      set |= bit(*optional[i]);
+      if (allowed(set)) options[count++] = set;
+    }
+  }
+  after = options[count > 1 ? chooser_->choose(Choice::coherence, now.id, count) : 0];
+  return required | downward(cell, strong & ~after);
+}
+
+void Machine::wake(Cell& cell) {
+  for (const Watcher* w = cell.watchers; w != nullptr; w = w->next) woken_.push_back(w->who);
+}
+
+void Machine::write_cell(const Now& now, Cell& cell, const std::byte* in) {
+  const MessageSet known_set = known(cell, now);
+  check_race(now, cell, known_set);
+  check_lost_signal(now, cell, nullptr);
+  MessageSet after = 0;
+  const MessageSet before = place(now, cell, known_set, after);
+  Message& m = add_message(cell, now);
+  m.before = before & cell.ids;
+  std::memcpy(m.value.data(), in, cell.size);
+  if (is_strong(now.access->order)) publish(now, cell, m, nullptr, false);
+  insert_message(cell, &m, after);
+  prune_readers(now, cell);
+  if (listener_ != nullptr) {
+    tell(Event::Kind::write, now, cell.size, load(in, std::min<std::uint32_t>(now.access->element, cell.size)), 0, nullptr,
+         after != 0);
+  }
+  wake(cell);
+}
+
+// After a write that is ordered after a read, a later write need only be ordered after the write,
+// unless it could be morally strong with the write but not with the read.
+void Machine::prune_readers(const Now& now, Cell& cell) {
+  for (Reader** link = &cell.readers; *link != nullptr;) {
+    Reader* r = *link;
+    const bool stands_for = !is_strong(now.access->order) ||
+                            (is_strong(r->order) && r->scope == Scope::sys &&
+                             r->element == now.access->element && r->proxy == now.access->proxy);
+    if (stands_for && in_past(*now.thread, now.id, r->at)) {
+      *link = r->next;
+      readers_.give(r);
+    } else {
+      link = &r->next;
+    }
+  }
+}
+
+// Axiom Atomicity: nothing morally strong may lie between `m` and a read-modify-write that reads
+// it; so no morally strong one has taken it before, and what must precede the write precedes `m`.
+bool Machine::rmw_may_take(const Now& now, const Cell& cell, const Message& m,
+                           MessageSet required) const {
+  for (const Message* x = cell.newest; x != nullptr; x = x->older) {
+    if (x == &m) continue;
+    if (x->source == &m && morally_strong(now, *x)) return false;
+    if ((required & bit(*x)) != 0 && (x->before & bit(m)) != 0 && morally_strong(now, *x)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+Message* Machine::insert_rmw(const Now& now, Cell& cell, Message& source, MessageSet known_set,
+                             const std::byte* value) {
+  const MessageSet required = downward(cell, known_set) | bit(source) | source.before;
+  // Whatever is morally strong and behind the source must come behind the write as well.
+  MessageSet after = 0, strong = 0;
+  if (!goes_to_coherence_point(*now.access)) {
+    for (const Message* m = cell.newest; m != nullptr; m = m->older) {
+      if ((required & bit(*m)) != 0 || !morally_strong(now, *m)) continue;
+      ((m->before & bit(source)) != 0 ? after : strong) |= bit(*m);
+    }
+  }
+  const bool strong_link = morally_strong(now, source);
+  check_lost_signal(now, cell, &source);
+  Message& m = add_message(cell, now);
+  m.before = (goes_to_coherence_point(*now.access) ? cell.ids : required | downward(cell, strong)) &
+             cell.ids & ~after;
+  m.rmw = true;
+  m.source = &source;
+  m.source_strong = strong_link;
+  std::memcpy(m.value.data(), value, cell.size);
+  publish(now, cell, m, &source, strong_link);
+  insert_message(cell, &m, after);
+  source.consumed = true;
+  prune_readers(now, cell);
+  wake(cell);
+  return &m;
+}
+
+Message* Machine::choose_rmw_source(const Now& now, Cell& cell, MessageSet known_set,
+                                    const std::uint64_t* compare) {
+  if (goes_to_coherence_point(*now.access)) return cell.newest;
+  const MessageSet required = downward(cell, known_set);
+  const MessageSet may = cell.ids & ~excluded(cell, known_set);
+  std::array<Message*, kMaxMessages> options{};
+  std::uint32_t n = 0;
+  for (Message* m = cell.newest; m != nullptr; m = m->older) {
+    if ((may & bit(*m)) == 0) continue;
+    const bool writes = compare == nullptr || load(m->value.data(), cell.size) == *compare;
+    if (!writes || rmw_may_take(now, cell, *m, required)) options[n++] = m;
+  }
+  if (n == 0) return cell.newest;
+  return options[n > 1 ? chooser_->choose(Choice::read, now.id, n) : 0];
+}
+
+// -- accesses -------------------------------------------------------------------------------------
+
+Machine::Now Machine::begin(ThreadId id, Address at, const Access& access, AccessKind kind) {
+  return Now{id, threads_[id], &access, at, ++step_, kind, 0};
+}
+
+// A span that leaves its region, or is not aligned to its elements, is a finding and not executed.
+bool Machine::check_range(const Now& now, std::uint64_t bytes) {
+  Finding f;
+  f.second = info(now);
+  f.second.bytes = static_cast<std::uint32_t>(bytes);
+  f.has_second = true;
+  const std::uint64_t size = regions_[now.address.region]->spec.bytes;
+  if (now.address.offset > size || bytes > size - now.address.offset) {
+    f.kind = FindingKind::out_of_bounds;
+  } else if (now.address.offset % now.access->element != 0) {
+    f.kind = FindingKind::misaligned;
+  } else {
+    return true;
+  }
+  report(f);
+  return false;
+}
+
+// Own later accesses are not part of what a strong write publishes.
+void Machine::finish_strong_write(const Now& now) {
+  if (is_strong(now.access->order)) ++now.thread->time;
+}
+
+void Machine::read(ThreadId id, Address from, const Access& access, std::span<std::byte> out) {
+  Now now = begin(id, from, access, AccessKind::read);
+  if (!check_range(now, out.size())) return;
+  const bool coherent = goes_to_coherence_point(access);
+  for_cells(from.region, from.offset, out.size(), access.element, !is_strong(access.order),
+            [&](Cell& cell, std::uint64_t at, std::uint16_t mask) {
+              now.address.offset = from.offset + at;
+              now.mask = mask;
+              // The elements of a vector are separate: where they could differ, they may.
+              if (cell.count > 1 && cell.size > access.element && !coherent &&
+                  std::popcount(cell.ids & ~excluded(cell, known(cell, now))) > 1) {
+                return false;
+              }
+              read_cell(now, cell, out.data() + at);
+              return true;
+            });
+}
+
+void Machine::write(ThreadId id, Address to, const Access& access, std::span<const std::byte> in) {
+  Now now = begin(id, to, access, AccessKind::write);
+  if (!check_range(now, in.size())) return;
+  for_cells(to.region, to.offset, in.size(), access.element, false,
+            [&](Cell& cell, std::uint64_t at, std::uint16_t mask) {
+              now.address.offset = to.offset + at;
+              now.mask = mask;
+              write_cell(now, cell, in.data() + at);
+              return true;
+            });
+  finish_strong_write(now);
+}
+
+void Machine::reduce(ThreadId id, Address to, const Access& access,
+                     std::span<const std::byte> operand, Combine combine) {
+  Now now = begin(id, to, access, AccessKind::rmw);
+  if (!check_range(now, operand.size())) return;
+  for_cells(to.region, to.offset, operand.size(), access.element, false,
+            [&](Cell& cell, std::uint64_t at, std::uint16_t mask) {
+              now.address.offset = to.offset + at;
+              now.mask = mask;
+              const MessageSet known_set = known(cell, now);
+              check_race(now, cell, known_set);
+              Message* source = choose_rmw_source(now, cell, known_set, nullptr);
+              std::array<std::byte, kLineBytes> next = source->value;
+              const std::uint32_t step = std::min<std::uint32_t>(access.element, cell.size);
+              for (std::uint32_t o = 0; o < cell.size; o += step) {
+                const std::uint64_t v = combine(load(source->value.data() + o, step),
+                                                load(operand.data() + at + o, step));
+                store(next.data() + o, v, step);
+              }
+              if (listener_ != nullptr) {
+                tell(Event::Kind::rmw, now, cell.size, load(next.data(), step),
+                     load(source->value.data(), step), source, source != cell.newest);
+              }
+              insert_rmw(now, cell, *source, known_set, next.data());
+              return true;
+            });
+  finish_strong_write(now);
+}
+
+std::uint64_t Machine::rmw(ThreadId id, Address at, const Access& access, std::uint64_t operand,
+                           Combine combine) {
+  Now now = begin(id, at, access, AccessKind::rmw);
+  if (!check_range(now, access.element)) return 0;
+  Cell& cell = one_cell(at.region, at.offset, access.element);
+  const MessageSet known_set = known(cell, now);
+  check_race(now, cell, known_set);
+  Message* source = choose_rmw_source(now, cell, known_set, nullptr);
+  const std::uint64_t old = load(source->value.data(), cell.size);
+  finish_rmw(now, cell, *source, known_set, combine(old, operand));
+  return old;
+}
+
+std::uint64_t Machine::cas(ThreadId id, Address at, const Access& access, std::uint64_t compare,
+                           std::uint64_t value) {
+  Now now = begin(id, at, access, AccessKind::rmw);
+  if (!check_range(now, access.element)) return 0;
+  Cell& cell = one_cell(at.region, at.offset, access.element);
+  const MessageSet known_set = known(cell, now);
+  Message* source = choose_rmw_source(now, cell, known_set, &compare);
+  const std::uint64_t old = load(source->value.data(), cell.size);
+  if (old == compare) {
+    check_race(now, cell, known_set);
+    finish_rmw(now, cell, *source, known_set, value);
+  } else {
+    finish_failed_cas(now, cell, *source, known_set);
+  }
+  return old;
+}
+
+void Machine::finish_rmw(Now& now, Cell& cell, Message& source, MessageSet known_set,
+                         std::uint64_t value) {
+  std::array<std::byte, kLineBytes> next{};
+  store(next.data(), value, cell.size);
+  if (listener_ != nullptr) {
+    tell(Event::Kind::rmw, now, cell.size, value, load(source.value.data(), cell.size), &source,
+         &source != cell.newest);
+  }
+  Message* m = insert_rmw(now, cell, source, known_set, next.data());
+  if ((known_set & bit(source)) == 0 && m->source_strong) {
+    // The read half observed its source.
+    source.observers = observers_.take(source.observers, m->at);
+  }
+  take_in(now, source);
+  finish_strong_write(now);
+}
+
+// A failed compare is a strong read with the acquire part of its order, and writes nothing.
+void Machine::finish_failed_cas(Now& now, Cell& cell, Message& source, MessageSet known_set) {
+  Access as_read = *now.access;
+  if (as_read.order == Order::release) as_read.order = Order::relaxed;
+  if (as_read.order == Order::acq_rel) as_read.order = Order::acquire;
+  now.access = &as_read;
+  now.kind = AccessKind::read;
+  now.mask = static_cast<std::uint16_t>((1u << cell.size) - 1);
+  check_race(now, cell, known_set);
+  if (listener_ != nullptr) {
+    tell(Event::Kind::failed_cas, now, cell.size, load(source.value.data(), cell.size), 0, &source,
+         &source != cell.newest);
+  }
+  note_read(now, cell, source, known_set);
+  take_in(now, source);
+}
+
+// -- awaits ---------------------------------------------------------------------------------------
+
+// The messages that would end the wait, newest first.
+std::uint32_t Machine::ending(const Now& now, const Cell& cell, const Wanted& wanted, bool by_rmw,
+                              std::array<Message*, kMaxMessages>& out) const {
+  std::uint32_t n = 0;
+  const auto ends = [&](const Message& m) { return wanted.holds(load(m.value.data(), cell.size)); };
+  if (goes_to_coherence_point(*now.access)) {
+    if (ends(*cell.newest)) out[n++] = cell.newest;
+    return n;
+  }
+  const MessageSet known_set = known(cell, now);
+  const MessageSet may = cell.ids & ~excluded(cell, known_set);
+  const MessageSet required = by_rmw ? downward(cell, known_set) : 0;
+  for (Message* m = cell.newest; m != nullptr; m = m->older) {
+    if ((may & bit(*m)) == 0 || !ends(*m)) continue;
+    if (!by_rmw || rmw_may_take(now, cell, *m, required)) out[n++] = m;
+  }
+  return n;
+}
+
+bool Machine::can_end(ThreadId id, Address at, const Access& access, const Wanted& wanted,
+                      bool by_rmw) {
+  Cell& cell = one_cell(at.region, at.offset, access.element);
+  const Now now{id, threads_[id], &access, at, step_, AccessKind::read, 0};
+  std::array<Message*, kMaxMessages> out;
+  return ending(now, cell, wanted, by_rmw, out) > 0;
+}
+
+// Which of them the poll sees. Where the newest message does not end the wait, a poll may as well
+// see that one and go on waiting: the default.
+Message* Machine::choose_ending(const Now& now, const Cell& cell, const Wanted& wanted,
+                                bool by_rmw) {
+  std::array<Message*, kMaxMessages> out;
+  const std::uint32_t n = ending(now, cell, wanted, by_rmw, out);
+  if (n == 0) return nullptr;
+  if (wanted.holds(load(cell.newest->value.data(), cell.size))) {
+    return out[n > 1 ? chooser_->choose(Choice::read, now.id, n) : 0];
+  }
+  const std::uint32_t k = chooser_->choose(Choice::miss, now.id, n + 1);
+  return k == 0 ? nullptr : out[k - 1];
+}
+
+std::optional<std::uint64_t> Machine::try_read_until(ThreadId id, Address at, const Access& access,
+                                                     const Wanted& wanted) {
+  Cell& cell = one_cell(at.region, at.offset, access.element);
+  Now now{id, threads_[id], &access, at, step_, AccessKind::read, 0};
+  Message* m = choose_ending(now, cell, wanted, false);
+  if (m == nullptr) return std::nullopt;
+  now.step = ++step_;
+  now.mask = static_cast<std::uint16_t>((1u << cell.size) - 1);
+  const MessageSet known_set = known(cell, now);
+  check_race(now, cell, known_set);
+  m->consumed = true;
+  const std::uint64_t value = load(m->value.data(), cell.size);
+  if (listener_ != nullptr) {
+    tell(Event::Kind::read, now, cell.size, value, 0, m, m != cell.newest);
+  }
+  note_read(now, cell, *m, known_set);
+  take_in(now, *m);
+  return value;
+}
+
+std::optional<std::uint64_t> Machine::try_cas_until(ThreadId id, Address at, const Access& access,
+                                                    std::uint64_t compare, std::uint64_t value) {
+  Cell& cell = one_cell(at.region, at.offset, access.element);
+  Now now{id, threads_[id], &access, at, step_, AccessKind::rmw, 0};
+  Message* source = choose_ending(now, cell, Wanted{Compare::eq, compare}, true);
+  if (source == nullptr) return std::nullopt;
+  now.step = ++step_;
+  const MessageSet known_set = known(cell, now);
+  check_race(now, cell, known_set);
+  finish_rmw(now, cell, *source, known_set, value);
+  return compare;
+}
+
+void Machine::watch(Address at, const Access& access, std::uint32_t who) {
+  Cell& cell = one_cell(at.region, at.offset, access.element);
+  cell.watchers = watchers_.take(cell.watchers, who);
+}
+
+void Machine::unwatch(Address at, const Access& access, std::uint32_t who) {
+  Cell& cell = one_cell(at.region, at.offset, access.element);
+  for (Watcher** link = &cell.watchers; *link != nullptr; link = &(*link)->next) {
+    if ((*link)->who != who) continue;
+    Watcher* w = *link;
+    *link = w->next;
+    watchers_.give(w);
+    return;
+  }
+}
+
+}  // namespace ringfence::machine

@@ -1,0 +1,343 @@
+// Cells: how lines are made, split, filled, and forgotten.
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "emulator/machine/cells.hpp"
+#include "emulator/machine/machine.hpp"
+
+namespace ringfence::machine {
+
+namespace {
+
+template <class Node>
+void push(Node*& head, Node* node) {
+  node->next = head;
+  head = node;
+}
+
+}  // namespace
+
+Cell* Machine::new_cell(std::uint8_t offset, std::uint8_t size) {
+  Cell* c = cells_.take();
+  c->offset = offset;
+  c->size = size;
+  return c;
+}
+
+// A line comes into being with the message that stands for its content so far.
+Line& Machine::touch(Region& region, std::uint32_t index) {
+  Line*& slot = region.lines[index];
+  if (slot == nullptr) {
+    slot = lines_.take();
+    slot->index = index;
+    region.touched.push_back(index);
+    Message* m = messages_.take();
+    m->initial = true;
+    m->uninitialised = !region.ground_unset.empty() && region.ground_unset[index];
+    std::memcpy(m->value.data(), &region.bytes[std::size_t{index} * kLineBytes], kLineBytes);
+    slot->whole.newest = m;
+    slot->whole.count = 1;
+    slot->whole.ids = 1;
+  }
+  return *slot;
+}
+
+Message* Machine::copy_message(const Message& m) {
+  Message* c = messages_.take();
+  c->at = m.at;
+  c->step = m.step;
+  c->site = m.site;
+  c->order = m.order;
+  c->scope = m.scope;
+  c->proxy = m.proxy;
+  c->element = m.element;
+  c->id = m.id;
+  c->initial = m.initial;
+  c->uninitialised = m.uninitialised;
+  c->rmw = m.rmw;
+  c->source_strong = m.source_strong;
+  c->consumed = m.consumed;
+  c->before = m.before;
+  c->observed = m.observed;
+  c->value = m.value;
+  for (const Entry* e = m.entries; e != nullptr; e = e->next) {
+    push(c->entries, entries_.take(nullptr, e->at, e->scope, e->seen, e->observed));
+  }
+  for (const Observer* o = m.observers; o != nullptr; o = o->next) {
+    push(c->observers, observers_.take(nullptr, o->at));
+  }
+  return c;
+}
+
+void Machine::free_message(Message* m) {
+  while (m->entries != nullptr) {
+    Entry* e = m->entries;
+    m->entries = e->next;
+    entries_.give(e);
+  }
+  while (m->observers != nullptr) {
+    Observer* o = m->observers;
+    m->observers = o->next;
+    observers_.give(o);
+  }
+  messages_.give(m);
+}
+
+void Machine::free_cell_content(Cell& cell) {
+  while (cell.newest != nullptr) {
+    Message* m = cell.newest;
+    cell.newest = m->older;
+    free_message(m);
+  }
+  while (cell.readers != nullptr) {
+    Reader* r = cell.readers;
+    cell.readers = r->next;
+    readers_.give(r);
+  }
+  while (cell.watchers != nullptr) {
+    Watcher* w = cell.watchers;
+    cell.watchers = w->next;
+    watchers_.give(w);
+  }
+  cell.count = 0;
+  cell.ids = 0;
+}
+
+// Cuts a cell into pieces of `size` bytes that each carry on its history.
+void Machine::split(Line& line, Cell& cell, std::uint32_t size) {
+  if (line.parts == nullptr) line.parts = parts_.take();
+  const std::uint32_t end = cell.offset + cell.size;
+  for (std::uint32_t o = cell.offset; o < end; o += size) {
+    Cell* part = new_cell(static_cast<std::uint8_t>(o), static_cast<std::uint8_t>(size));
+    const std::uint32_t shift = o - cell.offset;
+    std::array<Message*, kMaxMessages> by_id{};
+    Message** tail = &part->newest;
+    for (const Message* m = cell.newest; m != nullptr; m = m->older) {
+      Message* c = copy_message(*m);
+      std::memmove(c->value.data(), m->value.data() + shift, size);
+      by_id[c->id] = c;
+      *tail = c;
+      tail = &c->older;
+    }
+    for (const Message* m = cell.newest; m != nullptr; m = m->older) {
+      if (m->source != nullptr) by_id[m->id]->source = by_id[m->source->id];
+    }
+    part->count = cell.count;
+    part->ids = cell.ids;
+    const auto bytes = static_cast<std::uint16_t>((1u << size) - 1);
+    for (const Reader* r = cell.readers; r != nullptr; r = r->next) {
+      const auto mask = static_cast<std::uint16_t>((r->mask >> shift) & bytes);
+      if (mask == 0) continue;
+      Reader* c = readers_.take(*r);
+      c->mask = mask;
+      push(part->readers, c);
+    }
+    for (const Watcher* w = cell.watchers; w != nullptr; w = w->next) {
+      push(part->watchers, watchers_.take(nullptr, w->who));
+    }
+    line.parts->at[o] = part;
+  }
+  free_cell_content(cell);
+  if (&cell != &line.whole) cells_.give(&cell);
+}
+
+Cell& Machine::one_cell(RegionId region, std::uint64_t offset, std::uint32_t size) {
+  Cell* found = nullptr;
+  for_cells(region, offset, size, size, false, [&](Cell& c, std::uint64_t, std::uint16_t) {
+    if (found == nullptr) found = &c;
+    return true;
+  });
+  return *found;
+}
+
+Message& Machine::add_message(Cell& cell, const Now& now) {
+  if (cell.count == kMaxMessages) remove_oldest(cell);
+  Message* m = messages_.take();
+  m->id = static_cast<std::uint8_t>(std::countr_one(cell.ids));
+  m->at = Epoch{now.id, now.thread->slot, now.thread->time};
+  m->step = now.step;
+  m->site = now.access->site;
+  m->order = now.access->order;
+  m->scope = now.access->scope;
+  m->proxy = now.access->proxy;
+  m->element = now.access->element;
+  return *m;
+}
+
+// Puts `m` into the list so that the list still extends coherence: `after` are the messages that
+// coherence puts behind it.
+void Machine::insert_message(Cell& cell, Message* m, MessageSet after) {
+  const MessageSet behind = bit(*m) | m->before;
+  for (Message* x = cell.newest; x != nullptr; x = x->older) {
+    if ((bit(*x) & after) != 0 || (x->before & after) != 0) x->before |= behind;
+  }
+  cell.ids |= bit(*m);
+  ++cell.count;
+  if (after == 0) {
+    m->older = cell.newest;
+    cell.newest = m;
+    return;
+  }
+  // A stable topological order, oldest first, with the new message as late as it may stand.
+  std::array<Message*, kMaxMessages> todo{};
+  std::size_t n = 0;
+  for (Message* x = cell.newest; x != nullptr; x = x->older) todo[n++] = x;
+  std::reverse(todo.begin(), todo.begin() + static_cast<std::ptrdiff_t>(n));
+  todo[n++] = m;
+  MessageSet placed = 0;
+  Message* head = nullptr;
+  for (std::size_t done = 0; done < n; ++done) {
+    for (std::size_t i = 0; i < n; ++i) {
+      Message* x = todo[i];
+      if (x == nullptr || (x->before & ~placed & cell.ids) != 0) continue;
+      placed |= bit(*x);
+      x->older = head;
+      head = x;
+      todo[i] = nullptr;
+      break;
+    }
+  }
+  cell.newest = head;
+}
+
+namespace {
+
+void forget(Cell& cell, const Message* gone) {
+  for (Message* x = cell.newest; x != nullptr; x = x->older) {
+    x->before &= ~bit(*gone);
+    if (x->source == gone) x->source = nullptr;
+  }
+  cell.ids &= ~bit(*gone);
+  --cell.count;
+}
+
+}  // namespace
+
+void Machine::remove_oldest(Cell& cell) {
+  Message** link = &cell.newest;
+  while ((*link)->older != nullptr) link = &(*link)->older;
+  Message* gone = *link;
+  *link = nullptr;
+  forget(cell, gone);
+  free_message(gone);
+}
+
+// Forgets what no thread can read any more: messages that coherence puts before one that
+// everybody knows of, and readers that everybody is ordered after.
+void Machine::trim(Cell& cell, const Clock& all) {
+  MessageSet gone = 0;
+  for (Message* m = cell.newest; m != nullptr; m = m->older) {
+    if (!m->initial && all.covers(m->at)) {
+      while (m->observers != nullptr) {
+        Observer* o = m->observers;
+        m->observers = o->next;
+        observers_.give(o);
+      }
+    }
+    if (m->initial || all.covers(m->at)) gone |= m->before;
+  }
+  for (Message** link = &cell.newest; *link != nullptr;) {
+    Message* m = *link;
+    if ((gone & bit(*m)) == 0) {
+      link = &m->older;
+      continue;
+    }
+    *link = m->older;
+    forget(cell, m);
+    free_message(m);
+  }
+  for (Reader** link = &cell.readers; *link != nullptr;) {
+    Reader* r = *link;
+    if (!all.covers(r->at)) {
+      link = &r->next;
+      continue;
+    }
+    *link = r->next;
+    readers_.give(r);
+  }
+}
+
+// A line of one message that everybody knows of becomes plain bytes again.
+bool Machine::collapse(Region& region, Line& line, const Clock& all) {
+  const auto settled = [&](const Cell& c) {
+    return c.count == 1 && c.readers == nullptr && c.watchers == nullptr &&
+           !c.newest->uninitialised && (c.newest->initial || all.covers(c.newest->at));
+  };
+  const auto store = [&](const Cell& c) {
+    std::memcpy(&region.bytes[std::size_t{line.index} * kLineBytes + c.offset],
+                c.newest->value.data(), c.size);
+  };
+  const auto keep_initial = [&] {
+    if (region.ground_changed) return;
+    region.initial.assign(region.bytes.begin(), region.bytes.end());
+    region.ground_changed = true;
+  };
+  if (line.parts == nullptr) {
+    if (!settled(line.whole)) return false;
+    keep_initial();
+    store(line.whole);
+    free_cell_content(line.whole);
+  } else {
+    for (const Cell* c : line.parts->at) {
+      if (c != nullptr && !settled(*c)) return false;
+    }
+    keep_initial();
+    for (Cell*& c : line.parts->at) {
+      if (c == nullptr) continue;
+      store(*c);
+      free_cell_content(*c);
+      cells_.give(c);
+      c = nullptr;
+    }
+    parts_.give(line.parts);
+    line.parts = nullptr;
+  }
+  if (!region.ground_unset.empty()) region.ground_unset[line.index] = false;
+  return true;
+}
+
+void Machine::collect() {
+  Clock all;
+  bool first = true;
+  const Clock* last = nullptr;
+  const auto meet = [&](const Clock& c) {
+    if (last != nullptr && last->same_as(c)) return;
+    last = &c;
+    if (first) {
+      all = clocks_.make();
+      all.join(c);
+      first = false;
+    } else {
+      all.meet(c);
+    }
+  };
+  for (std::size_t i = 0; i < threads_used_; ++i) {
+    if (threads_[i]->live) meet(threads_[i]->seen);
+  }
+  for (std::size_t i = 0; i < streams_used_; ++i) {
+    const Stream& s = *streams_[i];
+    // While threads of the stream live, its next launch knows at least what they know.
+    if (!s.closed && s.live_threads == 0) meet(s.in_launch ? s.ending_seen : s.seen);
+  }
+  if (first) return;
+  for (Region* region : regions_) {
+    std::erase_if(region->touched, [&](std::uint32_t index) {
+      Line*& line = region->lines[index];
+      if (line->parts == nullptr) {
+        trim(line->whole, all);
+      } else {
+        for (Cell* c : line->parts->at) {
+          if (c != nullptr) trim(*c, all);
+        }
+      }
+      if (!collapse(*region, *line, all)) return false;
+      lines_.give(line);
+      line = nullptr;
+      return true;
+    });
+  }
+}
+
+}  // namespace ringfence::machine

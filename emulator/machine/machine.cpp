@@ -1,0 +1,440 @@
+// Regions, threads, launches, fences and barriers: what makes causality.
+
+#include "emulator/machine/machine.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "emulator/machine/cells.hpp"
+
+namespace ringfence::machine {
+
+namespace {
+
+template <class T>
+void destroy(std::pmr::memory_resource* memory, T* object) {
+  object->~T();
+  memory->deallocate(object, sizeof(T), alignof(T));
+}
+
+template <class T, class... Args>
+T* create(std::pmr::memory_resource* memory, Args&&... args) {
+  return ::new (memory->allocate(sizeof(T), alignof(T))) T(std::forward<Args>(args)...);
+}
+
+// The next of `used` objects kept in `all`, made if none is left over from an earlier run.
+template <class T, class... Args>
+T* reuse(std::pmr::vector<T*>& all, std::size_t& used, std::pmr::memory_resource* memory,
+         Args&&... args) {
+  if (used == all.size()) all.push_back(create<T>(memory, std::forward<Args>(args)...));
+  return all[used++];
+}
+
+}  // namespace
+
+bool Wanted::holds(std::uint64_t v) const {
+  switch (compare) {
+    case Compare::eq: return v == value;
+    case Compare::ne: return v != value;
+    case Compare::lt: return v < value;
+    case Compare::le: return v <= value;
+    case Compare::gt: return v > value;
+    case Compare::ge: return v >= value;
+  }
+  return false;
+}
+
+Machine::Machine(std::pmr::memory_resource* memory, const Policy& policy)
+    : memory_(memory),
+      policy_(policy),
+      clocks_(memory),
+      messages_(memory),
+      entries_(memory),
+      observers_(memory),
+      readers_(memory),
+      watchers_(memory),
+      cells_(memory),
+      parts_(memory),
+      lines_(memory),
+      regions_(memory),
+      threads_(memory),
+      slots_(memory),
+      streams_(memory),
+      fence_sc_(memory),
+      findings_(memory),
+      woken_(memory) {}
+
+Machine::~Machine() {
+  reset();
+  fence_sc_.clear();
+  for (Region* r : regions_) destroy(memory_, r);
+  for (Thread* t : threads_) destroy(memory_, t);
+  for (Slot* s : slots_) destroy(memory_, s);
+  for (Stream* s : streams_) destroy(memory_, s);
+}
+
+void Machine::ignore(FindingKind kind, bool on) {
+  const std::uint32_t b = 1u << static_cast<int>(kind);
+  ignored_ = on ? ignored_ | b : ignored_ & ~b;
+}
+
+RegionId Machine::add_region(const RegionSpec& spec) {
+  auto* r = create<Region>(memory_, spec, memory_);
+  const std::uint64_t lines = (spec.bytes + kLineBytes - 1) / kLineBytes;
+  r->bytes.resize(lines * kLineBytes);
+  r->lines.resize(lines, nullptr);
+  if (!spec.initialised) r->ground_unset.resize(lines, true);
+  regions_.push_back(r);
+  return static_cast<RegionId>(regions_.size() - 1);
+}
+
+void Machine::set_initial(Address to, std::span<const std::byte> bytes) {
+  Region& r = *regions_[to.region];
+  std::memcpy(&r.bytes[to.offset], bytes.data(), bytes.size());
+  r.initial.clear();
+}
+
+void Machine::peek(Address from, std::span<std::byte> out) const {
+  const Region& r = *regions_[from.region];
+  std::memcpy(out.data(), &r.bytes[from.offset], out.size());
+  const std::uint64_t end = from.offset + out.size();
+  const auto copy = [&](const Cell& c, std::uint32_t index) {
+    const std::uint64_t first = std::uint64_t{index} * kLineBytes + c.offset;
+    const std::uint64_t lo = std::max<std::uint64_t>(first, from.offset);
+    const std::uint64_t hi = std::min<std::uint64_t>(first + c.size, end);
+    if (lo < hi) {
+      std::memcpy(&out[lo - from.offset], c.newest->value.data() + (lo - first), hi - lo);
+    }
+  };
+  for (std::uint64_t i = from.offset / kLineBytes; i * kLineBytes < end; ++i) {
+    const Line* line = r.lines[i];
+    if (line == nullptr) continue;
+    if (line->parts == nullptr) {
+      copy(line->whole, line->index);
+    } else {
+      for (const Cell* c : line->parts->at) {
+        if (c != nullptr) copy(*c, line->index);
+      }
+    }
+  }
+}
+
+void Machine::reset() {
+  for (Region* r : regions_) {
+    for (std::uint32_t index : r->touched) {
+      Line*& line = r->lines[index];
+      if (line->parts != nullptr) {
+        for (Cell* c : line->parts->at) {
+          if (c == nullptr) continue;
+          free_cell_content(*c);
+          cells_.give(c);
+        }
+        parts_.give(line->parts);
+      } else {
+        free_cell_content(line->whole);
+      }
+      lines_.give(line);
+      line = nullptr;
+    }
+    r->touched.clear();
+    if (r->ground_changed) {
+      std::memcpy(r->bytes.data(), r->initial.data(), r->bytes.size());
+      if (!r->spec.initialised) r->ground_unset.assign(r->lines.size(), true);
+      r->ground_changed = false;
+    }
+  }
+  for (std::size_t i = 0; i < threads_used_; ++i) {
+    Thread& t = *threads_[i];
+    t.seen.clear();
+    t.observed.clear();
+    for (FenceView& f : t.fences) f = FenceView{};
+    t.parked.clear();
+    t.labels.clear();
+    t.live = false;
+  }
+  for (std::size_t i = 0; i < slots_used_; ++i) {
+    slots_[i]->threads.clear();
+    slots_[i]->ends.clear();
+  }
+  for (std::size_t i = 0; i < streams_used_; ++i) {
+    Stream& s = *streams_[i];
+    s.seen.clear();
+    s.observed.clear();
+    s.ending_seen.clear();
+    s.ending_observed.clear();
+    s.slots.clear();
+  }
+  threads_used_ = slots_used_ = streams_used_ = 0;
+  fence_sc_.clear();
+  findings_.clear();
+  woken_.clear();
+  step_ = 0;
+  collect_at_ = kCollectAtLeast;
+}
+
+// -- threads and launches -------------------------------------------------------------------------
+
+StreamId Machine::add_stream(std::uint16_t rank) {
+  Stream& s = *reuse(streams_, streams_used_, memory_, memory_);
+  const auto id = static_cast<StreamId>(streams_used_ - 1);
+  s.rank = rank;
+  s.boundaries = 0;
+  s.closed = s.in_launch = false;
+  s.live_threads = 0;
+  s.seen = clocks_.make();
+  s.observed = clocks_.make();
+
+  Slot& slot = *reuse(slots_, slots_used_, memory_, memory_);
+  slot.stream = id;
+  slot.block = 0;
+  slot.max_time = slot.start_time = 0;
+  s.marker_slot = static_cast<std::uint32_t>(slots_used_ - 1);
+  Thread& t = *reuse(threads_, threads_used_, memory_, memory_);
+  t.place = Placement{rank, 0, ~std::uint32_t{0}};
+  t.stream = id;
+  t.slot = s.marker_slot;
+  t.time = 0;
+  s.marker = static_cast<ThreadId>(threads_used_ - 1);
+  slot.threads.push_back(s.marker);
+  return id;
+}
+
+void Machine::begin_launch(StreamId stream) {
+  Stream& s = *streams_[stream];
+  s.in_launch = true;
+  s.ending_seen = s.seen;
+  s.ending_observed = s.observed;
+}
+
+ThreadId Machine::launch_thread(StreamId stream, std::uint32_t block, std::uint32_t index,
+                                std::uint64_t label, std::uint16_t cluster) {
+  Stream& s = *streams_[stream];
+  while (s.slots.size() <= block) {
+    Slot& fresh = *reuse(slots_, slots_used_, memory_, memory_);
+    fresh.stream = stream;
+    fresh.block = static_cast<std::uint32_t>(s.slots.size());
+    fresh.max_time = fresh.start_time = 0;
+    s.slots.push_back(static_cast<std::uint32_t>(slots_used_ - 1));
+  }
+  const std::uint32_t slot_id = s.slots[block];
+  Slot& slot = *slots_[slot_id];
+  while (slot.threads.size() <= index) {
+    Thread& fresh = *reuse(threads_, threads_used_, memory_, memory_);
+    fresh.stream = stream;
+    fresh.slot = slot_id;
+    slot.threads.push_back(static_cast<ThreadId>(threads_used_ - 1));
+  }
+  const ThreadId id = slot.threads[index];
+  Thread& t = *threads_[id];
+  t.place = Placement{s.rank, cluster, block};
+  t.time = slot.start_time;
+  t.live = true;
+  ++s.live_threads;
+  t.seen = s.seen;
+  t.observed = s.observed;
+  t.parked.clear();
+  for (FenceView& f : t.fences) f.set = false;
+  // Old labels name writes that may still be looked at; a few are enough.
+  if (t.labels.size() == kLabels) t.labels.erase(t.labels.begin());
+  t.labels.push_back(Label{t.time, label});
+  // stream and coherent: fence.acq_rel.sys at the start, after joining the earlier launches.
+  if (policy_.boundary != Boundary::strict) snapshot(t, id, Scope::sys);
+  return id;
+}
+
+void Machine::end_thread(ThreadId id) {
+  Thread& t = *threads_[id];
+  Stream& s = *streams_[t.stream];
+  // stream and coherent: fence.acq_rel.sys at the end.
+  if (policy_.boundary != Boundary::strict) acquire_parked(t, id, Scope::sys);
+  s.ending_seen.join(t.seen);
+  s.ending_observed.join(t.observed);
+  slots_[t.slot]->max_time = std::max(slots_[t.slot]->max_time, t.time);
+  t.live = false;
+  --s.live_threads;
+}
+
+void Machine::end_launch(StreamId stream) {
+  Stream& s = *streams_[stream];
+  s.seen = std::move(s.ending_seen);
+  s.observed = std::move(s.ending_observed);
+  const std::uint32_t boundary = s.boundaries++;
+  for (std::uint32_t slot_id : s.slots) {
+    Slot& slot = *slots_[slot_id];
+    slot.start_time = slot.max_time + 1;
+    slot.max_time = slot.start_time;
+    s.seen.join_slot(slot_id, slot.start_time);
+    s.observed.join_slot(slot_id, slot.start_time);
+    slot.ends.push_back(SlotEnd{slot.start_time, boundary});
+  }
+  s.seen.join_slot(s.marker_slot, s.boundaries);
+  s.observed.join_slot(s.marker_slot, s.boundaries);
+  s.in_launch = false;
+  if (messages_.live() > collect_at_) {
+    collect();
+    collect_at_ = std::max(kCollectAtLeast, 2 * messages_.live());
+  }
+}
+
+void Machine::close_stream(StreamId stream) { streams_[stream]->closed = true; }
+
+void Machine::order_after(ThreadId later, ThreadId earlier) {
+  Thread& a = *threads_[earlier];
+  Thread& b = *threads_[later];
+  b.seen.join(a.seen);
+  b.seen.join_thread(earlier, a.slot, a.time + 1);
+  b.observed.join(a.observed);
+  b.observed.join_thread(earlier, a.slot, a.time + 1);
+  ++a.time;
+  slots_[a.slot]->max_time = std::max(slots_[a.slot]->max_time, a.time);
+}
+
+void Machine::order_streams(StreamId later, StreamId earlier) {
+  streams_[later]->seen.join(streams_[earlier]->seen);
+  streams_[later]->observed.join(streams_[earlier]->observed);
+}
+
+// -- fences and barriers --------------------------------------------------------------------------
+
+// What a later strong write of this thread publishes at each scope distance up to `scope`.
+void Machine::snapshot(Thread& t, ThreadId id, Scope scope) {
+  for (int d = 0; d <= static_cast<int>(scope); ++d) {
+    FenceView& f = t.fences[d];
+    f.at = Epoch{id, t.slot, t.time};
+    f.scope = scope;
+    f.seen = t.seen;
+    f.observed = t.observed;
+    f.set = true;
+  }
+  ++t.time;  // what follows the fence is not published by it
+}
+
+void Machine::take_entry(Thread& t, const Epoch& at, const Clock& seen, const Clock& observed) {
+  t.seen.join(seen);
+  t.seen.join_thread(at.thread, at.slot, at.time + 1);
+  t.observed.join(observed);
+  t.observed.join_thread(at.thread, at.slot, at.time + 1);
+}
+
+// An acquire pattern by a fence: it takes in what earlier strong reads met, if both ends reach
+// each other.
+void Machine::acquire_parked(Thread& t, ThreadId, Scope scope) {
+  std::erase_if(t.parked, [&](const Parked& p) {
+    const Placement& other = threads_[p.at.thread]->place;
+    if (!reaches(scope, t.place, other) || !reaches(p.scope, other, t.place)) return false;
+    take_entry(t, p.at, p.seen, p.observed);
+    return true;
+  });
+}
+
+void Machine::fence(ThreadId id, Fence kind, Scope scope, std::uint16_t site) {
+  Thread& t = *threads_[id];
+  ++step_;
+  acquire_parked(t, id, scope);
+  if (kind == Fence::sc) {
+    // Fence-SC order: every earlier morally strong fence.sc precedes this one, pair by pair.
+    for (const FenceSc& f : fence_sc_) {
+      const Placement& other = threads_[f.at.thread]->place;
+      if (f.at.thread == id || (reaches(scope, t.place, other) && reaches(f.scope, other, t.place))) {
+        take_entry(t, f.at, f.seen, f.observed);
+      }
+    }
+    if (scope == Scope::sys) {
+      // Whoever joins this one joins those: they are no longer needed.
+      std::erase_if(fence_sc_, [&](const FenceSc& f) {
+        return f.scope == Scope::sys && t.seen.covers(f.at);
+      });
+    }
+    fence_sc_.push_back(FenceSc{Epoch{id, t.slot, t.time}, scope, t.seen, t.observed});
+  }
+  snapshot(t, id, scope);
+  if (listener_ != nullptr) {
+    const Access access{Order::acq_rel, scope, 1, Proxy::generic, false, site};
+    const Now now{id, &t, &access, {}, step_, AccessKind::read, 0};
+    tell(Event::Kind::fence, now, 0, kind == Fence::sc ? 1 : 0, 0, nullptr, false);
+  }
+}
+
+void Machine::barrier(std::span<const ThreadId> arriving, std::span<const ThreadId> syncing,
+                      bool whole_block, std::uint16_t site) {
+  ++step_;
+  Clock seen = clocks_.make();
+  Clock observed = clocks_.make();
+  std::uint32_t time = 0;
+  for (ThreadId id : arriving) {
+    const Thread& t = *threads_[id];
+    seen.join(t.seen);
+    observed.join(t.observed);
+    time = std::max(time, t.time + 1);
+  }
+  if (whole_block && !arriving.empty()) {
+    const std::uint32_t slot = threads_[arriving[0]]->slot;
+    seen.join_slot(slot, time);
+    observed.join_slot(slot, time);
+    for (ThreadId id : syncing) {
+      Thread& t = *threads_[id];
+      t.seen = seen;
+      t.observed = observed;
+      t.time = time;
+    }
+  } else {
+    for (ThreadId id : arriving) {
+      Thread& t = *threads_[id];
+      seen.join_thread(id, t.slot, t.time + 1);
+      observed.join_thread(id, t.slot, t.time + 1);
+      ++t.time;
+    }
+    for (ThreadId id : syncing) {
+      threads_[id]->seen.join(seen);
+      threads_[id]->observed.join(observed);
+    }
+  }
+  if (listener_ != nullptr) {
+    const Access access{Order::acq_rel, Scope::cta, 1, Proxy::generic, false, site};
+    for (ThreadId id : syncing) {
+      const Now now{id, threads_[id], &access, {}, step_, AccessKind::read, 0};
+      tell(Event::Kind::barrier, now, 0, 0, 0, nullptr, false);
+    }
+  }
+}
+
+// -- results --------------------------------------------------------------------------------------
+
+void Machine::report(const Finding& finding) {
+  if ((ignored_ & (1u << static_cast<int>(finding.kind))) != 0) return;
+  if (findings_.size() < kMaxFindings) findings_.push_back(finding);
+}
+
+std::uint64_t Machine::label_of(const Epoch& at) const {
+  if (at.thread >= threads_used_) return 0;
+  const auto& labels = threads_[at.thread]->labels;
+  std::uint64_t label = labels.empty() ? 0 : labels.front().label;
+  for (const Label& l : labels) {
+    if (l.from_time <= at.time) label = l.label;
+  }
+  return label;
+}
+
+void Machine::tell(Event::Kind kind, const Now& now, std::uint32_t bytes, std::uint64_t value,
+                   std::uint64_t old_value, const Message* from, bool stale) {
+  Event e;
+  e.kind = kind;
+  e.thread = now.id;
+  e.label = label_of(Epoch{now.id, now.thread->slot, now.thread->time});
+  e.step = now.step;
+  e.site = now.access->site;
+  e.order = now.access->order;
+  e.scope = now.access->scope;
+  e.address = now.address;
+  e.bytes = bytes;
+  e.value = value;
+  e.old_value = old_value;
+  e.stale = stale;
+  if (from != nullptr && !from->initial) {
+    e.from_step = from->step;
+    e.from_label = label_of(from->at);
+  }
+  listener_->on_event(e);
+}
+
+}  // namespace ringfence::machine

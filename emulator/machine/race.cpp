@@ -1,0 +1,128 @@
+// Races: conflicting accesses that are neither morally strong nor ordered by causality, and what
+// is missing between them (PTX ISA 8.7.1, "Conflict and Data-races").
+
+#include <algorithm>
+#include <cstring>
+
+#include "emulator/machine/machine.hpp"
+
+namespace ringfence::machine {
+
+AccessInfo Machine::info(const Now& now) const {
+  const Access& a = *now.access;
+  return AccessInfo{now.kind,
+                    a.order,
+                    a.scope,
+                    a.proxy,
+                    label_of(Epoch{now.id, now.thread->slot, now.thread->time}),
+                    now.step,
+                    a.site,
+                    now.address.region,
+                    now.address.offset,
+                    a.element};
+}
+
+AccessInfo Machine::info(const Epoch& at, AccessKind kind, Order order, Scope scope, Proxy proxy,
+                         std::uint16_t site, std::uint32_t step, const Now& where,
+                         std::uint32_t bytes) const {
+  return AccessInfo{kind, order, scope, proxy, label_of(at), step, site, where.address.region,
+                    where.address.offset, bytes};
+}
+
+// The access must be ordered after each conflicting access that has already been made. Both orders
+// of a racing pair are possible runs, so the pair is found in whichever order it comes.
+void Machine::check_race(const Now& now, Cell& cell, MessageSet known_set) {
+  for (const Message* m = cell.newest; m != nullptr; m = m->older) {
+    if ((known_set & bit(*m)) != 0 || morally_strong(now, *m)) continue;
+    if (excused(now, m->at, m->order, m->scope)) continue;
+    report_race(now, m->at, m->rmw ? AccessKind::rmw : AccessKind::write, m->order, m->scope,
+                m->proxy, m->element, m->site, m->step);
+    return;
+  }
+  if (now.kind == AccessKind::read) return;
+  for (const Reader* r = cell.readers; r != nullptr; r = r->next) {
+    if (in_past(*now.thread, now.id, r->at) || morally_strong(now, *r)) continue;
+    if (excused(now, r->at, r->order, r->scope)) continue;
+    report_race(now, r->at, AccessKind::read, r->order, r->scope, r->proxy, r->element, r->site,
+                r->step);
+    return;
+  }
+}
+
+// Mode coherent: a pair is no race if the later access is strong at sys scope, the earlier one
+// precedes it in observed time, and the earlier was strong at sys scope or a launch boundary of its
+// rank lies between the two in observed time.
+bool Machine::excused(const Now& now, const Epoch& earlier, Order order, Scope scope) const {
+  if (!goes_to_coherence_point(*now.access)) return false;
+  const Clock& observed = now.thread->observed;
+  if (!observed.covers(earlier)) return false;
+  if (is_strong(order) && scope == Scope::sys) return true;
+  const Slot& slot = *slots_[earlier.slot];
+  const auto end = std::upper_bound(
+      slot.ends.begin(), slot.ends.end(), earlier.time,
+      [](std::uint32_t time, const SlotEnd& e) { return time < e.time; });
+  if (end == slot.ends.end()) return false;
+  const Stream& s = *streams_[slot.stream];
+  return observed.covers(Epoch{s.marker, s.marker_slot, end->boundary});
+}
+
+Missing Machine::missing_ingredient(const Now& now, const Epoch& earlier, Order order, Scope scope,
+                                    Proxy proxy, std::uint8_t element) const {
+  const Access& a = *now.access;
+  if (is_strong(a.order) && is_strong(order)) {
+    const Placement& there = threads_[earlier.thread]->place;
+    if (!reaches(scope, there, now.thread->place)) return Missing::first_scope;
+    if (!reaches(a.scope, now.thread->place, there)) return Missing::second_scope;
+    if (element != a.element) return Missing::complete_overlap;
+    if (!same_proxy(a.proxy, proxy, true)) return Missing::same_proxy;
+  }
+  if (now.thread->observed.covers(earlier)) return Missing::strength;
+  // A parked entry that would have ordered them: met by a strong read whose scope, or whose
+  // missing acquire, kept it out.
+  for (const Parked& p : now.thread->parked) {
+    if (!p.seen.covers(earlier) && p.at.thread != earlier.thread) continue;
+    const Placement& there = threads_[p.at.thread]->place;
+    if (!reaches(p.scope, there, now.thread->place)) return Missing::first_scope;
+    return Missing::strength;
+  }
+  return Missing::synchronisation;
+}
+
+void Machine::report_race(const Now& now, const Epoch& at, AccessKind kind, Order order,
+                          Scope scope, Proxy proxy, std::uint8_t element, std::uint16_t site,
+                          std::uint32_t step) {
+  if ((ignored_ & (1u << static_cast<int>(FindingKind::data_race))) != 0) return;
+  Finding f;
+  f.kind = FindingKind::data_race;
+  f.first = info(at, kind, order, scope, proxy, site, step, now, element);
+  f.second = info(now);
+  f.has_first = f.has_second = true;
+  f.missing = missing_ingredient(now, at, order, scope, proxy, element);
+  report(f);
+}
+
+// A signal that nobody waited for successfully, and that a later write takes away without reading
+// it; or two read-modify-writes that read the same value, so that one of them is lost.
+void Machine::check_lost_signal(const Now& now, Cell& cell, const Message* source) {
+  if (regions_[now.address.region]->spec.kind != RegionKind::signal) return;
+  const Message* lost = nullptr;
+  if (source == nullptr) {
+    const Message* m = cell.newest;
+    const std::byte zero[kLineBytes] = {};
+    if (!m->initial && !m->consumed && std::memcmp(m->value.data(), zero, cell.size) != 0) lost = m;
+  } else {
+    for (const Message* m = cell.newest; m != nullptr && lost == nullptr; m = m->older) {
+      if (m->source == source) lost = m;
+    }
+  }
+  if (lost == nullptr) return;
+  Finding f;
+  f.kind = FindingKind::lost_signal;
+  f.first = info(lost->at, lost->rmw ? AccessKind::rmw : AccessKind::write, lost->order,
+                 lost->scope, lost->proxy, lost->site, lost->step, now, lost->element);
+  f.second = info(now);
+  f.has_first = f.has_second = true;
+  report(f);
+}
+
+}  // namespace ringfence::machine
