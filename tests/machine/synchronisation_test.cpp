@@ -1,0 +1,245 @@
+// Release and acquire patterns, scopes, read-modify-writes, bar.sync and races.
+
+#include "tests/machine/explore.hpp"
+
+using namespace ringfence::machine;
+using namespace ringfence::machine::test;
+
+namespace {
+
+constexpr Address x{0, 0}, y{1, 0};
+constexpr Order weak = Order::weak, rlx = Order::relaxed, acq = Order::acquire,
+                rel = Order::release, acqrel = Order::acq_rel;
+
+Explorer on_two_words(std::vector<ThreadSpec> threads) {
+  Explorer e;
+  e.regions = {word(0), word(1)};
+  e.threads = std::move(threads);
+  return e;
+}
+
+// Data in x by a weak store, then `send`; the receiver waits with `receive` and reads x weakly.
+Outcomes pass_message(std::vector<Step> send, std::vector<Step> receive, std::uint16_t to_rank = 1,
+                      std::uint32_t to_block = 0) {
+  std::vector<Step> p0{st(x, 1, weak)};
+  p0.insert(p0.end(), send.begin(), send.end());
+  receive.push_back(ld("b", x, weak));
+  return on_two_words({{0, 0, p0}, {to_rank, to_block, receive}}).run();
+}
+
+const std::set<std::string> kDelivered{"b=1"};
+
+}  // namespace
+
+TEST_CASE("a release sequence goes through read-modify-writes of other threads, relaxed ones too") {
+  auto e = on_two_words({{0, 0, {st(x, 1, weak), st(y, 1, rel)}},
+                         {1, 0, {atom_add("", y, 1, rlx)}},
+                         {2, 0, {await(y, 2, acq), ld("b", x, weak)}}});
+  const auto o = e.run();
+  CHECK(o.all == kDelivered);
+  CHECK(o.findings.empty());
+}
+
+TEST_CASE("a release sequence goes through red as well") {
+  auto e = on_two_words({{0, 0, {st(x, 1, weak), st(y, 1, rel)}},
+                         {1, 0, {red_add(y, 1, rlx)}},
+                         {2, 0, {await(y, 2, acq), ld("b", x, weak)}}});
+  const auto o = e.run();
+  CHECK(o.all == kDelivered);
+  CHECK(o.findings.empty());
+}
+
+TEST_CASE("a plain store by another thread cuts the release sequence") {
+  auto e = on_two_words({{0, 0, {st(x, 1, weak), st(y, 1, rel)}},
+                         {1, 0, {await(y, 1, rlx), st(y, 2, rlx)}},
+                         {2, 0, {await(y, 2, acq), ld("b", x, weak)}}});
+  const auto o = e.run();
+  CHECK(o.all == std::set<std::string>{"b=0", "b=1"});
+  CHECK(o.findings == std::set{FindingKind::data_race});
+}
+
+TEST_CASE("a relaxed store of the releasing thread to the same location carries its release") {
+  const auto o = pass_message({st(y, 1, rel), st(y, 2, rlx)}, {await(y, 2, acq)});
+  CHECK(o.all == kDelivered);
+  CHECK(o.findings.empty());
+}
+
+TEST_CASE("red followed by an acquire fence acquires nothing; atom does") {
+  const auto f = fence(Machine::Fence::acq_rel);
+  // The reduction reads the flag's release but returns nothing (PTX ISA 8.11.1).
+  auto by_red = on_two_words({{0, 0, {st(x, 1, weak), st(y, 1, rel)}},
+                              {1, 0, {red_add(y, 2, acqrel), f, ld("b", x, weak)}}});
+  CHECK(by_red.run().findings.count(FindingKind::data_race) == 1);
+  auto by_atom = on_two_words({{0, 0, {st(x, 1, weak), st(y, 1, rel)}},
+                               {1, 0, {await_cas(y, 1, 3, rlx), f, ld("b", x, weak)}}});
+  const auto o = by_atom.run();
+  CHECK(o.all == kDelivered);
+  CHECK(o.findings.empty());
+}
+
+TEST_CASE("the flag's scope must reach the other thread on both sides") {
+  const auto sys_sys = pass_message({st(y, 1, rel)}, {await(y, 1, acq)});
+  CHECK(sys_sys.findings.empty());
+  CHECK(sys_sys.all == kDelivered);
+  const auto gpu_out = pass_message({st(y, 1, rel, Scope::gpu)}, {await(y, 1, acq)});
+  CHECK(gpu_out.findings.count(FindingKind::data_race) == 1);
+  const auto gpu_in = pass_message({st(y, 1, rel)}, {await(y, 1, acq, Scope::gpu)});
+  CHECK(gpu_in.findings.count(FindingKind::data_race) == 1);
+  const auto same_gpu = pass_message({st(y, 1, rel, Scope::gpu)}, {await(y, 1, acq, Scope::gpu)}, 0, 1);
+  CHECK(same_gpu.findings.empty());
+  CHECK(same_gpu.all == kDelivered);
+  const auto cta = pass_message({st(y, 1, rel, Scope::cta)}, {await(y, 1, acq, Scope::gpu)}, 0, 1);
+  CHECK(cta.findings.count(FindingKind::data_race) == 1);
+}
+
+TEST_CASE("a race on a flag of too narrow a scope names the side") {
+  auto first = on_two_words({{0, 0, {st(y, 1, rlx, Scope::gpu)}}, {1, 0, {ld("a", y, rlx)}}});
+  CHECK(first.run().missing == std::set{Missing::first_scope, Missing::second_scope});
+  auto none = on_two_words({{0, 0, {st(y, 1, weak)}}, {1, 0, {ld("a", y, rlx)}}});
+  CHECK(none.run().missing == std::set{Missing::synchronisation});
+}
+
+TEST_CASE("a fence publishes only as far as its own scope, whatever the store's") {
+  const auto narrow = pass_message({fence(Machine::Fence::acq_rel, Scope::gpu), st(y, 1, rlx)},
+                                   {await(y, 1, acq)});
+  CHECK(narrow.findings.count(FindingKind::data_race) == 1);
+  const auto wide = pass_message({fence(Machine::Fence::acq_rel), st(y, 1, rlx)}, {await(y, 1, acq)});
+  CHECK(wide.findings.empty());
+}
+
+TEST_CASE("an earlier wide fence still counts behind a later narrow one") {
+  const auto o = pass_message({fence(Machine::Fence::acq_rel), fence(Machine::Fence::acq_rel, Scope::cta),
+                               st(y, 1, rlx)},
+                              {await(y, 1, acq)});
+  CHECK(o.findings.empty());
+  CHECK(o.all == kDelivered);
+}
+
+TEST_CASE("an acquire fence of too narrow a scope leaves the entry for a wider one") {
+  const auto narrow = pass_message({st(y, 1, rel)}, {await(y, 1, rlx), fence(Machine::Fence::acq_rel, Scope::gpu)});
+  CHECK(narrow.findings.count(FindingKind::data_race) == 1);
+  const auto later = pass_message({st(y, 1, rel)}, {await(y, 1, rlx), fence(Machine::Fence::acq_rel, Scope::gpu),
+                                                    fence(Machine::Fence::acq_rel)});
+  CHECK(later.findings.empty());
+}
+
+TEST_CASE("read-modify-writes lose no increment when morally strong") {
+  auto strong = on_two_words({{0, 0, {atom_add("a", x, 1, rlx)}}, {1, 0, {atom_add("b", x, 1, rlx)}}});
+  CHECK(strong.run().all == std::set<std::string>{"a=0 b=1", "a=1 b=0"});
+}
+
+TEST_CASE("read-modify-writes of too narrow a scope may both read the same value: a lost signal") {
+  Explorer e;
+  e.regions = {word(0, RegionKind::signal), word(1)};
+  e.threads = {{0, 0, {atom_add("a", x, 1, rlx, Scope::gpu)}}, {1, 0, {atom_add("b", x, 1, rlx, Scope::gpu)}}};
+  const auto o = e.run();
+  CHECK(o.has("a=0 b=0"));
+  CHECK(o.findings.count(FindingKind::lost_signal) == 1);
+  CHECK(o.findings.count(FindingKind::data_race) == 1);
+}
+
+TEST_CASE("a plain reset that overwrites a signal nobody waited for is a lost signal") {
+  Explorer e;
+  e.regions = {word(0, RegionKind::signal), word(1)};
+  e.threads = {{0, 0, {st(x, 1, rlx)}}, {1, 0, {st(x, 0, rlx)}}};
+  CHECK(e.run().findings == std::set{FindingKind::lost_signal});
+  e.threads = {{0, 0, {st(x, 1, rlx)}}, {1, 0, {await(x, 1, acq), st(x, 0, rlx)}}};
+  CHECK(e.run().findings.empty());
+}
+
+TEST_CASE("compare-and-swap: one of two contenders wins, and the loser sees the winner") {
+  auto e = on_two_words({{0, 0, {cas("a", x, 0, 1, rlx)}}, {1, 0, {cas("b", x, 0, 2, rlx)}}});
+  CHECK(e.run().all == std::set<std::string>{"a=0 b=1", "a=2 b=0"});
+}
+
+TEST_CASE("a failed compare-and-swap acquires but releases nothing") {
+  const auto o = pass_message({st(y, 1, rel)}, {await(y, 1, rlx), cas("c", y, 7, 8, acqrel)});
+  CHECK(o.findings.empty());
+  CHECK(o.all == std::set<std::string>{"b=1 c=1"});
+}
+
+TEST_CASE("CAS slot barrier: put release, wait acquire orders the data; relaxed ones do not") {
+  const auto ra = pass_message({await_cas(y, 0, 1, rel)}, {await_cas(y, 1, 0, acq)});
+  CHECK(ra.findings.empty());
+  CHECK(ra.all == kDelivered);
+  const auto rr = pass_message({await_cas(y, 0, 1, rlx)}, {await_cas(y, 1, 0, rlx)});
+  CHECK(rr.findings.count(FindingKind::data_race) == 1);
+  CHECK(rr.missing.count(Missing::strength) == 1);
+  CHECK(rr.all == std::set<std::string>{"b=0", "b=1"});
+}
+
+TEST_CASE("a wait that no message can satisfy blocks and is not explored as a loop") {
+  auto e = on_two_words({{0, 0, {st(y, 2, rlx)}}, {1, 0, {await(y, 1, acq)}}});
+  const auto o = e.run();
+  CHECK(o.all.empty());
+  CHECK(o.blocked == o.executions);
+  CHECK(o.executions <= 4);
+}
+
+TEST_CASE("a poll may miss the value that it waits for once a newer one is there") {
+  auto e = on_two_words({{0, 0, {st(y, 1, rlx), st(y, 2, rlx)}}, {1, 0, {await(y, 1, acq)}}});
+  const auto o = e.run();
+  CHECK(o.blocked > 0);
+  CHECK_FALSE(o.all.empty());
+}
+
+// -- bar.sync -------------------------------------------------------------------------------------
+
+namespace {
+
+// Two threads of rank 0, block 0 meet in bar.sync after the first's `before`; then the second runs
+// `then`. A thread of rank 1 runs `other`.
+Outcomes across_a_block_barrier(std::vector<Step> before, std::vector<Step> then,
+                                std::vector<Step> other) {
+  // The barrier is one step of the thread that comes last; the other waits for it.
+  struct Meeting {
+    std::uint32_t steps = ~0u;
+    std::vector<ThreadId> ids;
+    bool done = false;
+  };
+  auto meeting = std::make_shared<Meeting>();
+  const auto arrive = [=](Machine& m, ThreadId t, Registers& r) {
+    // A new run starts with no register set and nothing arrived.
+    if (r.get("in") == 0) *meeting = Meeting{};
+    if (std::find(meeting->ids.begin(), meeting->ids.end(), t) == meeting->ids.end()) {
+      meeting->ids.push_back(t);
+      r.set("in", meeting->ids.size());
+      if (meeting->ids.size() == 2) {
+        m.barrier(meeting->ids, meeting->ids, true);
+        meeting->done = true;
+      }
+    }
+    return meeting->done;
+  };
+  before.push_back(arrive);
+  std::vector<Step> second{arrive};
+  second.insert(second.end(), then.begin(), then.end());
+  return on_two_words({{0, 0, before}, {0, 0, second}, {1, 0, other}}).run();
+}
+
+}  // namespace
+
+TEST_CASE("bar.sync is cumulative: a release after it covers what the block's others wrote before") {
+  const auto o = across_a_block_barrier({st(x, 1, weak)}, {st(y, 1, rel)},
+                                        {await(y, 1, acq), ld("b", x, weak)});
+  CHECK(o.all == std::set<std::string>{"b=1 in=2"});
+  CHECK(o.findings.empty());
+}
+
+TEST_CASE("bar.sync does not hand on a fence: fence, bar.sync, relaxed store is no release") {
+  const auto f = fence(Machine::Fence::acq_rel);
+  const auto o = across_a_block_barrier({st(x, 1, weak), f}, {st(y, 1, rlx)},
+                                        {await(y, 1, acq), ld("b", x, weak)});
+  CHECK(o.findings.count(FindingKind::data_race) == 1);
+  const auto fixed = across_a_block_barrier({st(x, 1, weak)}, {f, st(y, 1, rlx)},
+                                            {await(y, 1, acq), ld("b", x, weak)});
+  CHECK(fixed.findings.empty());
+}
+
+TEST_CASE("a put before the block barrier publishes only its own thread's writes") {
+  // The second thread signals without having met the first.
+  Explorer e = on_two_words({{0, 0, {st(x, 1, weak)}},
+                             {0, 0, {st(y, 1, rel)}},
+                             {1, 0, {await(y, 1, acq), ld("b", x, weak)}}});
+  CHECK(e.run().findings.count(FindingKind::data_race) == 1);
+}
