@@ -292,8 +292,10 @@ TEST_CASE("what follows a release is not published by it") {
 TEST_CASE("an acquire read of another location completes no pattern of this one") {
   Explorer e;
   e.regions = {word(0), word(1), word(2)};
+  const Address z{2, 0};
   e.threads = {{0, 0, {st(x, 1, weak), st(y, 1, rel)}},
-               {1, 0, {await(y, 1, rlx), ld("c", {2, 0}, acq), ld("b", x, weak)}}};
+               {2, 0, {st(z, 1, rlx)}},
+               {1, 0, {await(y, 1, rlx), await(z, 1, acq), ld("b", x, weak)}}};
   CHECK(e.run().findings == std::set{FindingKind::data_race});
 }
 
@@ -352,4 +354,13 @@ TEST_CASE("in one run: a weak read stays on record behind an ordered strong writ
   CHECK(r.m.findings()[0].first.kind == AccessKind::read);
   CHECK(r.m.findings()[0].first.label == 0);
   CHECK(r.m.findings()[0].second.label == 2);
+}
+
+TEST_CASE("in one run: a write that follows a release in program order is not part of it") {
+  InOrder r;
+  r.step(0, st(y, 1, rel));
+  r.step(0, st(x, 1, weak));
+  r.step(1, await(y, 1, acq));
+  r.step(1, ld("b", x, weak));
+  CHECK(r.m.failed());
 }
