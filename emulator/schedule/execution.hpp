@@ -15,7 +15,14 @@
 
 namespace ringfence::schedule {
 
-enum class AgentStatus : std::uint8_t { ready, awaiting, at_barrier, joining, blocked_by_graph, done };
+enum class AgentStatus : std::uint8_t {
+  ready,
+  awaiting,
+  at_barrier,
+  joining,
+  blocked_by_graph,
+  done
+};
 
 struct AwaitInfo {
   machine::Address at;
@@ -87,7 +94,7 @@ class Execution : public machine::Chooser, public ReadyView {
   machine::Machine* machine_;
   std::uint16_t ranks_;
   std::pmr::vector<AgentRecord> agents_;
-  std::pmr::vector<AgentId> ready_;         // dense
+  std::pmr::vector<AgentId> ready_;  // dense
   std::pmr::vector<std::uint64_t> ready_bits_;
   std::uint32_t ready_count_ = 0;
   std::uint32_t unfinished_ = 0;

@@ -251,3 +251,38 @@ TEST_CASE("a strong read that reaches the output and misses an observed write is
     if (reaches_output) CHECK(m.findings()[0].kind == FindingKind::stale_read);
   }
 }
+
+TEST_CASE(
+    "alias-data=fence-required: data through another alias needs an alias fence on the path") {
+  struct Case {
+    bool fence_before_release, fence_after_acquire;
+    AliasData policy;
+    bool race;
+  };
+  for (const Case c : {Case{false, false, AliasData::cohere, false},
+                       Case{false, false, AliasData::fence_required, true},
+                       Case{true, false, AliasData::fence_required, false},
+                       Case{false, true, AliasData::fence_required, false}}) {
+    Policy policy;
+    policy.boundary = Boundary::strict;
+    policy.alias_data = c.policy;
+    Machine m(std::pmr::new_delete_resource(), policy);
+    const RegionId data = m.add_region(word(0)), pad = m.add_region(word(1));
+    const std::uint32_t one = 1;
+    std::uint32_t got = 0;
+    const StreamId s0 = m.add_stream(0), s1 = m.add_stream(1);
+    m.begin_launch(s0);
+    m.begin_launch(s1);
+    const ThreadId t = m.launch_thread(s0, 0, 0, 1), u = m.launch_thread(s1, 0, 0, 2);
+    m.write(t, {data, 0}, acc(weak, 4, Proxy::multicast), std::as_bytes(std::span(&one, 1)));
+    if (c.fence_before_release) m.alias_fence(t);
+    m.write(t, {pad, 0}, acc(rel), std::as_bytes(std::span(&one, 1)));
+    CHECK(m.try_read_until(u, {pad, 0}, acc(acq), Wanted{Compare::eq, 1}).has_value());
+    if (c.fence_after_acquire) m.alias_fence(u);
+    TwoLaunches oldest;
+    m.set_chooser(&oldest);
+    m.read(u, {data, 0}, acc(weak), std::as_writable_bytes(std::span(&got, 1)));
+    CHECK(m.failed() == c.race);
+    CHECK(got == (c.race ? 0 : 1));
+  }
+}

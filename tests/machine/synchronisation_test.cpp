@@ -85,7 +85,8 @@ TEST_CASE("the flag's scope must reach the other thread on both sides") {
   CHECK(gpu_out.findings.count(FindingKind::data_race) == 1);
   const auto gpu_in = pass_message({st(y, 1, rel)}, {await(y, 1, acq, Scope::gpu)});
   CHECK(gpu_in.findings.count(FindingKind::data_race) == 1);
-  const auto same_gpu = pass_message({st(y, 1, rel, Scope::gpu)}, {await(y, 1, acq, Scope::gpu)}, 0, 1);
+  const auto same_gpu =
+      pass_message({st(y, 1, rel, Scope::gpu)}, {await(y, 1, acq, Scope::gpu)}, 0, 1);
   CHECK(same_gpu.findings.empty());
   CHECK(same_gpu.all == kDelivered);
   const auto cta = pass_message({st(y, 1, rel, Scope::cta)}, {await(y, 1, acq, Scope::gpu)}, 0, 1);
@@ -100,38 +101,43 @@ TEST_CASE("a race on a flag of too narrow a scope names the side") {
 }
 
 TEST_CASE("a fence publishes only as far as its own scope, whatever the store's") {
-  const auto narrow = pass_message({fence(Machine::Fence::acq_rel, Scope::gpu), st(y, 1, rlx)},
-                                   {await(y, 1, acq)});
+  const auto narrow =
+      pass_message({fence(Machine::Fence::acq_rel, Scope::gpu), st(y, 1, rlx)}, {await(y, 1, acq)});
   CHECK(narrow.findings.count(FindingKind::data_race) == 1);
-  const auto wide = pass_message({fence(Machine::Fence::acq_rel), st(y, 1, rlx)}, {await(y, 1, acq)});
+  const auto wide =
+      pass_message({fence(Machine::Fence::acq_rel), st(y, 1, rlx)}, {await(y, 1, acq)});
   CHECK(wide.findings.empty());
 }
 
 TEST_CASE("an earlier wide fence still counts behind a later narrow one") {
-  const auto o = pass_message({fence(Machine::Fence::acq_rel), fence(Machine::Fence::acq_rel, Scope::cta),
-                               st(y, 1, rlx)},
-                              {await(y, 1, acq)});
+  const auto o = pass_message(
+      {fence(Machine::Fence::acq_rel), fence(Machine::Fence::acq_rel, Scope::cta), st(y, 1, rlx)},
+      {await(y, 1, acq)});
   CHECK(o.findings.empty());
   CHECK(o.all == kDelivered);
 }
 
 TEST_CASE("an acquire fence of too narrow a scope leaves the entry for a wider one") {
-  const auto narrow = pass_message({st(y, 1, rel)}, {await(y, 1, rlx), fence(Machine::Fence::acq_rel, Scope::gpu)});
+  const auto narrow =
+      pass_message({st(y, 1, rel)}, {await(y, 1, rlx), fence(Machine::Fence::acq_rel, Scope::gpu)});
   CHECK(narrow.findings.count(FindingKind::data_race) == 1);
-  const auto later = pass_message({st(y, 1, rel)}, {await(y, 1, rlx), fence(Machine::Fence::acq_rel, Scope::gpu),
-                                                    fence(Machine::Fence::acq_rel)});
+  const auto later =
+      pass_message({st(y, 1, rel)}, {await(y, 1, rlx), fence(Machine::Fence::acq_rel, Scope::gpu),
+                                     fence(Machine::Fence::acq_rel)});
   CHECK(later.findings.empty());
 }
 
 TEST_CASE("read-modify-writes lose no increment when morally strong") {
-  auto strong = on_two_words({{0, 0, {atom_add("a", x, 1, rlx)}}, {1, 0, {atom_add("b", x, 1, rlx)}}});
+  auto strong =
+      on_two_words({{0, 0, {atom_add("a", x, 1, rlx)}}, {1, 0, {atom_add("b", x, 1, rlx)}}});
   CHECK(strong.run().all == std::set<std::string>{"a=0 b=1", "a=1 b=0"});
 }
 
 TEST_CASE("read-modify-writes of too narrow a scope may both read the same value: a lost signal") {
   Explorer e;
   e.regions = {word(0, RegionKind::signal), word(1)};
-  e.threads = {{0, 0, {atom_add("a", x, 1, rlx, Scope::gpu)}}, {1, 0, {atom_add("b", x, 1, rlx, Scope::gpu)}}};
+  e.threads = {{0, 0, {atom_add("a", x, 1, rlx, Scope::gpu)}},
+               {1, 0, {atom_add("b", x, 1, rlx, Scope::gpu)}}};
   const auto o = e.run();
   CHECK(o.has("a=0 b=0"));
   CHECK(o.findings.count(FindingKind::lost_signal) == 1);
@@ -219,7 +225,8 @@ Outcomes across_a_block_barrier(std::vector<Step> before, std::vector<Step> then
 
 }  // namespace
 
-TEST_CASE("bar.sync is cumulative: a release after it covers what the block's others wrote before") {
+TEST_CASE(
+    "bar.sync is cumulative: a release after it covers what the block's others wrote before") {
   const auto o = across_a_block_barrier({st(x, 1, weak)}, {st(y, 1, rel)},
                                         {await(y, 1, acq), ld("b", x, weak)});
   CHECK(o.all == std::set<std::string>{"b=1 in=2"});
@@ -246,7 +253,8 @@ TEST_CASE("a put before the block barrier publishes only its own thread's writes
 
 // -- the rarer halves of the rules ----------------------------------------------------------------
 
-TEST_CASE("an acquire's scope must reach the thread that released, not only the writer it read from") {
+TEST_CASE(
+    "an acquire's scope must reach the thread that released, not only the writer it read from") {
   const auto through_rmw = [](Scope wait) {
     auto e = on_two_words({{0, 0, {st(x, 1, weak), st(y, 1, rel)}},
                            {1, 0, {atom_add("", y, 1, rlx)}},
@@ -283,7 +291,8 @@ TEST_CASE("observation reaches back through read-modify-writes: no race with wha
 }
 
 TEST_CASE("what follows a release is not published by it") {
-  auto e = on_two_words({{0, 0, {st(y, 1, rel), st(x, 1, weak)}}, {1, 0, {await(y, 1, acq), ld("b", x, weak)}}});
+  auto e = on_two_words(
+      {{0, 0, {st(y, 1, rel), st(x, 1, weak)}}, {1, 0, {await(y, 1, acq), ld("b", x, weak)}}});
   const auto o = e.run();
   CHECK(o.findings == std::set{FindingKind::data_race});
   CHECK(o.all == std::set<std::string>{"b=0", "b=1"});
