@@ -31,12 +31,17 @@ enum class Fill : std::uint8_t { normal, integers, exact_rows };
 const char* fill_name(Fill fill);          // "normal", "integers", "exact-rows"
 Fill parse_fill(const std::string& name);  // throws InputError
 
+// Whether residual_out, and out, must then equal the rounding-exact reference bit for bit whatever
+// the order and policy of the sum, and the rsqrt.
+bool residual_out_is_exact(Fill fill);
+bool out_is_exact(const Problem& problem, Fill fill);
+
 struct Inputs {
   Tensor x;         // [T, K]
   Tensor weight;    // [H, K]
   Tensor residual;  // [T, H]
   Tensor gamma;     // [H]
-  Tensor beta;      // [H], or empty() == true
+  Tensor beta;      // [H], without a shape for none
   bool has_beta() const { return !beta.shape.empty(); }
 };
 
