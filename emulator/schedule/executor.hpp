@@ -3,6 +3,7 @@
 // the same specification gives the same outcome in both.
 
 #include <cstdint>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -13,22 +14,36 @@
 
 namespace ringfence::schedule {
 
+// Something that befalls a rank's process at the first point of one of its agents at or after
+// `point` (counted over all ranks; over the rank's own accesses in a free run). At most one a run.
+struct Fault {
+  enum class Kind : std::uint8_t { kill, pause };  // SIGKILL, SIGSTOP
+  Kind kind = Kind::kill;
+  std::uint16_t rank = 0;
+  std::uint32_t point = 0;
+};
+
 struct RunSpec {
   machine::Policy policy;
   StrategySpec strategy;
-  std::vector<Decision> decisions;  // for StrategySpec::Kind::replay
+  std::vector<Decision> decisions;      // for StrategySpec::Kind::replay
   std::vector<machine::FindingKind> ignore;
   std::uint32_t expected_points = 0;
   std::uint32_t point_limit = 1u << 22;
-  bool history = false;  // record every event (slow; for stories)
+  bool history = false;                 // record every event (slow; for stories)
+  bool weak_points = false;             // weak accesses are points too: other agents may step there
+  // Rank processes run concurrently and nobody is picked; choices are their defaults and two runs
+  // may differ. The inline executor takes the default schedule instead.
+  bool free_running = false;
+  std::vector<Fault> faults;            // of processes; the inline executor has none to hit
 };
 
-// An agent that could not go on when a run ended in a deadlock.
+// An agent that could not go on when a run ended in a deadlock; hosts that wait for it are left out.
 struct StuckAgent {
   std::uint64_t label = 0;
   AgentStatus status = AgentStatus::awaiting;
-  AwaitInfo await;                // if status is awaiting
-  std::uint64_t value_there = 0;  // the newest value of the awaited slot
+  AwaitInfo await;                      // if status is awaiting
+  std::uint64_t value_there = 0;        // the newest value of the awaited slot
   std::uint32_t last_step = 0;
 };
 
@@ -37,7 +52,7 @@ struct LostRank {
   std::uint16_t rank = 0;
   std::uint32_t last_step = 0;
   std::string last_agent;
-  int wait_status = 0;  // as waitpid gives it; meaningless if `stalled`
+  int wait_status = 0;                  // as waitpid gives it; meaningless if `stalled`
   bool stalled = false;
 };
 
@@ -47,15 +62,22 @@ struct Outcome {
   std::vector<Decision> decisions;
   std::vector<StuckAgent> stuck;
   std::vector<LostRank> lost;
-  std::vector<machine::Event> history;  // if asked for
+  std::vector<machine::Event> history;     // if asked for
   std::uint32_t points = 0;
   std::uint32_t steps = 0;
-  std::uint64_t digest = 0;  // of all choices and all values read: equal runs agree
+  std::uint64_t digest = 0;                // of all choices and all values read: equal runs agree
+};
+
+// The program's own code threw. what(): the agent and the exception's text.
+class ProgramError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
 };
 
 class Executor {
  public:
   virtual ~Executor() = default;
+  // Throws ProgramError. The next run starts afresh, whatever became of this one.
   virtual Outcome run(const RunSpec& spec) = 0;
 };
 
