@@ -63,7 +63,7 @@ Message* Machine::copy_message(const Message& m) {
   c->observed = m.observed;
   c->value = m.value;
   for (const Entry* e = m.entries; e != nullptr; e = e->next) {
-    push(c->entries, entries_.take(nullptr, e->at, e->scope, e->seen, e->observed));
+    push(c->entries, entries_.take(nullptr, e->at, e->scope, e->view));
   }
   for (const Observer* o = m.observers; o != nullptr; o = o->next) {
     push(c->observers, observers_.take(nullptr, o->at));
@@ -314,12 +314,12 @@ void Machine::collect() {
     }
   };
   for (std::size_t i = 0; i < threads_used_; ++i) {
-    if (threads_[i]->live) meet(threads_[i]->seen);
+    if (threads_[i]->live) meet(threads_[i]->view.seen);
   }
   for (std::size_t i = 0; i < streams_used_; ++i) {
     const Stream& s = *streams_[i];
     // While threads of the stream live, its next launch knows at least what they know.
-    if (!s.closed && s.live_threads == 0) meet(s.in_launch ? s.ending_seen : s.seen);
+    if (!s.closed && s.live_threads == 0) meet(s.in_launch ? s.ending.seen : s.next.seen);
   }
   if (first) return;
   for (Region* region : regions_) {

@@ -34,8 +34,8 @@ struct Config {
 struct Protocol {
   std::string name;
   std::string summary;
-  std::vector<std::string> switches;                // "start.put=ORDER", ...
-  std::vector<machine::Boundary> claims;            // the boundary modes it is meant for
+  std::vector<std::string> switches;      // "start.put=ORDER", ...
+  std::vector<machine::Boundary> claims;  // the boundary modes it is meant for
 };
 
 const std::vector<Protocol>& protocols();

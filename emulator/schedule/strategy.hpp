@@ -22,8 +22,8 @@ class ReadyView {
  public:
   virtual ~ReadyView() = default;
   virtual std::uint32_t count() const = 0;
-  virtual AgentId at(std::uint32_t i) const = 0;   // any order, stable between changes
-  virtual AgentId lowest() const = 0;              // the one made first
+  virtual AgentId at(std::uint32_t i) const = 0;  // any order, stable between changes
+  virtual AgentId lowest() const = 0;             // the one made first
   virtual bool is_ready(AgentId id) const = 0;
   virtual std::uint64_t label(AgentId id) const = 0;
   virtual AgentId find(std::uint64_t label) const = 0;  // kNoAgent if there is none
@@ -34,14 +34,15 @@ class Strategy {
   virtual ~Strategy() = default;
   // Before each run. `expected_points`: the length of the last run, 0 if unknown.
   virtual void begin(std::uint32_t expected_points) = 0;
-  // An agent came into being, or became ready (again).
-  virtual void on_spawn(AgentId) {}
+  // An agent came into being (ids count up from 0), or became ready (again).
+  virtual void on_spawn(AgentId, std::uint64_t /*label*/) {}
   virtual void on_ready(AgentId) {}
   // The agent to step next; called at each point of a running agent (`current_ready`), and when it
   // blocked or ended. At least one agent is ready. Must return a ready one.
   virtual AgentId pick(const ReadyView& ready, AgentId current, bool current_ready,
                        std::uint64_t current_label, std::uint32_t point) = 0;
-  // An answer below `options` (at least 2); 0 is the default.
+  // An answer below `options` (at least 2); 0 is the default. Asked at `point` of the agent; the
+  // questions of one point come one after the other, no other agent's between them.
   virtual std::uint32_t choose(DecisionKind kind, std::uint64_t label, std::uint32_t point,
                                std::uint32_t options) = 0;
 };
@@ -50,11 +51,16 @@ struct StrategySpec {
   enum class Kind : std::uint8_t { first, random, pct, replay };
   Kind kind = Kind::pct;
   std::uint64_t seed = 1;
-  std::uint32_t depth = 3;               // pct: bugs of up to this depth
-  double stale = 0.05;                   // chance that a read with several answers takes an old one
+  std::uint32_t depth = 3;  // pct: bugs of up to this depth
+  double stale = 0.05;      // chance that a read with several answers takes an old one
 };
 
 std::string_view name(StrategySpec::Kind kind);
+
+// The default pick: the running agent while it can, then the ready one that was made first.
+inline AgentId default_pick(const ReadyView& ready, AgentId current, bool current_ready) {
+  return current_ready ? current : ready.lowest();
+}
 
 // Makes the strategy inside `memory`; `decisions` are replay's (copied).
 Strategy* make_strategy(const StrategySpec& spec, std::span<const Decision> decisions,
