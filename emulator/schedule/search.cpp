@@ -1,5 +1,6 @@
 #include "emulator/schedule/search.hpp"
 
+#include <atomic>
 #include <chrono>
 #include <exception>
 #include <limits>
@@ -7,6 +8,7 @@
 #include <thread>
 
 #include "emulator/schedule/failure.hpp"
+#include "emulator/schedule/interrupt.hpp"
 
 namespace ringfence::schedule {
 
@@ -18,15 +20,14 @@ constexpr std::uint64_t kNone = std::numeric_limits<std::uint64_t>::max();
 
 class Search {
  public:
-  Search(const SearchSpec& spec, const Progress& progress, const std::atomic<bool>* stop)
+  Search(const SearchSpec& spec, const Progress& progress)
       : spec_(spec),
         progress_(progress),
-        stop_(stop),
         begin_(Clock::now()),
         limit_(spec.schedules > 0 ? spec.schedules : kNone - 1) {}
 
   SearchResult run(const std::vector<Executor*>& workers) {
-    run_default(*workers.front());
+    run_default(workers);
     if (!result_.found && !stopped()) {
       std::vector<std::jthread> threads;
       for (std::size_t i = 1; i < workers.size(); ++i) {
@@ -44,18 +45,18 @@ class Search {
   double seconds() const {
     return std::chrono::duration<double>(Clock::now() - begin_).count();
   }
-  bool interrupted() const { return stop_ != nullptr && stop_->load(std::memory_order_relaxed); }
   bool stopped() const {
     return interrupted() || failed_.load(std::memory_order_relaxed) ||
            (spec_.seconds > 0 && seconds() >= spec_.seconds);
   }
 
-  void run_default(Executor& executor) {
+  void run_default(const std::vector<Executor*>& workers) {
     RunSpec run = spec_.run;
     run.strategy.kind = StrategySpec::Kind::first;
-    Outcome outcome = executor.run(run);
+    Outcome outcome = workers.front()->run(run);
     expected_points_ = outcome.points;
     take(std::move(outcome), run.strategy, 0);
+    for (std::size_t i = 1; i < workers.size() && !stopped(); ++i) workers[i]->run(run);
   }
 
   // Numbers are handed out in order and every one below a failing one is run, so the lowest
@@ -97,7 +98,6 @@ class Search {
 
   const SearchSpec& spec_;
   const Progress& progress_;
-  const std::atomic<bool>* stop_;
   const Clock::time_point begin_;
   const std::uint64_t limit_;
   std::uint32_t expected_points_ = 0;
@@ -122,8 +122,8 @@ std::uint64_t schedule_seed(std::uint64_t first, std::uint64_t n) {
 }
 
 SearchResult search(const std::vector<Executor*>& workers, const SearchSpec& spec,
-                    const Progress& progress, const std::atomic<bool>* stop) {
-  return Search(spec, progress, stop).run(workers);
+                    const Progress& progress) {
+  return Search(spec, progress).run(workers);
 }
 
 }  // namespace ringfence::schedule

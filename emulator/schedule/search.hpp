@@ -6,7 +6,6 @@
 // Before number 0 the default schedule runs (every choice the first): it gives the length by which
 // PCT spreads its changes, and a fault that it meets needs no choices at all.
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -40,9 +39,11 @@ std::uint64_t schedule_seed(std::uint64_t first, std::uint64_t n);
 // Called now and then, from one worker at a time.
 using Progress = std::function<void(std::uint64_t schedules, double seconds)>;
 
-// One thread for each executor. `stop` (may be null) ends the search soon after it becomes true.
+// One thread for each executor, the caller's for the first. All executors take the default schedule
+// on the caller's thread before that: rank processes end with the thread that first ran them, and
+// so they outlive the search. interrupt() (emulator/schedule/interrupt.hpp) ends a search soon.
 // What a worker throws is rethrown here, once all workers have ended.
 SearchResult search(const std::vector<Executor*>& workers, const SearchSpec& spec,
-                    const Progress& progress = {}, const std::atomic<bool>* stop = nullptr);
+                    const Progress& progress = {});
 
 }  // namespace ringfence::schedule

@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "emulator/schedule/failure.hpp"
+#include "emulator/schedule/interrupt.hpp"
 
 namespace ringfence::schedule {
 
@@ -14,12 +15,11 @@ using Clock = std::chrono::steady_clock;
 class Shrinker {
  public:
   Shrinker(Executor& executor, const RunSpec& base, machine::FindingKind kind,
-           const ShrinkLimits& limits, const std::atomic<bool>* stop)
+           const ShrinkLimits& limits)
       : executor_(executor),
         base_(base),
         kind_(kind),
         limits_(limits),
-        stop_(stop),
         end_(Clock::now() + std::chrono::duration_cast<Clock::duration>(
                                 std::chrono::duration<double>(limits.seconds))) {}
 
@@ -35,8 +35,7 @@ class Shrinker {
 
  private:
   bool more() const {
-    return runs_ < limits_.runs && Clock::now() < end_ &&
-           (stop_ == nullptr || !stop_->load(std::memory_order_relaxed));
+    return runs_ < limits_.runs && Clock::now() < end_ && !interrupted();
   }
 
   // Keeps the run if it fails alike with fewer choices. The choices recorded are those that took
@@ -73,7 +72,6 @@ class Shrinker {
   const RunSpec& base_;
   const machine::FindingKind kind_;
   const ShrinkLimits& limits_;
-  const std::atomic<bool>* stop_;
   const Clock::time_point end_;
   Outcome best_;
   std::uint32_t runs_ = 0;
@@ -89,9 +87,8 @@ RunSpec replay_spec(const RunSpec& base, std::vector<Decision> decisions) {
 }
 
 Shrunk shrink(Executor& executor, const RunSpec& base, const Outcome& found,
-              machine::FindingKind kind, const ShrinkLimits& limits,
-              const std::atomic<bool>* stop) {
-  return Shrinker(executor, base, kind, limits, stop).run(found);
+              machine::FindingKind kind, const ShrinkLimits& limits) {
+  return Shrinker(executor, base, kind, limits).run(found);
 }
 
 }  // namespace ringfence::schedule

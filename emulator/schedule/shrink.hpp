@@ -6,7 +6,6 @@
 // then quarters, down to single choices, until no single one can go. A pick that differs from the
 // default is a context switch, so this leaves the fewest switches and the fewest old reads.
 
-#include <atomic>
 #include <cstdint>
 #include <vector>
 
@@ -26,10 +25,10 @@ struct Shrunk {
 };
 
 // `found` failed under `base` (its policy, ignored kinds, limit of points) with `kind`. The result
-// is a run that was executed: its finding and digest are its own.
+// is a run that was executed: its finding and digest are its own. interrupt() ends it with the best
+// so far.
 Shrunk shrink(Executor& executor, const RunSpec& base, const Outcome& found,
-              machine::FindingKind kind, const ShrinkLimits& limits = {},
-              const std::atomic<bool>* stop = nullptr);
+              machine::FindingKind kind, const ShrinkLimits& limits = {});
 
 // The specification that re-runs `decisions` under `base`.
 RunSpec replay_spec(const RunSpec& base, std::vector<Decision> decisions);

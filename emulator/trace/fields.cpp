@@ -118,6 +118,8 @@ nlohmann::json parse_line(const std::string& where, std::string_view text) {
   } catch (const nlohmann::json::parse_error& e) {
     throw TraceError(
         fmt::format("{}: not JSON at byte {} of the line; each line is one object", where, e.byte));
+  } catch (const nlohmann::json::out_of_range&) {
+    throw TraceError(fmt::format("{}: a number is beyond what a double holds", where));
   }
   if (!twice.empty()) {
     throw TraceError(fmt::format("{}: key {} is given twice", where, shown(twice)));

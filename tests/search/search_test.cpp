@@ -5,6 +5,7 @@
 #include <chrono>
 #include <stdexcept>
 
+#include "emulator/schedule/interrupt.hpp"
 #include "tests/search/scripted.hpp"
 
 namespace ringfence::schedule {
@@ -93,8 +94,9 @@ TEST_CASE("runs that meet the limit of points are counted as undecided") {
 
 TEST_CASE("a search that is stopped says so and takes no further schedule") {
   ScriptedExecutor e({decision(1000, 0)});
-  std::atomic<bool> stop{true};
-  const SearchResult r = search({&e}, spec_of(1000), {}, &stop);
+  interrupt();
+  const SearchResult r = search({&e}, spec_of(1000));
+  clear_interrupt();
   CHECK(r.interrupted);
   CHECK(e.runs == 1);
 }

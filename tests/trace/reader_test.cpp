@@ -147,6 +147,11 @@ TEST_CASE("agents that cannot be of the configuration are refused") {
         std::string::npos);
 }
 
+TEST_CASE("a number that no double holds is refused") {
+  CHECK(broken("\"eps\":1e-06", "\"eps\":1e999") ==
+        "t.jsonl:1: a number is beyond what a double holds");
+}
+
 TEST_CASE("a decision has exactly one kind") {
   CHECK(broken("\"pick\":\"r0.host\"", "\"pick\":\"r0.host\",\"read\":1") ==
         "t.jsonl:2: a decision has exactly one of the keys pick, read, coherence, miss or sum");
