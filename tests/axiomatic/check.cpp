@@ -13,14 +13,6 @@ namespace {
 
 std::size_t index(int i) { return static_cast<std::size_t>(i); }
 
-Value wrap(const Location& location, Value value) {
-  if (location.bits == 64) return value;
-  const auto mask = (std::uint64_t{1} << location.bits) - 1;
-  std::uint64_t v = static_cast<std::uint64_t>(value) & mask;
-  if (!location.zero_extends && (v >> (location.bits - 1)) != 0) v |= ~mask;
-  return static_cast<Value>(v);
-}
-
 // All executions over one skeleton.
 class Search {
  public:
@@ -226,9 +218,9 @@ class Search {
     auto& value = values_[index(w)];
     if (!value) {
       const Location& location = s_.program->locations[index(s_.event(w).location)];
-      value =
-          wrap(location, s_.is(s_.initial, w) ? location.initial
-                                              : expression(index(s_.thread(w)), s_.event(w).value));
+      value = stored(location, s_.is(s_.initial, w)
+                                   ? location.initial
+                                   : expression(index(s_.thread(w)), s_.event(w).value));
     }
     return *value;
   }

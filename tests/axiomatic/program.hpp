@@ -74,6 +74,15 @@ struct Location {
   bool zero_extends = false;
 };
 
+// What a load returns of a value that was stored to the location.
+constexpr Value stored(const Location& location, Value value) {
+  if (location.bits == 64) return value;
+  const auto mask = (std::uint64_t{1} << location.bits) - 1;
+  std::uint64_t v = static_cast<std::uint64_t>(value) & mask;
+  if (!location.zero_extends && (v >> (location.bits - 1)) != 0) v |= ~mask;
+  return static_cast<Value>(v);
+}
+
 struct Program {
   std::vector<Location> locations;
   std::vector<Thread> threads;

@@ -249,6 +249,36 @@ void Skeleton::find_sources() {
     });
     sources[index(r)] = all;
   });
+  drop_wrong_values();
+}
+
+// A path that went on because a read returned a certain constant (an await, a compare-and-swap)
+// rules out all writes of other constants.
+void Skeleton::drop_wrong_values() {
+  for (std::size_t t = 0; t < paths.size(); ++t) {
+    for (const Constraint& c : paths[t]->constraints) {
+      const Expression& a = paths[t]->expressions[index(c.a)];
+      const Expression& b = paths[t]->expressions[index(c.b)];
+      const bool read_first = a.kind == Expression::Kind::Read;
+      const Expression& read = read_first ? a : b;
+      const Expression& other = read_first ? b : a;
+      if (read.kind != Expression::Kind::Read || other.kind != Expression::Kind::Constant) continue;
+      const int r = first[t] + read.read;
+      for_each(sources[index(r)], [&](int w) {
+        const Location& location = program->locations[index(event(w).location)];
+        Value value = location.initial;
+        if (!is(initial, w)) {
+          const Expression& written = paths[index(thread(w))]->expressions[index(event(w).value)];
+          if (written.kind != Expression::Kind::Constant) return;
+          value = written.constant;
+        }
+        value = stored(location, value);
+        const bool holds = read_first ? compare(value, c.comparison, other.constant)
+                                      : compare(other.constant, c.comparison, value);
+        if (holds != c.expected) sources[index(r)] &= ~bit(w);
+      });
+    }
+  }
 }
 
 }  // namespace ringfence::axiomatic

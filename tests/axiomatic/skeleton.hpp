@@ -58,7 +58,8 @@ struct Skeleton {
   // Pairs of morally strong fence.sc of different threads, the smaller event first.
   std::vector<std::pair<int, int>> sc_pairs;
 
-  // The writes that a read may take. Leaves out only what the axioms exclude in every execution.
+  // The writes that a read may take. Leaves out only what the axioms exclude in every execution,
+  // and values that the paths' guesses exclude.
   std::vector<Set> sources;
 
   // False: some thread waits at a barrier for ever, so no execution takes these paths.
@@ -71,6 +72,7 @@ struct Skeleton {
   void find_patterns();
   void match_barriers();
   void find_sources();
+  void drop_wrong_values();
 };
 
 }  // namespace ringfence::axiomatic
