@@ -34,10 +34,8 @@ constexpr std::uint64_t kBaseBytes = std::uint64_t{64} << 20;
 constexpr std::uint64_t kModelFactor = 20;
 
 Segment make_segment(const schedule::Program& program, const ProcessOptions& options) {
-  const std::uint64_t own = program.shared_bytes();
-  if (own > std::uint64_t{1} << 48) {
-    throw SegmentError("the program's tensors take " + std::to_string(own) + " bytes");
-  }
+  // Far beyond any memory, and the sums below do not overflow.
+  const std::uint64_t own = std::min(program.shared_bytes(), std::uint64_t{1} << 56);
   if (options.segment_bytes != 0) return Segment(options.segment_bytes, options.segment_bytes);
   return Segment(kBaseBytes + 2 * own, kBaseBytes + kModelFactor * own);
 }
@@ -213,10 +211,14 @@ class ProcessExecutor final : public schedule::Executor {
       if (id < execution.agent_count()) {
         const schedule::AgentRecord& record = execution.record(id);
         r.last_agent = schedule::text(schedule::unpack(record.label));
-        r.last_step = f.second.step = record.last_step;
         f.second.label = record.label;
         f.second.site = record.last_site;
       }
+      for (schedule::AgentId a = 0; a < execution.agent_count(); ++a) {
+        const schedule::AgentRecord& record = execution.record(a);
+        if (record.rank == l.rank) r.last_step = std::max(r.last_step, record.last_step);
+      }
+      f.second.step = r.last_step;
       out.findings.push_back(f);
       out.lost.push_back(std::move(r));
     }

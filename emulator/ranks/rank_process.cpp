@@ -26,8 +26,10 @@ void pause_core() {
 void become_rank(std::uint16_t rank, pid_t parent) {
   // A Ctrl-C goes to the whole process group; the parent sees to it that ranks end in order.
   signal(SIGINT, SIG_IGN);
-  signal(SIGTERM, SIG_DFL);
-  signal(SIGCHLD, SIG_DFL);
+  // Handlers of the parent's own are not for its ranks: the watchdog tells how they ended.
+  for (const int s : {SIGTERM, SIGCHLD, SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL}) {
+    signal(s, SIG_DFL);
+  }
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);

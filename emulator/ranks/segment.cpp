@@ -85,8 +85,8 @@ SegmentFull::SegmentFull(std::uint64_t segment, std::uint64_t asked) {
                 static_cast<unsigned long long>(asked));
 }
 
-SegmentResource::SegmentResource(void* base, std::size_t bytes)
-    : bytes_(bytes), buffer_(ipc::create_only, base, bytes) {}
+SegmentResource::SegmentResource(void* base, std::size_t bytes, std::size_t segment_bytes)
+    : segment_bytes_(segment_bytes), buffer_(ipc::create_only, base, bytes) {}
 
 void* SegmentResource::do_allocate(std::size_t bytes, std::size_t alignment) {
   while (lock_.test_and_set(std::memory_order_acquire)) {
@@ -94,7 +94,7 @@ void* SegmentResource::do_allocate(std::size_t bytes, std::size_t alignment) {
   void* at = alignment > 16 ? buffer_.allocate_aligned(bytes, alignment, std::nothrow)
                             : buffer_.allocate(bytes, std::nothrow);
   lock_.clear(std::memory_order_release);
-  if (at == nullptr) throw SegmentFull(bytes_, bytes);
+  if (at == nullptr) throw SegmentFull(segment_bytes_, bytes);
   return at;
 }
 
@@ -121,7 +121,7 @@ Segment::Segment(std::uint64_t needed, std::uint64_t wanted) {
   constexpr std::size_t kHead = 4096;
   static_assert(sizeof(SegmentResource) <= kHead);
   auto* const base = static_cast<std::byte*>(region_.get_address());
-  resource_ = ::new (static_cast<void*>(base)) SegmentResource(base + kHead, bytes - kHead);
+  resource_ = ::new (static_cast<void*>(base)) SegmentResource(base + kHead, bytes - kHead, bytes);
 }
 
 }  // namespace ringfence::ranks

@@ -32,14 +32,14 @@ class SegmentFull : public std::bad_alloc {
 // call from several ranks.
 class SegmentResource final : public std::pmr::memory_resource {
  public:
-  SegmentResource(void* base, std::size_t bytes);
+  SegmentResource(void* base, std::size_t bytes, std::size_t segment_bytes);
 
  private:
   void* do_allocate(std::size_t bytes, std::size_t alignment) override;
   void do_deallocate(void* at, std::size_t bytes, std::size_t alignment) override;
   bool do_is_equal(const memory_resource& other) const noexcept override { return this == &other; }
 
-  std::size_t bytes_;
+  std::size_t segment_bytes_;  // for messages
   boost::interprocess::managed_external_buffer buffer_;
   std::atomic_flag lock_ = ATOMIC_FLAG_INIT;
 };
