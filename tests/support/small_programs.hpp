@@ -27,6 +27,11 @@ inline std::uint64_t load32(Agent& a, Address at, Order order, Scope scope = Sco
 inline void store32(Agent& a, Address at, std::uint32_t v, Order order, Scope scope = Scope::sys) {
   a.write(at, {.order = order, .scope = scope}, std::as_bytes(std::span(&v, 1)));
 }
+inline machine::Finding finding_of(machine::FindingKind kind) {
+  machine::Finding f;
+  f.kind = kind;
+  return f;
+}
 inline std::uint64_t add(std::uint64_t old, std::uint64_t operand) { return old + operand; }
 
 // What all programs here share: one 4 KiB region and one stream a rank, and a body a rank.
