@@ -101,6 +101,7 @@ TEST_CASE("JSON errors name the byte of the file") {
   CHECK_ERROR(read(file_of("{} x", "")), "byte 11", "not valid JSON");
   CHECK_ERROR(read(file_of("{\"\xff\":1}", "")), "not valid JSON");
   CHECK_ERROR(read(file_of("{\"a\":[[[[]]]]}", "")), "nested deeper");
+  CHECK_ERROR(read(file_of("{\"a\":1e999}", "")), "must be integers", "1e999");
 }
 
 TEST_CASE("a key that appears twice is refused") {
@@ -212,6 +213,23 @@ TEST_CASE("a failed write leaves neither a part nor a temporary, and the old fil
   CHECK_ERROR(write_safetensors(folder.file("folder"), contents), "folder", "cannot be replaced");
   CHECK(folder.entries() == 2);
   CHECK_ERROR(write_safetensors(folder.file("no/such"), contents), "cannot be created");
+}
+
+TEST_CASE("of the fuzzer's corpus the two well-formed files are read, all others refused") {
+  int accepted = 0, refused = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("tests/fuzz/safetensors_corpus")) {
+    const std::string name = entry.path().filename().string();
+    CAPTURE(name);
+    if (name == "two_tensors" || name == "scalar_and_empty") {
+      CHECK(read_safetensors(entry.path().string()).tensors.size() == 2);
+      ++accepted;
+    } else {
+      CHECK_ERROR(read_safetensors(entry.path().string()), name.c_str());
+      ++refused;
+    }
+  }
+  CHECK(accepted == 2);
+  CHECK(refused > 0);
 }
 
 // --- the operator's inputs -----------------------------------------------------------------------
