@@ -8,8 +8,8 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <span>
+#include <vector>
 
 #include "emulator/machine/machine.hpp"
 #include "emulator/schedule/label.hpp"
@@ -19,27 +19,33 @@ namespace ringfence::schedule {
 
 class Execution;
 class Runtime;
+struct AgentRecord;
 
-// bar.sync of one block: `expected` agents per generation. Private to the block's rank.
+// bar.sync of one block: `expected` agents per generation, all of one block of one launch. Private
+// to the block's rank. It has to outlive the agents that use it.
 class BlockBarrier {
  public:
   explicit BlockBarrier(std::uint32_t expected) : expected_(expected) {}
 
  private:
-  friend class Agent;
+  friend class Runtime;
   std::uint32_t expected_;
+  std::uint64_t run_ = 0;  // whose agents are waiting; leftovers of an ended run do not count
   std::vector<AgentId> waiting_;
   std::vector<machine::ThreadId> threads_;
 };
 
+// Bodies run on small stacks (kStackBytes) and may be ended at any of their calls here, by an
+// exception that they must let pass: no catch (...) without a rethrow, no calls from destructors.
 class Agent {
  public:
-  Agent(Execution& execution, Runtime& runtime, AgentId id) noexcept
-      : execution_(execution), runtime_(runtime), id_(id) {}
+  Agent(Execution& execution, Runtime& runtime) noexcept
+      : execution_(execution), runtime_(runtime) {}
   Agent(const Agent&) = delete;
   Agent& operator=(const Agent&) = delete;
 
   AgentLabel label() const;
+  // kNoThread for the host of a rank, which makes no accesses itself.
   machine::ThreadId thread() const;
 
   // Accesses; see machine::Machine for their meaning. Strong ones are points.
@@ -60,7 +66,7 @@ class Agent {
   void await_cas(machine::Address at, const machine::Access& access, std::uint64_t compare,
                  std::uint64_t value);
 
-  // bar.sync among the block's agents.
+  // bar.sync among the block's agents. A block that can never fill it is a finding.
   void sync(BlockBarrier& barrier, std::uint16_t site = 0);
 
   // A choice of the program's own, for example the order of a sum. 0 is the default.
@@ -85,16 +91,26 @@ class Agent {
 
   // A launch whose children are operations of a task graph: child i runs once all in
   // `predecessors[i]` ended, and their effects happen before it. Ids are indices of `children`.
+  // Each operation is a block of its own for the machine (two are not in one cta), whatever its
+  // label says.
   void launch_graph(machine::StreamId stream, std::uint16_t call, std::vector<ChildSpec> children,
                     std::vector<std::vector<std::uint32_t>> predecessors, std::uint16_t group = 0);
 
  private:
   friend class Runtime;
+  class Step;
   void point();
+  void before(const machine::Access& access);
+  void after(std::uint16_t site);
   void check_stopped();
+  machine::ThreadId own_thread() const;
+  std::uint64_t wait_for(machine::Address at, const machine::Access& access,
+                         const machine::Wanted& wanted, bool by_rmw, std::uint64_t value);
+
   Execution& execution_;
   Runtime& runtime_;
-  AgentId id_;
+  AgentId id_ = kNoAgent;
+  AgentRecord* record_ = nullptr;
 };
 
 }  // namespace ringfence::schedule

@@ -26,6 +26,8 @@ struct Decision {
   std::uint32_t point = 0;  // the agent's own count of points when it is taken
   DecisionKind kind = DecisionKind::pick;
   std::uint64_t value = 0;
+  // Which question of this kind at that point, from 0: one access may ask for several elements.
+  std::uint32_t nth = 0;
   friend bool operator==(const Decision&, const Decision&) = default;
 };
 

@@ -3,6 +3,7 @@
 // the same specification gives the same outcome in both.
 
 #include <cstdint>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,15 @@
 
 namespace ringfence::schedule {
 
+// Something that befalls a rank's process at the first point of one of its agents at or after
+// `point` (counted over all ranks; over the rank's own accesses in a free run). At most one a run.
+struct Fault {
+  enum class Kind : std::uint8_t { kill, pause };  // SIGKILL, SIGSTOP
+  Kind kind = Kind::kill;
+  std::uint16_t rank = 0;
+  std::uint32_t point = 0;
+};
+
 struct RunSpec {
   machine::Policy policy;
   StrategySpec strategy;
@@ -21,9 +31,14 @@ struct RunSpec {
   std::uint32_t expected_points = 0;
   std::uint32_t point_limit = 1u << 22;
   bool history = false;                 // record every event (slow; for stories)
+  bool weak_points = false;             // weak accesses are points too: other agents may step there
+  // Rank processes run concurrently and nobody is picked; choices are their defaults and two runs
+  // may differ. The inline executor takes the default schedule instead.
+  bool free_running = false;
+  std::vector<Fault> faults;            // of processes; the inline executor has none to hit
 };
 
-// An agent that could not go on when a run ended in a deadlock.
+// An agent that could not go on when a run ended in a deadlock; hosts that wait for it are left out.
 struct StuckAgent {
   std::uint64_t label = 0;
   AgentStatus status = AgentStatus::awaiting;
@@ -53,9 +68,16 @@ struct Outcome {
   std::uint64_t digest = 0;                // of all choices and all values read: equal runs agree
 };
 
+// The program's own code threw. what(): the agent and the exception's text.
+class ProgramError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
 class Executor {
  public:
   virtual ~Executor() = default;
+  // Throws ProgramError. The next run starts afresh, whatever became of this one.
   virtual Outcome run(const RunSpec& spec) = 0;
 };
 

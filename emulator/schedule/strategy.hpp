@@ -34,14 +34,15 @@ class Strategy {
   virtual ~Strategy() = default;
   // Before each run. `expected_points`: the length of the last run, 0 if unknown.
   virtual void begin(std::uint32_t expected_points) = 0;
-  // An agent came into being, or became ready (again).
-  virtual void on_spawn(AgentId) {}
+  // An agent came into being (ids count up from 0), or became ready (again).
+  virtual void on_spawn(AgentId, std::uint64_t /*label*/) {}
   virtual void on_ready(AgentId) {}
   // The agent to step next; called at each point of a running agent (`current_ready`), and when it
   // blocked or ended. At least one agent is ready. Must return a ready one.
   virtual AgentId pick(const ReadyView& ready, AgentId current, bool current_ready,
                        std::uint64_t current_label, std::uint32_t point) = 0;
-  // An answer below `options` (at least 2); 0 is the default.
+  // An answer below `options` (at least 2); 0 is the default. Asked at `point` of the agent; the
+  // questions of one point come one after the other, no other agent's between them.
   virtual std::uint32_t choose(DecisionKind kind, std::uint64_t label, std::uint32_t point,
                                std::uint32_t options) = 0;
 };
@@ -55,6 +56,11 @@ struct StrategySpec {
 };
 
 std::string_view name(StrategySpec::Kind kind);
+
+// The default pick: the running agent while it can, then the ready one that was made first.
+inline AgentId default_pick(const ReadyView& ready, AgentId current, bool current_ready) {
+  return current_ready ? current : ready.lowest();
+}
 
 // Makes the strategy inside `memory`; `decisions` are replay's (copied).
 Strategy* make_strategy(const StrategySpec& spec, std::span<const Decision> decisions,

@@ -1,0 +1,217 @@
+#include "emulator/schedule/agent.hpp"
+
+#include <cstring>
+#include <stdexcept>
+
+#include "emulator/schedule/execution.hpp"
+#include "emulator/schedule/runtime.hpp"
+
+namespace ringfence::schedule {
+
+// One step of the agent on the machine.
+class Agent::Step {
+ public:
+  explicit Step(Agent& a) : runtime_(a.runtime_) {
+    runtime_.enter();
+    runtime_.beat();
+  }
+  ~Step() { runtime_.leave(); }
+  Step(const Step&) = delete;
+  Step& operator=(const Step&) = delete;
+
+ private:
+  Runtime& runtime_;
+};
+
+namespace {
+
+void note_bytes(Execution& execution, std::span<const std::byte> bytes) {
+  std::size_t i = 0;
+  for (; i + 8 <= bytes.size(); i += 8) {
+    std::uint64_t word;
+    std::memcpy(&word, bytes.data() + i, 8);
+    execution.note(word);
+  }
+  if (i < bytes.size()) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, bytes.data() + i, bytes.size() - i);
+    execution.note(word);
+  }
+}
+
+}  // namespace
+
+AgentLabel Agent::label() const { return unpack(record_->label); }
+machine::ThreadId Agent::thread() const { return record_->thread; }
+
+machine::ThreadId Agent::own_thread() const {
+  if (record_->thread == machine::kNoThread) {
+    throw std::logic_error("a host makes no accesses: give them to an agent of a launch");
+  }
+  return record_->thread;
+}
+
+void Agent::point() {
+  if (!execution_.free_running()) runtime_.give_way(*this);
+}
+
+void Agent::before(const machine::Access& access) {
+  if (machine::is_strong(access.order) || execution_.weak_points()) point();
+}
+
+void Agent::after(std::uint16_t site) {
+  record_->last_step = execution_.machine().steps();
+  record_->last_site = site;
+}
+
+void Agent::check_stopped() {
+  if (!execution_.free_running() && execution_.machine().failed()) {
+    execution_.finish(RunEnd::finding);
+  }
+  if (!execution_.running()) runtime_.suspend(*this);
+}
+
+void Agent::read(machine::Address from, const machine::Access& access, std::span<std::byte> out) {
+  before(access);
+  {
+    Step step(*this);
+    execution_.machine().read(own_thread(), from, access, out);
+    after(access.site);
+    if (!execution_.free_running()) note_bytes(execution_, out);
+  }
+  check_stopped();
+}
+
+void Agent::write(machine::Address to, const machine::Access& access,
+                  std::span<const std::byte> in) {
+  before(access);
+  {
+    Step step(*this);
+    execution_.machine().write(own_thread(), to, access, in);
+    after(access.site);
+  }
+  check_stopped();
+}
+
+void Agent::reduce(machine::Address to, const machine::Access& access,
+                   std::span<const std::byte> operand, machine::Combine combine) {
+  point();
+  {
+    Step step(*this);
+    execution_.machine().reduce(own_thread(), to, access, operand, combine);
+    after(access.site);
+  }
+  check_stopped();
+}
+
+std::uint64_t Agent::rmw(machine::Address at, const machine::Access& access, std::uint64_t operand,
+                         machine::Combine combine) {
+  point();
+  std::uint64_t old = 0;
+  {
+    Step step(*this);
+    old = execution_.machine().rmw(own_thread(), at, access, operand, combine);
+    after(access.site);
+    execution_.note(old);
+  }
+  check_stopped();
+  return old;
+}
+
+std::uint64_t Agent::cas(machine::Address at, const machine::Access& access, std::uint64_t compare,
+                         std::uint64_t value) {
+  point();
+  std::uint64_t old = 0;
+  {
+    Step step(*this);
+    old = execution_.machine().cas(own_thread(), at, access, compare, value);
+    after(access.site);
+    execution_.note(old);
+  }
+  check_stopped();
+  return old;
+}
+
+void Agent::fence(machine::Machine::Fence kind, machine::Scope scope, std::uint16_t site) {
+  point();
+  {
+    Step step(*this);
+    execution_.machine().fence(own_thread(), kind, scope, site);
+    after(site);
+  }
+  check_stopped();
+}
+
+std::uint64_t Agent::await(machine::Address at, const machine::Access& access,
+                           const machine::Wanted& wanted) {
+  return wait_for(at, access, wanted, false, 0);
+}
+
+void Agent::await_cas(machine::Address at, const machine::Access& access, std::uint64_t compare,
+                      std::uint64_t value) {
+  wait_for(at, access, {machine::Compare::eq, compare}, true, value);
+}
+
+std::uint64_t Agent::wait_for(machine::Address at, const machine::Access& access,
+                              const machine::Wanted& wanted, bool by_rmw, std::uint64_t value) {
+  const machine::ThreadId thread = own_thread();
+  machine::Machine& machine = execution_.machine();
+  point();
+  for (bool watched = false;;) {
+    std::optional<std::uint64_t> seen;
+    {
+      Step step(*this);
+      record_->last_site = access.site;
+      if (machine.can_end(thread, at, access, wanted, by_rmw)) {
+        seen = by_rmw ? machine.try_cas_until(thread, at, access, wanted.value, value)
+                      : machine.try_read_until(thread, at, access, wanted);
+      }
+      if (seen) {
+        after(access.site);
+        execution_.note(*seen);
+        if (watched) machine.unwatch(at, access, id_);
+      } else if (!machine.failed()) {
+        if (!watched) {
+          record_->await = {at, access, wanted, by_rmw};
+          machine.watch(at, access, id_);
+          watched = true;
+        }
+        execution_.set_blocked(id_, AgentStatus::awaiting);
+      }
+    }
+    check_stopped();
+    if (seen) return *seen;
+    runtime_.give_way(*this);
+  }
+}
+
+void Agent::sync(BlockBarrier& barrier, std::uint16_t site) {
+  own_thread();
+  runtime_.sync(*this, barrier, site);
+}
+
+std::uint32_t Agent::choose(DecisionKind kind, std::uint32_t options) {
+  return execution_.choose_for(id_, kind, options);
+}
+
+void Agent::report(const machine::Finding& finding) {
+  {
+    Step step(*this);
+    execution_.machine().report(finding);
+  }
+  check_stopped();
+}
+
+void Agent::launch(machine::StreamId stream, std::uint16_t call, std::vector<ChildSpec> children,
+                   std::uint16_t group) {
+  runtime_.launch(*this, stream, call, children, group, nullptr);
+}
+
+void Agent::launch_graph(machine::StreamId stream, std::uint16_t call,
+                         std::vector<ChildSpec> children,
+                         std::vector<std::vector<std::uint32_t>> predecessors,
+                         std::uint16_t group) {
+  runtime_.launch(*this, stream, call, children, group, &predecessors);
+}
+
+}  // namespace ringfence::schedule

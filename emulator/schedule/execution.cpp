@@ -1,0 +1,302 @@
+#include "emulator/schedule/execution.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <stdexcept>
+
+#include "emulator/schedule/interrupt.hpp"
+#include "emulator/schedule/label.hpp"
+
+namespace ringfence::schedule {
+namespace {
+
+// How many points may pass before a Ctrl-C or a stop request is noticed.
+constexpr std::uint32_t kPollEvery = 1024;
+
+DecisionKind kind_of(machine::Choice c) {
+  switch (c) {
+    case machine::Choice::read: return DecisionKind::read;
+    case machine::Choice::coherence: return DecisionKind::coherence;
+    case machine::Choice::miss: return DecisionKind::miss;
+  }
+  return DecisionKind::read;
+}
+
+}  // namespace
+
+Execution::Execution(machine::Machine* machine, std::uint16_t ranks,
+                     std::pmr::memory_resource* memory)
+    : machine_(machine),
+      ranks_(ranks),
+      memory_(memory),
+      chunks_(memory),
+      ready_(memory),
+      ready_bits_(memory),
+      decisions_(memory),
+      inboxes_(memory),
+      rung_(memory) {
+  chunks_.reserve(kMaxChunks);
+  decisions_.reserve(1024);
+  inboxes_.resize(ranks);
+}
+
+Execution::~Execution() {
+  for (AgentRecord* c : chunks_) {
+    std::destroy_n(c, kChunk);
+    memory_->deallocate(c, kChunk * sizeof(AgentRecord), alignof(AgentRecord));
+  }
+}
+
+void Execution::start(Strategy* strategy, const RunLimits& limits) {
+  strategy_ = strategy;
+  agent_count_ = unfinished_ = 0;
+  ready_.clear();
+  std::fill(ready_bits_.begin(), ready_bits_.end(), 0u);
+  lowest_word_ = 0;
+  decisions_.clear();
+  current_ = kNoAgent;
+  digest_ = 0;
+  points_.store(0, std::memory_order_relaxed);
+  point_limit_ = limits.point_limit;
+  rare_at_ = 0;
+  hook_ = nullptr;
+  weak_points_ = limits.weak_points;
+  free_ = limits.free_running;
+  asked_.fill(0);
+  for (auto& inbox : inboxes_) inbox.clear();
+  rung_.clear();
+  stop_.store(false, std::memory_order_relaxed);
+  end_.store(static_cast<std::uint8_t>(RunEnd::running), std::memory_order_release);
+
+  strategy_->begin(limits.expected_points);
+  for (std::uint16_t r = 0; r < ranks_; ++r) {
+    AgentLabel host;
+    host.rank = r;
+    spawn(pack(host), r, machine::kNoThread, kNoAgent, AgentStatus::ready);
+  }
+  if (!free_) pick_next(kNoAgent, 0, 0);
+}
+
+void Execution::finish(RunEnd end) {
+  auto running = static_cast<std::uint8_t>(RunEnd::running);
+  end_.compare_exchange_strong(running, static_cast<std::uint8_t>(end), std::memory_order_acq_rel);
+}
+
+AgentId Execution::spawn(std::uint64_t label, std::uint16_t rank, machine::ThreadId thread,
+                         AgentId parent, AgentStatus status) {
+  const AgentId id = agent_count_;
+  if (id / kChunk == chunks_.size()) {
+    if (chunks_.size() == kMaxChunks) {
+      throw std::length_error("a run may have " + std::to_string(kMaxChunks * kChunk) + " agents");
+    }
+    auto* chunk = static_cast<AgentRecord*>(
+        memory_->allocate(kChunk * sizeof(AgentRecord), alignof(AgentRecord)));
+    std::uninitialized_value_construct_n(chunk, kChunk);
+    chunks_.push_back(chunk);
+  }
+  if (id / 64 == ready_bits_.size()) ready_bits_.push_back(0);
+  ++agent_count_;
+  ++unfinished_;
+  AgentRecord& r = record(id);
+  r.label = label;
+  r.thread = thread;
+  r.parent = parent;
+  r.children = 0;
+  r.point = 0;
+  r.last_step = 0;
+  r.rank = rank;
+  r.last_site = 0;
+  r.status = status;
+  if (parent != kNoAgent) ++record(parent).children;
+  strategy_->on_spawn(id, label);
+  if (status == AgentStatus::ready) set_ready(id);
+  return id;
+}
+
+void Execution::set_ready(AgentId id) {
+  AgentRecord& r = record(id);
+  r.status = AgentStatus::ready;
+  if (free_) {
+    inboxes_[r.rank].push_back(id);
+    if (std::find(rung_.begin(), rung_.end(), r.rank) == rung_.end()) rung_.push_back(r.rank);
+    return;
+  }
+  r.ready_at = static_cast<std::uint32_t>(ready_.size());
+  ready_.push_back(id);
+  ready_bits_[id / 64] |= std::uint64_t{1} << id % 64;
+  lowest_word_ = std::min(lowest_word_, id / 64);
+  strategy_->on_ready(id);
+}
+
+void Execution::set_blocked(AgentId id, AgentStatus status) {
+  AgentRecord& r = record(id);
+  if (!free_ && r.status == AgentStatus::ready) {
+    const AgentId last = ready_.back();
+    ready_[r.ready_at] = last;
+    record(last).ready_at = r.ready_at;
+    ready_.pop_back();
+    ready_bits_[id / 64] &= ~(std::uint64_t{1} << id % 64);
+  }
+  r.status = status;
+}
+
+void Execution::end_agent(AgentId id) {
+  set_blocked(id, AgentStatus::done);
+  --unfinished_;
+  const AgentId parent = record(id).parent;
+  if (parent != kNoAgent && --record(parent).children == 0) set_ready(parent);
+  if (free_ && unfinished_ == 0) finish(RunEnd::complete);
+}
+
+AgentId Execution::lowest() const {
+  while (ready_bits_[lowest_word_] == 0) ++lowest_word_;
+  return lowest_word_ * 64 + static_cast<AgentId>(std::countr_zero(ready_bits_[lowest_word_]));
+}
+
+AgentId Execution::find(std::uint64_t label) const {
+  for (const AgentId id : ready_) {
+    if (record(id).label == label) return id;
+  }
+  for (AgentId id = 0; id < agent_count_; ++id) {
+    if (record(id).label == label) return id;
+  }
+  return kNoAgent;
+}
+
+void Execution::decide(AgentId id) {
+  AgentRecord& r = record(id);
+  ++r.point;
+  asked_.fill(0);
+  const std::uint32_t points = points_.load(std::memory_order_relaxed) + 1;
+  points_.store(points, std::memory_order_relaxed);
+  if (machine_->failed()) return finish(RunEnd::finding);
+  if (points >= rare_at_ && !rare_work(id)) return;
+  if (!machine_->woken().empty()) drain_woken();
+  if (ready_.empty()) return unfinished_ == 0 ? finish(RunEnd::complete) : deadlock();
+  pick_next(id, r.label, r.point);
+}
+
+void Execution::pick_next(AgentId id, std::uint64_t label, std::uint32_t point) {
+  const bool ready = id != kNoAgent && is_ready(id);
+  const AgentId next = strategy_->pick(*this, id, ready, label, point);
+  if (next != id) {
+    const std::uint64_t next_label = this->label(next);
+    note(next_label);
+    if (ready || next != lowest()) record_decision(label, point, DecisionKind::pick, next_label, 0);
+    current_ = next;
+  }
+}
+
+bool Execution::rare_work(AgentId id) {
+  const std::uint32_t now = points();
+  if (stop_.load(std::memory_order_relaxed) || interrupted()) {
+    finish(RunEnd::stopped);
+    return false;
+  }
+  if (now > point_limit_) {
+    finish(RunEnd::step_limit);
+    return false;
+  }
+  rare_at_ = now < point_limit_ ? std::min(now + kPollEvery, point_limit_) : now + 1;
+  if (hook_ != nullptr) {
+    if (now >= hook_point_ && record(id).rank == hook_rank_) {
+      void (*const hook)() = hook_;
+      hook_ = nullptr;
+      hook();
+    } else {
+      rare_at_ = std::min(rare_at_, std::max(now + 1, hook_point_));
+    }
+  }
+  return true;
+}
+
+void Execution::set_hook(void (*hook)(), std::uint16_t rank, std::uint32_t point) {
+  hook_ = hook;
+  hook_rank_ = rank;
+  hook_point_ = point;
+  rare_at_ = 0;
+}
+
+void Execution::count_free_point() {
+  const std::uint32_t points = points_.load(std::memory_order_relaxed) + 1;
+  points_.store(points, std::memory_order_relaxed);
+  if (stop_.load(std::memory_order_relaxed)) finish(RunEnd::stopped);
+  if (points > point_limit_) finish(RunEnd::step_limit);
+}
+
+void Execution::drain_woken() {
+  auto& woken = machine_->woken();
+  for (const AgentId id : woken) {
+    const AgentRecord& r = record(id);
+    if (r.status == AgentStatus::awaiting &&
+        machine_->can_end(r.thread, r.await.at, r.await.access, r.await.wanted, r.await.by_rmw)) {
+      set_ready(id);
+    }
+  }
+  woken.clear();
+}
+
+void Execution::deadlock() {
+  // A block all of whose unfinished agents sit at barriers can go on by nobody's help.
+  const auto block_of = [](const AgentRecord& r) { return r.label >> 16; };
+  const AgentRecord* stuck = nullptr;
+  const AgentRecord* diverged = nullptr;
+  for (AgentId id = 0; id < agent_count_; ++id) {
+    const AgentRecord& r = record(id);
+    if (stuck == nullptr && r.status == AgentStatus::awaiting) stuck = &r;
+    if (diverged != nullptr || r.status != AgentStatus::at_barrier) continue;
+    bool all = true;
+    for (AgentId other = 0; other < agent_count_ && all; ++other) {
+      const AgentRecord& o = record(other);
+      all = o.status == AgentStatus::done || o.status == AgentStatus::at_barrier ||
+            o.parent != r.parent || block_of(o) != block_of(r);
+    }
+    if (all) diverged = &r;
+  }
+  machine::Finding f;
+  f.kind = machine::FindingKind::deadlock;
+  f.has_second = true;
+  const AgentRecord* who = diverged != nullptr ? diverged : stuck;
+  if (who != nullptr) {
+    f.second.label = who->label;
+    f.second.step = who->last_step;
+    f.second.site = who->last_site;
+  }
+  if (diverged != nullptr) {
+    f.kind = machine::FindingKind::barrier_divergence;
+  } else if (stuck != nullptr) {
+    f.second.kind = stuck->await.by_rmw ? machine::AccessKind::rmw : machine::AccessKind::read;
+    f.second.order = stuck->await.access.order;
+    f.second.scope = stuck->await.access.scope;
+    f.second.proxy = stuck->await.access.proxy;
+    f.second.site = stuck->await.access.site;
+    f.second.region = stuck->await.at.region;
+    f.second.offset = stuck->await.at.offset;
+    f.second.bytes = stuck->await.access.element;
+  }
+  machine_->report(f);
+  finish(RunEnd::deadlock);
+}
+
+std::uint32_t Execution::choose_for(AgentId id, DecisionKind kind, std::uint32_t options) {
+  if (options < 2 || free_) return 0;
+  const AgentRecord& r = record(id);
+  const std::uint32_t nth = asked_[static_cast<std::size_t>(kind)]++;
+  const std::uint32_t answer = strategy_->choose(kind, r.label, r.point, options);
+  note(std::uint64_t{options} << 32 | answer);
+  if (answer != 0) record_decision(r.label, r.point, kind, answer, nth);
+  return answer;
+}
+
+std::uint32_t Execution::choose(machine::Choice kind, machine::ThreadId, std::uint32_t options) {
+  // Outside of an agent's step (end checks) and in a free run there is nobody to ask for.
+  if (free_ || !running()) return 0;
+  return choose_for(current_, kind_of(kind), options);
+}
+
+void Execution::record_decision(std::uint64_t label, std::uint32_t point, DecisionKind kind,
+                                std::uint64_t value, std::uint32_t nth) {
+  decisions_.push_back({label, point, kind, value, nth});
+}
+
+}  // namespace ringfence::schedule

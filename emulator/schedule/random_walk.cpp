@@ -1,0 +1,17 @@
+#include "emulator/schedule/strategies.hpp"
+
+namespace ringfence::schedule {
+
+void RandomStrategy::begin(std::uint32_t) {
+  static constexpr double kSwitch[] = {1, 0.5, 0.125, 0.03};
+  switch_chance_ = threshold(kSwitch[random_.below(4)]);
+  deviations_.draw(random_, stale_);
+}
+
+AgentId RandomStrategy::pick(const ReadyView& ready, AgentId current, bool current_ready,
+                             std::uint64_t, std::uint32_t) {
+  if (current_ready && !random_.chance(switch_chance_)) return current;
+  return ready.at(random_.below(ready.count()));
+}
+
+}  // namespace ringfence::schedule

@@ -1,0 +1,80 @@
+#include "emulator/schedule/run_state.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace ringfence::schedule {
+
+RunState::RunState(Program& program, std::pmr::memory_resource* memory)
+    : program_(program),
+      memory_(memory),
+      machine_(memory, machine::Policy{}),
+      execution_(&machine_, program.ranks(), memory),
+      history_(memory) {
+  program_.set_up(machine_, memory_);
+}
+
+RunState::~RunState() { destroy_strategy(own_strategy_, memory_); }
+
+void RunState::start(const RunSpec& spec) {
+  destroy_strategy(own_strategy_, memory_);
+  own_strategy_ = nullptr;
+  StrategySpec strategy = spec.strategy;
+  if (spec.free_running) strategy.kind = StrategySpec::Kind::first;
+  own_strategy_ = make_strategy(strategy, spec.decisions, memory_);
+  start(spec, *own_strategy_);
+}
+
+void RunState::start(const RunSpec& spec, Strategy& strategy) {
+  machine_.reset();
+  machine_.woken().clear();
+  machine_.set_policy(spec.policy);
+  for (int k = 0; k < machine::kFindingKinds; ++k) {
+    const auto kind = static_cast<machine::FindingKind>(k);
+    machine_.ignore(kind, std::find(spec.ignore.begin(), spec.ignore.end(), kind) != spec.ignore.end());
+  }
+  machine_.set_chooser(&execution_);
+  machine_.set_listener(spec.history ? this : nullptr);
+  history_.clear();
+  program_.before_run(machine_);
+  execution_.start(&strategy, {spec.expected_points, spec.point_limit, spec.weak_points,
+                               spec.free_running});
+}
+
+Outcome RunState::collect() {
+  if (execution_.end() == RunEnd::complete && !machine_.failed()) program_.after_run(machine_);
+  Outcome out;
+  out.end = execution_.end();
+  if (out.end == RunEnd::complete && machine_.failed()) out.end = RunEnd::finding;
+  out.findings.assign(machine_.findings().begin(), machine_.findings().end());
+  out.decisions.assign(execution_.decisions().begin(), execution_.decisions().end());
+  out.history.assign(history_.begin(), history_.end());
+  if (out.end == RunEnd::deadlock) out.stuck = stuck();
+  out.points = execution_.points();
+  out.steps = machine_.steps();
+  out.digest = execution_.digest();
+  return out;
+}
+
+std::vector<StuckAgent> RunState::stuck() const {
+  std::vector<StuckAgent> all;
+  for (AgentId id = 0; id < execution_.agent_count(); ++id) {
+    const AgentRecord& r = execution_.record(id);
+    if (r.status == AgentStatus::done || r.status == AgentStatus::joining) continue;
+    StuckAgent s;
+    s.label = r.label;
+    s.status = r.status;
+    s.last_step = r.last_step;
+    if (r.status == AgentStatus::awaiting) {
+      s.await = r.await;
+      std::byte there[sizeof s.value_there] = {};
+      const std::size_t bytes = std::min<std::size_t>(r.await.access.element, sizeof there);
+      machine_.peek(r.await.at, {there, bytes});
+      std::memcpy(&s.value_there, there, sizeof there);
+    }
+    all.push_back(s);
+  }
+  return all;
+}
+
+}  // namespace ringfence::schedule

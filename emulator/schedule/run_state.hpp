@@ -1,0 +1,46 @@
+#pragma once
+// All state of a program's runs that its rank processes share: machine, execution, strategy and
+// history, in one memory resource. Both executors are thin around it.
+
+#include <deque>
+#include <memory_resource>
+
+#include "emulator/machine/machine.hpp"
+#include "emulator/schedule/execution.hpp"
+#include "emulator/schedule/executor.hpp"
+#include "emulator/schedule/program.hpp"
+
+namespace ringfence::schedule {
+
+class RunState final : private machine::Listener {
+ public:
+  // Sets the program up in `memory`.
+  RunState(Program& program, std::pmr::memory_resource* memory);
+  ~RunState() override;
+  RunState(const RunState&) = delete;
+  RunState& operator=(const RunState&) = delete;
+
+  machine::Machine& machine() { return machine_; }
+  Execution& execution() { return execution_; }
+
+  // A fresh run: the machine as it was set up, the strategy made, the host agents there. The other
+  // form takes a strategy that the caller keeps.
+  void start(const RunSpec& spec);
+  void start(const RunSpec& spec, Strategy& strategy);
+  // After the run, once no agent is in the middle of its body: end checks if it was complete and
+  // clean, and what there is to tell.
+  Outcome collect();
+
+ private:
+  void on_event(const machine::Event& event) override { history_.push_back(event); }
+  std::vector<StuckAgent> stuck() const;
+
+  Program& program_;
+  std::pmr::memory_resource* memory_;
+  machine::Machine machine_;
+  Execution execution_;
+  std::pmr::deque<machine::Event> history_;
+  Strategy* own_strategy_ = nullptr;
+};
+
+}  // namespace ringfence::schedule

@@ -1,0 +1,304 @@
+#include "emulator/schedule/runtime.hpp"
+
+#include <algorithm>
+#include <new>
+#include <stdexcept>
+
+namespace ringfence::schedule {
+
+// While it lives, this process may touch the machine and the execution.
+class Runtime::Inside {
+ public:
+  explicit Inside(Runtime& r) : runtime_(r) { runtime_.enter(); }
+  ~Inside() { runtime_.leave(); }
+  Inside(const Inside&) = delete;
+  Inside& operator=(const Inside&) = delete;
+
+ private:
+  Runtime& runtime_;
+};
+
+Runtime::Runtime(Execution& execution, Program& program, std::uint16_t first_rank,
+                 std::uint16_t rank_count)
+    : execution_(execution), program_(program), first_rank_(first_rank), rank_count_(rank_count) {}
+
+void Runtime::begin_run(Progress* progress, Gate* gate) {
+  progress_ = progress != nullptr ? progress : &own_progress_;
+  gate_ = gate;
+  ++run_;
+  error_.clear();
+  out_of_memory_ = false;
+  std::fill(local_of_.begin(), local_of_.end(), kNone);
+  locals_used_ = 0;
+  blocks_used_ = 0;
+  graphs_.clear();
+  for (std::uint16_t r = first_rank_; r < first_rank_ + rank_count_; ++r) {
+    Local& host = add_local(r);
+    host.body = [this, r](Agent& agent) { program_.host(agent, r); };
+  }
+}
+
+Runtime::Local& Runtime::add_local(AgentId id) {
+  if (local_of_.size() <= id) local_of_.resize(std::max<std::size_t>(id + 1, 256), kNone);
+  if (locals_used_ == locals_.size()) locals_.emplace_back(execution_, *this);
+  local_of_[id] = locals_used_;
+  Local& l = locals_[locals_used_++];
+  l.agent.id_ = id;
+  l.agent.record_ = &execution_.record(id);
+  l.block = l.graph = kNone;
+  return l;
+}
+
+void Runtime::run_turn() {
+  while (execution_.running()) {
+    const AgentId id = execution_.current();
+    if (local(id) == nullptr) return;
+    resume(id);
+  }
+}
+
+void Runtime::resume(AgentId id) {
+  Local& l = *local(id);
+  progress_->last_agent.store(id, std::memory_order_relaxed);
+  if (l.fiber == nullptr) {
+    starting_ = &l;
+    l.fiber = fibers_.take(*this);
+  }
+  Fiber* const fiber = l.fiber;
+  if (fiber->resume()) fibers_.give(fiber);
+}
+
+void Runtime::work(Fiber& on) noexcept {
+  Local* l = starting_;
+  for (;;) {
+    l->fiber = &on;
+    run_body(*l);
+    l->fiber = nullptr;
+    l->body = nullptr;
+    // If the next to step is an agent of ours that has not begun, this stack serves it at once.
+    if (stopping_ || gate_ != nullptr || !execution_.running()) return;
+    Local* const next = local(execution_.current());
+    if (next == nullptr || next->fiber != nullptr) return;
+    l = next;
+    progress_->last_agent.store(l->agent.id_, std::memory_order_relaxed);
+  }
+}
+
+void Runtime::run_body(Local& l) noexcept {
+  try {
+    l.body(l.agent);
+    finished(l);
+  } catch (const Stopped&) {
+  } catch (const std::bad_alloc& e) {
+    fail(l, e.what(), true);
+  } catch (const std::exception& e) {
+    fail(l, e.what(), false);
+  } catch (...) {
+    fail(l, "an exception of unknown type", false);
+  }
+}
+
+void Runtime::fail(const Local& l, const char* what, bool out_of_memory) {
+  if (stopping_) return;
+  error_ = text(l.agent.label()) + ": " + what;
+  out_of_memory_ = out_of_memory;
+  execution_.finish(RunEnd::stopped);
+}
+
+void Runtime::finished(Local& l) {
+  const AgentId id = l.agent.id_;
+  {
+    Inside inside(*this);
+    AgentRecord& r = execution_.record(id);
+    machine::Machine& machine = execution_.machine();
+    if (l.graph != kNone) {
+      Graph& g = graphs_[l.graph];
+      for (const std::uint32_t s : g.successors[id - g.first]) {
+        machine.order_after(execution_.record(g.first + s).thread, r.thread);
+      }
+    }
+    if (r.thread != machine::kNoThread) machine.end_thread(r.thread);
+    if (l.graph != kNone) {
+      Graph& g = graphs_[l.graph];
+      for (const std::uint32_t s : g.successors[id - g.first]) {
+        if (--g.pending[s] == 0) execution_.set_ready(g.first + s);
+      }
+    }
+    if (l.block != kNone) {
+      Block& b = blocks_[l.block];
+      --b.unfinished;
+      check_divergence(b, l.agent);
+    }
+    execution_.end_agent(id);
+    if (gate_ == nullptr) execution_.decide(id);
+  }
+}
+
+void Runtime::check_divergence(const Block& block, const Agent& ended) {
+  for (const BlockBarrier* barrier : block.waited) {
+    if (block.unfinished >= barrier->expected_) continue;
+    machine::Finding f;
+    f.kind = machine::FindingKind::barrier_divergence;
+    f.has_first = f.has_second = true;
+    const AgentRecord& waiting = execution_.record(barrier->waiting_.front());
+    f.first.label = waiting.label;
+    f.first.step = waiting.last_step;
+    f.first.site = waiting.last_site;
+    f.second.label = ended.record_->label;
+    f.second.step = ended.record_->last_step;
+    f.second.site = ended.record_->last_site;
+    execution_.machine().report(f);
+    return;
+  }
+}
+
+void Runtime::unwind() {
+  stopping_ = true;
+  // Children have higher ids than their parents, whose frames they may refer to.
+  for (std::uint32_t i = locals_used_; i-- > 0;) {
+    Local& l = locals_[i];
+    if (l.fiber != nullptr) {
+      Fiber* const fiber = l.fiber;
+      if (fiber->resume()) fibers_.give(fiber);
+    }
+    l.body = nullptr;
+  }
+  stopping_ = false;
+}
+
+void Runtime::leave() {
+  if (gate_ == nullptr) return;
+  execution_.count_free_point();
+  if (execution_.machine().failed()) execution_.finish(RunEnd::finding);
+  try {
+    if (!execution_.machine().woken().empty()) execution_.drain_woken();
+  } catch (const std::exception& e) {  // called from destructors: nothing may leave here
+    error_ = e.what();
+    out_of_memory_ = true;
+    execution_.finish(RunEnd::stopped);
+  }
+  gate_->leave();
+}
+
+void Runtime::suspend(Agent& agent) {
+  local(agent.id_)->fiber->yield();
+  if (stopping_) throw Stopped{};
+}
+
+void Runtime::give_way(Agent& agent) {
+  if (gate_ == nullptr) {
+    execution_.decide(agent.id_);
+    if (execution_.running() && execution_.current() == agent.id_) return;
+  }
+  suspend(agent);
+}
+
+void Runtime::launch(Agent& host, machine::StreamId stream, std::uint16_t call,
+                     std::vector<Agent::ChildSpec>& children, std::uint16_t group,
+                     const std::vector<std::vector<std::uint32_t>>* predecessors) {
+  const auto n = static_cast<std::uint32_t>(children.size());
+  std::uint32_t graph = kNone;
+  if (predecessors != nullptr) {
+    if (predecessors->size() != n) {
+      throw std::invalid_argument("launch_graph: as many lists of predecessors as children needed");
+    }
+    graph = static_cast<std::uint32_t>(graphs_.size());
+    Graph& g = graphs_.emplace_back();
+    g.successors.resize(n);
+    g.pending.resize(n);
+    for (std::uint32_t i = 0; i < n; ++i) {
+      for (const std::uint32_t p : (*predecessors)[i]) {
+        if (p >= n || p == i) {
+          throw std::invalid_argument("launch_graph: operation " + std::to_string(i) +
+                                      " has no predecessor " + std::to_string(p));
+        }
+        g.successors[p].push_back(i);
+      }
+      g.pending[i] = static_cast<std::uint32_t>((*predecessors)[i].size());
+    }
+  }
+  const std::uint16_t rank = host.record_->rank;
+  ++launches_;
+  {
+    Inside inside(*this);
+    machine::Machine& machine = execution_.machine();
+    machine.begin_launch(stream);
+    for (std::uint32_t i = 0; i < n; ++i) {
+      Agent::ChildSpec& c = children[i];
+      const std::uint64_t label = pack({c.role, rank, call, group, c.block, c.index});
+      const bool waits = graph != kNone && graphs_[graph].pending[i] > 0;
+      const machine::ThreadId thread =
+          graph != kNone ? machine.launch_thread(stream, i, 0, label, c.cluster)
+                         : machine.launch_thread(stream, c.block, c.index, label, c.cluster);
+      const AgentId id = execution_.spawn(label, rank, thread, host.id_,
+                                          waits ? AgentStatus::blocked_by_graph : AgentStatus::ready);
+      Local& l = add_local(id);
+      l.body = std::move(c.body);
+      l.graph = graph;
+      if (graph != kNone) {
+        if (i == 0) graphs_[graph].first = id;
+        continue;
+      }
+      l.block = block_of(c.block);
+      ++blocks_[l.block].total;
+      ++blocks_[l.block].unfinished;
+    }
+    if (n > 0) execution_.set_blocked(host.id_, AgentStatus::joining);
+  }
+  children.clear();
+  if (n > 0) give_way(host);
+  host.check_stopped();
+  Inside inside(*this);
+  execution_.machine().end_launch(stream);
+}
+
+std::uint32_t Runtime::block_of(std::uint32_t number) {
+  if (block_at_.size() <= number) block_at_.resize(number + 1);
+  BlockAt& at = block_at_[number];
+  if (at.launch != launches_) {
+    at = {launches_, blocks_used_++};
+    if (at.index == blocks_.size()) blocks_.emplace_back();
+    blocks_[at.index].total = blocks_[at.index].unfinished = 0;
+    blocks_[at.index].waited.clear();
+  }
+  return at.index;
+}
+
+void Runtime::sync(Agent& agent, BlockBarrier& barrier, std::uint16_t site) {
+  Local& l = *local(agent.id_);
+  if (barrier.run_ != run_) {
+    barrier.run_ = run_;
+    barrier.waiting_.clear();
+    barrier.threads_.clear();
+  }
+  agent.record_->last_site = site;
+  barrier.waiting_.push_back(agent.id_);
+  barrier.threads_.push_back(agent.record_->thread);
+  const bool last = barrier.waiting_.size() >= barrier.expected_;
+  Block* const block = l.block != kNone ? &blocks_[l.block] : nullptr;
+  {
+    Inside inside(*this);
+    if (last) {
+      const bool whole = block != nullptr && block->total == barrier.expected_ &&
+                         block->unfinished == block->total;
+      execution_.machine().barrier(barrier.threads_, barrier.threads_, whole, site);
+      for (const AgentId id : barrier.waiting_) {
+        if (id != agent.id_) execution_.set_ready(id);
+      }
+      barrier.waiting_.clear();
+      barrier.threads_.clear();
+      if (block != nullptr) std::erase(block->waited, &barrier);
+    } else {
+      execution_.set_blocked(agent.id_, AgentStatus::at_barrier);
+      if (block != nullptr && barrier.waiting_.size() == 1) {
+        block->waited.push_back(&barrier);
+        check_divergence(*block, agent);
+      }
+    }
+    beat();
+  }
+  if (!last || gate_ == nullptr) give_way(agent);
+  agent.check_stopped();
+}
+
+}  // namespace ringfence::schedule

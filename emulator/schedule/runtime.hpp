@@ -1,0 +1,134 @@
+#pragma once
+// The agents of the ranks that live in this process: their bodies and stacks. All else about them
+// is in the Execution, which other processes see too.
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "emulator/schedule/agent.hpp"
+#include "emulator/schedule/execution.hpp"
+#include "emulator/schedule/fiber_pool.hpp"
+#include "emulator/schedule/program.hpp"
+
+namespace ringfence::schedule {
+
+// What a watchdog looks at; written here, read by another process.
+struct Progress {
+  std::atomic<std::uint32_t> beat{0};          // moves with every access
+  std::atomic<AgentId> last_agent{kNoAgent};
+};
+
+// How the ranks of a free run share the machine: everything that touches it or the Execution
+// happens between enter and leave.
+class Gate {
+ public:
+  virtual ~Gate() = default;
+  virtual void enter() = 0;
+  virtual void leave() = 0;  // wakes the ranks in Execution::rung()
+};
+
+class Runtime final : private FiberWork {
+ public:
+  // `first` .. `first + count - 1` are the ranks of this process.
+  Runtime(Execution& execution, Program& program, std::uint16_t first_rank, std::uint16_t rank_count);
+
+  // After Execution::start, before anything else of the run: forgets the run before.
+  void begin_run(Progress* progress, Gate* gate = nullptr);
+  // Controlled: steps agents until the turn goes to another process, or the run ends.
+  void run_turn();
+  // Free-running: lets one ready agent run until it blocks or ends.
+  void resume(AgentId id);
+  // Ends all agents that are in the middle of their bodies. Needed after a run that did not end as
+  // `complete`.
+  void unwind();
+  // What a body threw in this run, with its agent's name; empty if nothing.
+  const std::string& error() const { return error_; }
+  // The exception was no orderly one (memory ran out): the machine's state is not to be trusted.
+  bool out_of_memory() const { return out_of_memory_; }
+
+ private:
+  friend class Agent;
+  static constexpr std::uint32_t kNone = ~std::uint32_t{0};
+
+  // Thrown through bodies to unwind them.
+  struct Stopped {};
+  // Agents of one block of one launch.
+  struct Block {
+    std::uint32_t total = 0;
+    std::uint32_t unfinished = 0;
+    std::vector<BlockBarrier*> waited;  // barriers at which some of them wait
+  };
+  // A launch_graph in progress.
+  struct Graph {
+    AgentId first = kNoAgent;
+    std::vector<std::vector<std::uint32_t>> successors;
+    std::vector<std::uint32_t> pending;
+  };
+  struct Local {
+    Local(Execution& execution, Runtime& runtime) : agent(execution, runtime) {}
+    Agent agent;
+    Agent::Body body;
+    Fiber* fiber = nullptr;
+    std::uint32_t block = kNone;  // in blocks_
+    std::uint32_t graph = kNone;  // in graphs_
+  };
+  struct BlockAt {
+    std::uint64_t launch = 0;
+    std::uint32_t index = 0;  // in blocks_
+  };
+  class Inside;
+
+  Local* local(AgentId id) {
+    return id < local_of_.size() && local_of_[id] != kNone ? &locals_[local_of_[id]] : nullptr;
+  }
+  Local& add_local(AgentId id);
+  void work(Fiber& on) noexcept override;
+  void run_body(Local& l) noexcept;
+  void finished(Local& l);
+  void fail(const Local& l, const char* what, bool out_of_memory);
+  void check_divergence(const Block& block, const Agent& ended);
+
+  // For Agent.
+  void suspend(Agent& agent);       // until it is the agent's turn again
+  void give_way(Agent& agent);      // decides who steps; returns when `agent` is to go on
+  void launch(Agent& host, machine::StreamId stream, std::uint16_t call,
+              std::vector<Agent::ChildSpec>& children, std::uint16_t group,
+              const std::vector<std::vector<std::uint32_t>>* predecessors);
+  std::uint32_t block_of(std::uint32_t number);
+  void sync(Agent& agent, BlockBarrier& barrier, std::uint16_t site);
+  void enter() {
+    if (gate_ != nullptr) gate_->enter();
+  }
+  void leave();
+  void beat() {
+    progress_->beat.store(progress_->beat.load(std::memory_order_relaxed) + 1,
+                          std::memory_order_relaxed);
+  }
+
+  Execution& execution_;
+  Program& program_;
+  std::uint16_t first_rank_, rank_count_;
+  Progress own_progress_;
+  Progress* progress_ = &own_progress_;
+  Gate* gate_ = nullptr;
+  bool stopping_ = false;
+  bool out_of_memory_ = false;
+  std::string error_;
+  std::uint64_t run_ = 0;
+  Local* starting_ = nullptr;
+  std::vector<std::uint32_t> local_of_;  // by AgentId
+  std::deque<Local> locals_;             // the first locals_used_ are this run's
+  std::uint32_t locals_used_ = 0;
+  std::deque<Block> blocks_;
+  std::uint32_t blocks_used_ = 0;
+  std::vector<Graph> graphs_;
+  std::uint64_t launches_ = 0;
+  std::vector<BlockAt> block_at_;  // by block number, for the launch being made
+  FiberPool fibers_;
+};
+
+}  // namespace ringfence::schedule
