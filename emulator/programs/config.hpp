@@ -26,7 +26,7 @@ struct Config {
   std::string input;              // a safetensors file; empty: generated
   std::string payload = "exact";  // generated inputs: exact | integers | normal
   std::uint64_t payload_seed = 1;
-  std::string summation = "fp32-rank-order";
+  std::string summation = "rank-order";    // a name of verify::Summation
   std::map<std::string, std::string> set;  // --set KEY=VALUE
 };
 
@@ -34,8 +34,8 @@ struct Config {
 struct Protocol {
   std::string name;
   std::string summary;
-  std::vector<std::string> switches;                // "start.put=ORDER", ...
-  std::vector<machine::Boundary> claims;            // the boundary modes it is meant for
+  std::vector<std::string> switches;      // "start.put=ORDER", ...
+  std::vector<machine::Boundary> claims;  // the boundary modes it is meant for
 };
 
 const std::vector<Protocol>& protocols();
