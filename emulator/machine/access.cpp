@@ -29,7 +29,7 @@ void store(std::byte* p, std::uint64_t v, std::uint32_t bytes) { std::memcpy(p, 
 MessageSet Machine::known(const Cell& cell, const Now& now) const {
   MessageSet set = 0;
   for (const Message* m = cell.newest; m != nullptr; m = m->older) {
-    if (m->initial || in_past(*now.thread, now.id, m->at)) {
+    if (m->initial || in_past(now, m->at, m->order, m->scope, m->proxy)) {
       set |= bit(*m);
     } else if ((set & bit(*m)) == 0) {
       for (const Observer* o = m->observers; o != nullptr; o = o->next) {
@@ -45,9 +45,7 @@ MessageSet Machine::known(const Cell& cell, const Now& now) const {
 }
 
 // With all that coherence puts before them.
-MessageSet Machine::downward(const Cell& cell, MessageSet set) {
-  return set | excluded(cell, set);
-}
+MessageSet Machine::downward(const Cell& cell, MessageSet set) { return set | excluded(cell, set); }
 
 // Axiom Causality: what is overwritten in causality's past can no longer be read.
 MessageSet Machine::excluded(const Cell& cell, MessageSet known) {
@@ -56,6 +54,18 @@ MessageSet Machine::excluded(const Cell& cell, MessageSet known) {
     if ((known & bit(*m)) != 0) out |= m->before;
   }
   return out;
+}
+
+// With alias-data = fence-required, an access through another virtual address is ordered only by
+// what an alias fence along the path has bridged (PTX ISA 8.9.5, proxy-preserved base causality).
+bool Machine::in_past(const Now& now, const Epoch& at, Order order, Scope scope,
+                      Proxy proxy) const {
+  const Access& a = *now.access;
+  const bool strong_sys =
+      is_strong(order) && scope == Scope::sys && is_strong(a.order) && a.scope == Scope::sys;
+  if (same_proxy(a.proxy, proxy, strong_sys)) return in_past(*now.thread, now.id, at);
+  if (policy_.alias_data == AliasData::cohere) return in_past(*now.thread, now.id, at);
+  return now.thread->view.bridged.covers(at);
 }
 
 bool Machine::goes_to_coherence_point(const Access& a) const {
@@ -96,32 +106,32 @@ bool Machine::morally_strong(const Now& now, const Reader& r) const {
 void Machine::publish(const Now& now, Cell& cell, Message& m, const Message* source,
                       bool source_strong) {
   const Thread& t = *now.thread;
-  m.observed = t.observed;
-  const auto add = [&](const Epoch& at, Scope scope, const Clock& seen, const Clock& observed) {
+  m.observed = t.view.observed;
+  const auto add = [&](const Epoch& at, Scope scope, const View& view) {
     for (Entry* e = m.entries; e != nullptr; e = e->next) {
       // A thread's later pattern publishes all that its earlier one did.
       if (e->at.thread == at.thread && e->at.time >= at.time && e->scope >= scope) return;
     }
-    Entry* e = entries_.take(nullptr, at, scope, seen, observed);
+    Entry* e = entries_.take(nullptr, at, scope, view);
     e->next = m.entries;
     m.entries = e;
   };
-  if (releases(now.access->order)) add(m.at, now.access->scope, t.seen, t.observed);
+  if (releases(now.access->order)) add(m.at, now.access->scope, t.view);
   for (int d = kScopes; d-- > 0;) {
     const FenceView& f = t.fences[d];
-    if (f.set) add(f.at, f.scope, f.seen, f.observed);
+    if (f.set) add(f.at, f.scope, f.view);
   }
   for (const Message* x = cell.newest; x != nullptr; x = x->older) {
     if (x->at.thread != now.id || x->initial) continue;
     for (const Entry* e = x->entries; e != nullptr; e = e->next) {
       if (e->at.thread == now.id && e->at.time == x->at.time) {
-        add(e->at, e->scope, e->seen, e->observed);
+        add(e->at, e->scope, e->view);
       }
     }
   }
   if (source != nullptr && source_strong) {
     for (const Entry* e = source->entries; e != nullptr; e = e->next) {
-      add(e->at, e->scope, e->seen, e->observed);
+      add(e->at, e->scope, e->view);
     }
   }
 }
@@ -131,27 +141,29 @@ void Machine::take_in(const Now& now, const Message& m) {
   const Access& a = *now.access;
   if (!is_strong(a.order) || m.initial || m.at.thread == now.id || !is_strong(m.order)) return;
   Thread& t = *now.thread;
-  if (a.scope == Scope::sys && m.scope == Scope::sys && !t.observed.covers(m.at)) {
-    t.observed.join(m.observed);
-    t.observed.join_thread(m.at.thread, m.at.slot, m.at.time + 1);
+  if (a.scope == Scope::sys && m.scope == Scope::sys && !t.view.observed.covers(m.at)) {
+    t.view.observed.join(m.observed);
+    t.view.observed.join_thread(m.at.thread, m.at.slot, m.at.time + 1);
   }
   if (!morally_strong(now, m)) return;
   for (const Entry* e = m.entries; e != nullptr; e = e->next) {
     if (in_past(t, now.id, e->at)) continue;
     const Placement& other = threads_[e->at.thread]->place;
-    if (acquires(a.order) && reaches(a.scope, t.place, other) && reaches(e->scope, other, t.place)) {
-      take_entry(t, e->at, e->seen, e->observed);
+    if (acquires(a.order) && reaches(a.scope, t.place, other) &&
+        reaches(e->scope, other, t.place)) {
+      take_entry(t, e->at, e->view);
     } else {
-      t.parked.push_back(Parked{now.address, e->at, e->scope, e->seen, e->observed});
+      t.parked.push_back(Parked{now.address, e->at, e->scope, e->view});
     }
   }
   if (acquires(a.order) && !t.parked.empty()) {
     // A strong read followed by an acquire read of the same location is an acquire pattern too.
     std::erase_if(t.parked, [&](const Parked& p) {
-      if (p.where.region != now.address.region || p.where.offset != now.address.offset) return false;
+      if (p.where.region != now.address.region || p.where.offset != now.address.offset)
+        return false;
       const Placement& other = threads_[p.at.thread]->place;
       if (!reaches(a.scope, t.place, other) || !reaches(p.scope, other, t.place)) return false;
-      take_entry(t, p.at, p.seen, p.observed);
+      take_entry(t, p.at, p.view);
       return true;
     });
   }
@@ -186,7 +198,8 @@ void Machine::note_read(const Now& now, Cell& cell, Message& m, MessageSet known
     link = &r->next;
   }
   if (mine == nullptr) mine = readers_.take();
-  *mine = Reader{cell.readers, at, now.step, a.site, now.mask, a.order, a.scope, a.proxy, a.element};
+  *mine =
+      Reader{cell.readers, at, now.step, a.site, now.mask, a.order, a.scope, a.proxy, a.element};
   cell.readers = mine;
 }
 
@@ -195,7 +208,7 @@ void Machine::check_stale(const Now& now, const Cell& cell, const Message& m) {
   if (!a.reaches_output || !is_strong(a.order)) return;
   for (const Message* x = cell.newest; x != nullptr; x = x->older) {
     if (x == &m || (x->before & bit(m)) == 0) continue;
-    if (x->at.thread != now.id && !now.thread->observed.covers(x->at)) continue;
+    if (x->at.thread != now.id && !now.thread->view.observed.covers(x->at)) continue;
     Finding f;
     f.kind = FindingKind::stale_read;
     f.first = info(x->at, AccessKind::write, x->order, x->scope, x->proxy, x->site, x->step, now,
@@ -235,7 +248,8 @@ void Machine::read_cell(const Now& now, Cell& cell, std::byte* out) {
   std::memcpy(out, m->value.data() + first, static_cast<std::size_t>(std::popcount(now.mask)));
   if (listener_ != nullptr) {
     tell(Event::Kind::read, now, static_cast<std::uint32_t>(std::popcount(now.mask)),
-         load(out, std::min<std::uint32_t>(now.access->element, cell.size)), 0, m, m != cell.newest);
+         load(out, std::min<std::uint32_t>(now.access->element, cell.size)), 0, m,
+         m != cell.newest);
   }
   note_read(now, cell, *m, known_set);
   take_in(now, *m);
@@ -310,8 +324,8 @@ void Machine::write_cell(const Now& now, Cell& cell, const std::byte* in) {
   insert_message(cell, &m, after);
   prune_readers(now, cell);
   if (listener_ != nullptr) {
-    tell(Event::Kind::write, now, cell.size, load(in, std::min<std::uint32_t>(now.access->element, cell.size)), 0, nullptr,
-         after != 0);
+    tell(Event::Kind::write, now, cell.size,
+         load(in, std::min<std::uint32_t>(now.access->element, cell.size)), 0, nullptr, after != 0);
   }
   wake(cell);
 }
@@ -399,18 +413,14 @@ Machine::Now Machine::begin(ThreadId id, Address at, const Access& access, Acces
 
 // A span that leaves its region, or is not aligned to its elements, is a finding and not executed.
 bool Machine::check_range(const Now& now, std::uint64_t bytes) {
+  const std::uint64_t size = regions_[now.address.region]->spec.bytes;
+  const bool inside = now.address.offset <= size && bytes <= size - now.address.offset;
+  if (inside && now.address.offset % now.access->element == 0) return true;
   Finding f;
+  f.kind = inside ? FindingKind::misaligned : FindingKind::out_of_bounds;
   f.second = info(now);
   f.second.bytes = static_cast<std::uint32_t>(bytes);
   f.has_second = true;
-  const std::uint64_t size = regions_[now.address.region]->spec.bytes;
-  if (now.address.offset > size || bytes > size - now.address.offset) {
-    f.kind = FindingKind::out_of_bounds;
-  } else if (now.address.offset % now.access->element != 0) {
-    f.kind = FindingKind::misaligned;
-  } else {
-    return true;
-  }
   report(f);
   return false;
 }

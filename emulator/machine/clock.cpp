@@ -16,8 +16,7 @@ auto find(std::pmr::vector<Exception>& v, ThreadId thread) {
 }
 
 void drop_covered(ClockRep& rep) {
-  std::erase_if(rep.exceptions,
-                [&](const Exception& e) { return e.time <= base_of(rep, e.slot); });
+  std::erase_if(rep.exceptions, [&](const Exception& e) { return e.time <= base_of(rep, e.slot); });
 }
 
 }  // namespace

@@ -34,8 +34,8 @@ struct Exception {
 struct ClockRep {
   explicit ClockRep(std::pmr::memory_resource* m) : base(m), exceptions(m) {}
   std::uint32_t refs = 0;
-  std::pmr::vector<std::uint32_t> base;     // by slot: all its threads are known before this time
-  std::pmr::vector<Exception> exceptions;   // sorted by thread, each beyond its slot's base
+  std::pmr::vector<std::uint32_t> base;    // by slot: all its threads are known before this time
+  std::pmr::vector<Exception> exceptions;  // sorted by thread, each beyond its slot's base
   ClockRep* next_free = nullptr;
 };
 

@@ -46,12 +46,12 @@ struct AccessInfo {
 // Why two conflicting accesses are unordered: the ingredient that a fix has to add.
 enum class Missing : std::uint8_t {
   none,
-  synchronisation,      // no chain of release and acquire leads from one to the other
-  first_scope,          // both are strong; the first one's scope does not reach the second
-  second_scope,         // the second one's scope does not reach the first
-  strength,             // the later one observed the earlier's rank in time, but only relaxed
-  complete_overlap,     // both are strong but of different sizes
-  same_proxy,           // both are strong but through different virtual addresses
+  synchronisation,   // no chain of release and acquire leads from one to the other
+  first_scope,       // both are strong; the first one's scope does not reach the second
+  second_scope,      // the second one's scope does not reach the first
+  strength,          // the later one observed the earlier's rank in time, but only relaxed
+  complete_overlap,  // both are strong but of different sizes
+  same_proxy,        // both are strong but through different virtual addresses
 };
 
 struct Finding {

@@ -63,7 +63,7 @@ Message* Machine::copy_message(const Message& m) {
   c->observed = m.observed;
   c->value = m.value;
   for (const Entry* e = m.entries; e != nullptr; e = e->next) {
-    push(c->entries, entries_.take(nullptr, e->at, e->scope, e->seen, e->observed));
+    push(c->entries, entries_.take(nullptr, e->at, e->scope, e->view));
   }
   for (const Observer* o = m.observers; o != nullptr; o = o->next) {
     push(c->observers, observers_.take(nullptr, o->at));
@@ -109,9 +109,23 @@ void Machine::free_cell_content(Cell& cell) {
 void Machine::split(Line& line, Cell& cell, std::uint32_t size) {
   if (line.parts == nullptr) line.parts = parts_.take();
   const std::uint32_t end = cell.offset + cell.size;
+  // The usual case: the first access to a line of slots.
+  const bool untouched = cell.count == 1 && cell.newest->initial && cell.newest->id == 0 &&
+                         cell.readers == nullptr && cell.watchers == nullptr;
   for (std::uint32_t o = cell.offset; o < end; o += size) {
     Cell* part = new_cell(static_cast<std::uint8_t>(o), static_cast<std::uint8_t>(size));
     const std::uint32_t shift = o - cell.offset;
+    line.parts->at[o] = part;
+    if (untouched) {
+      Message* m = messages_.take();
+      m->initial = true;
+      m->uninitialised = cell.newest->uninitialised;
+      std::memcpy(m->value.data(), cell.newest->value.data() + shift, size);
+      part->newest = m;
+      part->count = 1;
+      part->ids = 1;
+      continue;
+    }
     std::array<Message*, kMaxMessages> by_id{};
     Message** tail = &part->newest;
     for (const Message* m = cell.newest; m != nullptr; m = m->older) {
@@ -137,7 +151,6 @@ void Machine::split(Line& line, Cell& cell, std::uint32_t size) {
     for (const Watcher* w = cell.watchers; w != nullptr; w = w->next) {
       push(part->watchers, watchers_.take(nullptr, w->who));
     }
-    line.parts->at[o] = part;
   }
   free_cell_content(cell);
   if (&cell != &line.whole) cells_.give(&cell);
@@ -314,12 +327,12 @@ void Machine::collect() {
     }
   };
   for (std::size_t i = 0; i < threads_used_; ++i) {
-    if (threads_[i]->live) meet(threads_[i]->seen);
+    if (threads_[i]->live) meet(threads_[i]->view.seen);
   }
   for (std::size_t i = 0; i < streams_used_; ++i) {
     const Stream& s = *streams_[i];
     // While threads of the stream live, its next launch knows at least what they know.
-    if (!s.closed && s.live_threads == 0) meet(s.in_launch ? s.ending_seen : s.seen);
+    if (!s.closed && s.live_threads == 0) meet(s.in_launch ? s.ending.seen : s.next.seen);
   }
   if (first) return;
   for (Region* region : regions_) {

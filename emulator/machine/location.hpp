@@ -13,6 +13,7 @@
 
 #include "emulator/machine/clock.hpp"
 #include "emulator/machine/scope.hpp"
+#include "emulator/machine/view.hpp"
 
 namespace ringfence::machine {
 
@@ -28,10 +29,9 @@ inline constexpr int kMaxMessages = 64;
 // synchronises only with threads inside it (PTX ISA, "Release and Acquire Patterns").
 struct Entry {
   Entry* next = nullptr;
-  Epoch at;        // the first operation of the pattern
+  Epoch at;  // the first operation of the pattern
   Scope scope = Scope::cta;
-  Clock seen;      // base causality up to and including `at`
-  Clock observed;  // observed time up to and including `at`
+  View view;  // of the pattern's thread up to `at`; `at` itself is published as well
 };
 
 // A thread that saw a message by a morally strong read: observation (PTX ISA 8.9.3), which is part
@@ -49,9 +49,9 @@ struct Message {
   Order order = Order::weak;
   Scope scope = Scope::cta;
   Proxy proxy = Proxy::generic;
-  std::uint8_t element = 0;   // bytes of the scalar operation that wrote it
-  std::uint8_t id = 0;        // bit in a MessageSet
-  bool initial = false;       // there before every launch: known to everybody
+  std::uint8_t element = 0;  // bytes of the scalar operation that wrote it
+  std::uint8_t id = 0;       // bit in a MessageSet
+  bool initial = false;      // there before every launch: known to everybody
   bool uninitialised = false;
   bool rmw = false;
   bool source_strong = false;  // the read-modify-write is morally strong with what it read
@@ -59,7 +59,7 @@ struct Message {
   MessageSet before = 0;       // what coherence puts before it
   Message* source = nullptr;   // what a read-modify-write read, while that is kept
   Entry* entries = nullptr;
-  Clock observed;              // the writer's observed time, if the write is strong
+  Clock observed;  // the writer's observed time, if the write is strong
   Observer* observers = nullptr;
   std::array<std::byte, kLineBytes> value{};
 };

@@ -34,12 +34,18 @@ T* reuse(std::pmr::vector<T*>& all, std::size_t& used, std::pmr::memory_resource
 
 bool Wanted::holds(std::uint64_t v) const {
   switch (compare) {
-    case Compare::eq: return v == value;
-    case Compare::ne: return v != value;
-    case Compare::lt: return v < value;
-    case Compare::le: return v <= value;
-    case Compare::gt: return v > value;
-    case Compare::ge: return v >= value;
+    case Compare::eq:
+      return v == value;
+    case Compare::ne:
+      return v != value;
+    case Compare::lt:
+      return v < value;
+    case Compare::le:
+      return v <= value;
+    case Compare::gt:
+      return v > value;
+    case Compare::ge:
+      return v >= value;
   }
   return false;
 }
@@ -145,8 +151,7 @@ void Machine::reset() {
   }
   for (std::size_t i = 0; i < threads_used_; ++i) {
     Thread& t = *threads_[i];
-    t.seen.clear();
-    t.observed.clear();
+    t.view.clear();
     for (FenceView& f : t.fences) f = FenceView{};
     t.parked.clear();
     t.labels.clear();
@@ -158,10 +163,8 @@ void Machine::reset() {
   }
   for (std::size_t i = 0; i < streams_used_; ++i) {
     Stream& s = *streams_[i];
-    s.seen.clear();
-    s.observed.clear();
-    s.ending_seen.clear();
-    s.ending_observed.clear();
+    s.next.clear();
+    s.ending.clear();
     s.slots.clear();
   }
   threads_used_ = slots_used_ = streams_used_ = 0;
@@ -181,8 +184,7 @@ StreamId Machine::add_stream(std::uint16_t rank) {
   s.boundaries = 0;
   s.closed = s.in_launch = false;
   s.live_threads = 0;
-  s.seen = clocks_.make();
-  s.observed = clocks_.make();
+  s.next = View{clocks_.make(), clocks_.make(), clocks_.make()};
 
   Slot& slot = *reuse(slots_, slots_used_, memory_, memory_);
   slot.stream = id;
@@ -202,8 +204,7 @@ StreamId Machine::add_stream(std::uint16_t rank) {
 void Machine::begin_launch(StreamId stream) {
   Stream& s = *streams_[stream];
   s.in_launch = true;
-  s.ending_seen = s.seen;
-  s.ending_observed = s.observed;
+  s.ending = s.next;
 }
 
 ThreadId Machine::launch_thread(StreamId stream, std::uint32_t block, std::uint32_t index,
@@ -230,8 +231,7 @@ ThreadId Machine::launch_thread(StreamId stream, std::uint32_t block, std::uint3
   t.time = slot.start_time;
   t.live = true;
   ++s.live_threads;
-  t.seen = s.seen;
-  t.observed = s.observed;
+  t.view = s.next;
   t.parked.clear();
   for (FenceView& f : t.fences) f.set = false;
   // Old labels name writes that may still be looked at; a few are enough.
@@ -247,8 +247,7 @@ void Machine::end_thread(ThreadId id) {
   Stream& s = *streams_[t.stream];
   // stream and coherent: fence.acq_rel.sys at the end.
   if (policy_.boundary != Boundary::strict) acquire_parked(t, id, Scope::sys);
-  s.ending_seen.join(t.seen);
-  s.ending_observed.join(t.observed);
+  s.ending.join(t.view);
   slots_[t.slot]->max_time = std::max(slots_[t.slot]->max_time, t.time);
   t.live = false;
   --s.live_threads;
@@ -256,19 +255,18 @@ void Machine::end_thread(ThreadId id) {
 
 void Machine::end_launch(StreamId stream) {
   Stream& s = *streams_[stream];
-  s.seen = std::move(s.ending_seen);
-  s.observed = std::move(s.ending_observed);
+  s.next = std::move(s.ending);
   const std::uint32_t boundary = s.boundaries++;
   for (std::uint32_t slot_id : s.slots) {
     Slot& slot = *slots_[slot_id];
     slot.start_time = slot.max_time + 1;
     slot.max_time = slot.start_time;
-    s.seen.join_slot(slot_id, slot.start_time);
-    s.observed.join_slot(slot_id, slot.start_time);
+    s.next.join_slot(slot_id, slot.start_time);
     slot.ends.push_back(SlotEnd{slot.start_time, boundary});
   }
-  s.seen.join_slot(s.marker_slot, s.boundaries);
-  s.observed.join_slot(s.marker_slot, s.boundaries);
+  s.next.join_slot(s.marker_slot, s.boundaries);
+  // The ends of a stream's launches carry across proxies too (PTX ISA 8.9.4).
+  if (policy_.alias_data == AliasData::fence_required) s.next.bridged = s.next.seen;
   s.in_launch = false;
   if (messages_.live() > collect_at_) {
     collect();
@@ -281,17 +279,14 @@ void Machine::close_stream(StreamId stream) { streams_[stream]->closed = true; }
 void Machine::order_after(ThreadId later, ThreadId earlier) {
   Thread& a = *threads_[earlier];
   Thread& b = *threads_[later];
-  b.seen.join(a.seen);
-  b.seen.join_thread(earlier, a.slot, a.time + 1);
-  b.observed.join(a.observed);
-  b.observed.join_thread(earlier, a.slot, a.time + 1);
+  b.view.join(a.view);
+  b.view.join_thread(earlier, a.slot, a.time + 1);
   ++a.time;
   slots_[a.slot]->max_time = std::max(slots_[a.slot]->max_time, a.time);
 }
 
 void Machine::order_streams(StreamId later, StreamId earlier) {
-  streams_[later]->seen.join(streams_[earlier]->seen);
-  streams_[later]->observed.join(streams_[earlier]->observed);
+  streams_[later]->next.join(streams_[earlier]->next);
 }
 
 // -- fences and barriers --------------------------------------------------------------------------
@@ -302,18 +297,15 @@ void Machine::snapshot(Thread& t, ThreadId id, Scope scope) {
     FenceView& f = t.fences[d];
     f.at = Epoch{id, t.slot, t.time};
     f.scope = scope;
-    f.seen = t.seen;
-    f.observed = t.observed;
+    f.view = t.view;
     f.set = true;
   }
   ++t.time;  // what follows the fence is not published by it
 }
 
-void Machine::take_entry(Thread& t, const Epoch& at, const Clock& seen, const Clock& observed) {
-  t.seen.join(seen);
-  t.seen.join_thread(at.thread, at.slot, at.time + 1);
-  t.observed.join(observed);
-  t.observed.join_thread(at.thread, at.slot, at.time + 1);
+void Machine::take_entry(Thread& t, const Epoch& at, const View& view) {
+  t.view.join(view);
+  t.view.join_thread(at.thread, at.slot, at.time + 1);
 }
 
 // An acquire pattern by a fence: it takes in what earlier strong reads met, if both ends reach
@@ -322,7 +314,7 @@ void Machine::acquire_parked(Thread& t, ThreadId, Scope scope) {
   std::erase_if(t.parked, [&](const Parked& p) {
     const Placement& other = threads_[p.at.thread]->place;
     if (!reaches(scope, t.place, other) || !reaches(p.scope, other, t.place)) return false;
-    take_entry(t, p.at, p.seen, p.observed);
+    take_entry(t, p.at, p.view);
     return true;
   });
 }
@@ -335,17 +327,18 @@ void Machine::fence(ThreadId id, Fence kind, Scope scope, std::uint16_t site) {
     // Fence-SC order: every earlier morally strong fence.sc precedes this one, pair by pair.
     for (const FenceSc& f : fence_sc_) {
       const Placement& other = threads_[f.at.thread]->place;
-      if (f.at.thread == id || (reaches(scope, t.place, other) && reaches(f.scope, other, t.place))) {
-        take_entry(t, f.at, f.seen, f.observed);
+      if (f.at.thread == id ||
+          (reaches(scope, t.place, other) && reaches(f.scope, other, t.place))) {
+        take_entry(t, f.at, f.view);
       }
     }
     if (scope == Scope::sys) {
       // Whoever joins this one joins those: they are no longer needed.
       std::erase_if(fence_sc_, [&](const FenceSc& f) {
-        return f.scope == Scope::sys && t.seen.covers(f.at);
+        return f.scope == Scope::sys && t.view.seen.covers(f.at);
       });
     }
-    fence_sc_.push_back(FenceSc{Epoch{id, t.slot, t.time}, scope, t.seen, t.observed});
+    fence_sc_.push_back(FenceSc{Epoch{id, t.slot, t.time}, scope, t.view});
   }
   snapshot(t, id, scope);
   if (listener_ != nullptr) {
@@ -355,39 +348,49 @@ void Machine::fence(ThreadId id, Fence kind, Scope scope, std::uint16_t site) {
   }
 }
 
+void Machine::bridge(Thread& t, ThreadId id) {
+  if (policy_.alias_data != AliasData::fence_required) return;
+  t.view.bridged = t.view.seen;
+  t.view.bridged.join_thread(id, t.slot, t.time + 1);
+  ++t.time;
+}
+
+void Machine::alias_fence(ThreadId id, std::uint16_t site) {
+  Thread& t = *threads_[id];
+  ++step_;
+  bridge(t, id);
+  if (listener_ != nullptr) {
+    const Access access{Order::acq_rel, Scope::sys, 1, Proxy::generic, false, site};
+    const Now now{id, &t, &access, {}, step_, AccessKind::read, 0};
+    tell(Event::Kind::fence, now, 0, 2, 0, nullptr, false);
+  }
+}
+
 void Machine::barrier(std::span<const ThreadId> arriving, std::span<const ThreadId> syncing,
                       bool whole_block, std::uint16_t site) {
   ++step_;
-  Clock seen = clocks_.make();
-  Clock observed = clocks_.make();
+  View met{clocks_.make(), clocks_.make(), clocks_.make()};
   std::uint32_t time = 0;
   for (ThreadId id : arriving) {
     const Thread& t = *threads_[id];
-    seen.join(t.seen);
-    observed.join(t.observed);
+    met.join(t.view);
     time = std::max(time, t.time + 1);
   }
   if (whole_block && !arriving.empty()) {
     const std::uint32_t slot = threads_[arriving[0]]->slot;
-    seen.join_slot(slot, time);
-    observed.join_slot(slot, time);
+    met.join_slot(slot, time);
     for (ThreadId id : syncing) {
       Thread& t = *threads_[id];
-      t.seen = seen;
-      t.observed = observed;
+      t.view = met;
       t.time = time;
     }
   } else {
     for (ThreadId id : arriving) {
       Thread& t = *threads_[id];
-      seen.join_thread(id, t.slot, t.time + 1);
-      observed.join_thread(id, t.slot, t.time + 1);
+      met.join_thread(id, t.slot, t.time + 1);
       ++t.time;
     }
-    for (ThreadId id : syncing) {
-      threads_[id]->seen.join(seen);
-      threads_[id]->observed.join(observed);
-    }
+    for (ThreadId id : syncing) threads_[id]->view.join(met);
   }
   if (listener_ != nullptr) {
     const Access access{Order::acq_rel, Scope::cta, 1, Proxy::generic, false, site};

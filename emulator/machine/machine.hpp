@@ -16,7 +16,8 @@
 //   No-Thin-Air          by construction        a read returns a message that is already there
 //   SC-per-location      Machine::known         a thread's own accesses and observations count
 //   Causality            Machine::excluded      never an overwritten message of causality's past
-//   Single-copy atomicity: a scalar access is one cell or, where cells are smaller, a reported race.
+//   Single-copy atomicity: a scalar access is one cell or, where cells are smaller, a reported
+//   race.
 // Not modelled here: load buffering (a read never returns a later write of the run).
 //
 // Costs: an access that touches one message of a line takes about 30 ns. Memory: about 250 bytes
@@ -96,7 +97,16 @@ struct Wanted {
 
 // One step as a listener sees it. `from_step` is the step of the write that a read returned.
 struct Event {
-  enum class Kind : std::uint8_t { read, write, rmw, failed_cas, fence, barrier, launch, end_launch };
+  enum class Kind : std::uint8_t {
+    read,
+    write,
+    rmw,
+    failed_cas,
+    fence,
+    barrier,
+    launch,
+    end_launch
+  };
   Kind kind = Kind::read;
   ThreadId thread = kNoThread;
   std::uint64_t label = 0;
@@ -110,7 +120,7 @@ struct Event {
   std::uint64_t old_value = 0;  // read-modify-writes
   std::uint32_t from_step = 0;
   std::uint64_t from_label = 0;
-  bool stale = false;           // a newer message existed
+  bool stale = false;  // a newer message existed
 };
 
 class Listener {
@@ -194,6 +204,8 @@ class Machine {
   // -- ordering ---------------------------------------------------------------------------------
   enum class Fence : std::uint8_t { acq_rel, sc };
   void fence(ThreadId thread, Fence kind, Scope scope, std::uint16_t site = 0);
+  // fence.proxy.alias: what is seen so far holds across virtual aliases as well. It has no scope.
+  void alias_fence(ThreadId thread, std::uint16_t site = 0);
   // bar.sync: every one of `arriving` happens before every one of `syncing`. If both are the same
   // and are all threads of their block that touch memory, say so: the block is then level again.
   void barrier(std::span<const ThreadId> arriving, std::span<const ThreadId> syncing,
@@ -224,7 +236,7 @@ class Machine {
   struct FenceView {
     Epoch at;
     Scope scope = Scope::cta;
-    Clock seen, observed;
+    View view;
     bool set = false;
   };
   // An entry that a relaxed read met; an acquire fence, or an acquire read there, takes it in.
@@ -232,7 +244,7 @@ class Machine {
     Address where;
     Epoch at;
     Scope scope = Scope::cta;
-    Clock seen, observed;
+    View view;
   };
   static constexpr std::size_t kLabels = 16;
   // Up to so many morally strong messages, a write may land behind any closed set of them.
@@ -250,7 +262,7 @@ class Machine {
     std::uint32_t slot = 0;
     std::uint32_t time = 0;
     bool live = false;
-    Clock seen, observed;
+    View view;
     FenceView fences[kScopes];
     std::pmr::vector<Parked> parked;
     std::pmr::vector<Label> labels;
@@ -278,24 +290,24 @@ class Machine {
     bool closed = false;
     bool in_launch = false;
     std::uint32_t live_threads = 0;
-    Clock seen, observed;         // what the next launch starts with
-    Clock ending_seen, ending_observed;
+    View next;                              // what the next launch starts with
+    View ending;                            // what the running launch adds to it
     std::pmr::vector<std::uint32_t> slots;  // by block
   };
   struct FenceSc {
     Epoch at;
     Scope scope;
-    Clock seen, observed;
+    View view;
   };
   // An access in progress.
   struct Now {
     ThreadId id;
     Thread* thread;
     const Access* access;
-    Address address;       // of the cell at hand
+    Address address;  // of the cell at hand
     std::uint32_t step;
     AccessKind kind;
-    std::uint16_t mask;    // bytes of the cell, for reads that cover part of it
+    std::uint16_t mask;  // bytes of the cell, for reads that cover part of it
   };
 
   // location.cpp: cells
@@ -317,20 +329,23 @@ class Machine {
 
   // access.cpp: causality
   bool in_past(const Thread& t, ThreadId id, const Epoch& at) const {
-    return at.thread == id || t.seen.covers(at);
+    return at.thread == id || t.view.seen.covers(at);
   }
   MessageSet known(const Cell& cell, const Now& now) const;
   static MessageSet downward(const Cell& cell, MessageSet set);
   static MessageSet excluded(const Cell& cell, MessageSet known);
   bool goes_to_coherence_point(const Access& a) const;
   bool same_proxy(Proxy a, Proxy b, bool strong_sys) const;
+  // Whether causality orders an earlier access before this one, also across virtual aliases.
+  bool in_past(const Now& now, const Epoch& at, Order order, Scope scope, Proxy proxy) const;
   bool morally_strong(const Now& now, ThreadId other, Order order, Scope scope, Proxy proxy,
                       std::uint8_t element) const;
   bool morally_strong(const Now& now, const Message& m) const;
   bool morally_strong(const Now& now, const Reader& r) const;
   void publish(const Now& now, Cell& cell, Message& m, const Message* source, bool source_strong);
   void take_in(const Now& now, const Message& m);
-  void take_entry(Thread& t, const Epoch& at, const Clock& seen, const Clock& observed);
+  void take_entry(Thread& t, const Epoch& at, const View& view);
+  void bridge(Thread& t, ThreadId id);
   void note_read(const Now& now, Cell& cell, Message& m, MessageSet known_set);
   MessageSet place(const Now& now, Cell& cell, MessageSet known_set, MessageSet& after);
   void prune_readers(const Now& now, Cell& cell);
@@ -340,8 +355,7 @@ class Machine {
                              const std::uint64_t* compare);
   Message* insert_rmw(const Now& now, Cell& cell, Message& source, MessageSet known_set,
                       const std::byte* value);
-  void finish_rmw(Now& now, Cell& cell, Message& source, MessageSet known_set,
-                  std::uint64_t value);
+  void finish_rmw(Now& now, Cell& cell, Message& source, MessageSet known_set, std::uint64_t value);
   void finish_failed_cas(Now& now, Cell& cell, Message& source, MessageSet known_set);
   void finish_strong_write(const Now& now);
   std::uint32_t ending(const Now& now, const Cell& cell, const Wanted& wanted, bool by_rmw,

@@ -11,9 +11,10 @@ constexpr std::array<std::string_view, 5> kOrderNames{"weak", "relaxed", "acquir
                                                       "acq_rel"};
 constexpr std::array<std::string_view, 3> kBoundaryNames{"strict", "stream", "coherent"};
 constexpr std::array<std::string_view, kFindingKinds> kFindingNames{
-    "data-race",         "stale-read",         "deadlock",      "livelock",   "lost-signal",
-    "unrestored-signal", "barrier-divergence", "out-of-bounds", "misaligned", "uninitialised-read",
-    "multicast-misuse",  "replica-mismatch",   "numeric-mismatch", "rank-lost"};
+    "data-race",        "stale-read",         "deadlock",           "livelock",
+    "lost-signal",      "unrestored-signal",  "barrier-divergence", "out-of-bounds",
+    "misaligned",       "uninitialised-read", "multicast-misuse",   "replica-mismatch",
+    "numeric-mismatch", "rank-lost"};
 
 template <class E, std::size_t N>
 std::optional<E> parse(const std::array<std::string_view, N>& names, std::string_view text) {
@@ -29,12 +30,8 @@ std::string_view name(Scope s) { return kScopeNames[static_cast<std::size_t>(s)]
 std::string_view name(Order o) { return kOrderNames[static_cast<std::size_t>(o)]; }
 std::string_view name(Boundary b) { return kBoundaryNames[static_cast<std::size_t>(b)]; }
 std::string_view name(FindingKind k) { return kFindingNames[static_cast<std::size_t>(k)]; }
-std::string_view name(MulticastFlag p) {
-  return p == MulticastFlag::cohere ? "cohere" : "strict";
-}
-std::string_view name(AliasData p) {
-  return p == AliasData::cohere ? "cohere" : "fence-required";
-}
+std::string_view name(MulticastFlag p) { return p == MulticastFlag::cohere ? "cohere" : "strict"; }
+std::string_view name(AliasData p) { return p == AliasData::cohere ? "cohere" : "fence-required"; }
 
 std::optional<Scope> parse_scope(std::string_view t) { return parse<Scope>(kScopeNames, t); }
 std::optional<Order> parse_order(std::string_view t) { return parse<Order>(kOrderNames, t); }

@@ -25,8 +25,16 @@ AccessInfo Machine::info(const Now& now) const {
 AccessInfo Machine::info(const Epoch& at, AccessKind kind, Order order, Scope scope, Proxy proxy,
                          std::uint16_t site, std::uint32_t step, const Now& where,
                          std::uint32_t bytes) const {
-  return AccessInfo{kind, order, scope, proxy, label_of(at), step, site, where.address.region,
-                    where.address.offset, bytes};
+  return AccessInfo{kind,
+                    order,
+                    scope,
+                    proxy,
+                    label_of(at),
+                    step,
+                    site,
+                    where.address.region,
+                    where.address.offset,
+                    bytes};
 }
 
 // The access must be ordered after each conflicting access that has already been made. Both orders
@@ -41,7 +49,7 @@ void Machine::check_race(const Now& now, Cell& cell, MessageSet known_set) {
   }
   if (now.kind == AccessKind::read) return;
   for (const Reader* r = cell.readers; r != nullptr; r = r->next) {
-    if (in_past(*now.thread, now.id, r->at) || morally_strong(now, *r)) continue;
+    if (in_past(now, r->at, r->order, r->scope, r->proxy) || morally_strong(now, *r)) continue;
     if (excused(now, r->at, r->order, r->scope)) continue;
     report_race(now, r->at, AccessKind::read, r->order, r->scope, r->proxy, r->element, r->site,
                 r->step);
@@ -54,13 +62,13 @@ void Machine::check_race(const Now& now, Cell& cell, MessageSet known_set) {
 // rank lies between the two in observed time.
 bool Machine::excused(const Now& now, const Epoch& earlier, Order order, Scope scope) const {
   if (!goes_to_coherence_point(*now.access)) return false;
-  const Clock& observed = now.thread->observed;
+  const Clock& observed = now.thread->view.observed;
   if (!observed.covers(earlier)) return false;
   if (is_strong(order) && scope == Scope::sys) return true;
   const Slot& slot = *slots_[earlier.slot];
-  const auto end = std::upper_bound(
-      slot.ends.begin(), slot.ends.end(), earlier.time,
-      [](std::uint32_t time, const SlotEnd& e) { return time < e.time; });
+  const auto end =
+      std::upper_bound(slot.ends.begin(), slot.ends.end(), earlier.time,
+                       [](std::uint32_t time, const SlotEnd& e) { return time < e.time; });
   if (end == slot.ends.end()) return false;
   const Stream& s = *streams_[slot.stream];
   return observed.covers(Epoch{s.marker, s.marker_slot, end->boundary});
@@ -76,11 +84,11 @@ Missing Machine::missing_ingredient(const Now& now, const Epoch& earlier, Order 
     if (element != a.element) return Missing::complete_overlap;
     if (!same_proxy(a.proxy, proxy, true)) return Missing::same_proxy;
   }
-  if (now.thread->observed.covers(earlier)) return Missing::strength;
+  if (now.thread->view.observed.covers(earlier)) return Missing::strength;
   // A parked entry that would have ordered them: met by a strong read whose scope, or whose
   // missing acquire, kept it out.
   for (const Parked& p : now.thread->parked) {
-    if (!p.seen.covers(earlier) && p.at.thread != earlier.thread) continue;
+    if (!p.view.seen.covers(earlier) && p.at.thread != earlier.thread) continue;
     const Placement& there = threads_[p.at.thread]->place;
     if (!reaches(p.scope, there, now.thread->place)) return Missing::first_scope;
     return Missing::strength;

@@ -80,7 +80,7 @@ class Agent {
   using Body = std::function<void(Agent&)>;
   struct ChildSpec {
     Role role = Role::thread;
-    std::uint32_t block = 0;   // becomes the thread's block in the launch and in the label
+    std::uint32_t block = 0;  // becomes the thread's block in the launch and in the label
     std::uint32_t index = 0;
     std::uint16_t cluster = 0;
     Body body;

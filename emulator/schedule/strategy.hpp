@@ -22,8 +22,8 @@ class ReadyView {
  public:
   virtual ~ReadyView() = default;
   virtual std::uint32_t count() const = 0;
-  virtual AgentId at(std::uint32_t i) const = 0;   // any order, stable between changes
-  virtual AgentId lowest() const = 0;              // the one made first
+  virtual AgentId at(std::uint32_t i) const = 0;  // any order, stable between changes
+  virtual AgentId lowest() const = 0;             // the one made first
   virtual bool is_ready(AgentId id) const = 0;
   virtual std::uint64_t label(AgentId id) const = 0;
   virtual AgentId find(std::uint64_t label) const = 0;  // kNoAgent if there is none
@@ -51,8 +51,8 @@ struct StrategySpec {
   enum class Kind : std::uint8_t { first, random, pct, replay };
   Kind kind = Kind::pct;
   std::uint64_t seed = 1;
-  std::uint32_t depth = 3;               // pct: bugs of up to this depth
-  double stale = 0.05;                   // chance that a read with several answers takes an old one
+  std::uint32_t depth = 3;  // pct: bugs of up to this depth
+  double stale = 0.05;      // chance that a read with several answers takes an old one
 };
 
 std::string_view name(StrategySpec::Kind kind);

@@ -169,3 +169,120 @@ TEST_CASE("multicast-flag=strict: a flag through its multicast address does not 
     CHECK(o.findings.empty() == (flag == MulticastFlag::cohere));
   }
 }
+
+namespace {
+
+// Rank 0 writes `data` as `first` says and puts a relaxed flag, all in one launch; that launch ends
+// before rank 1 sees the flag and reads `data` as `second` says.
+bool races(Boundary b, Access first, Access second, bool flag_from_next_launch) {
+  Policy policy;
+  policy.boundary = b;
+  Machine m(std::pmr::new_delete_resource(), policy);
+  const RegionId data = m.add_region(word(0)), pad = m.add_region(word(1));
+  const StreamId s0 = m.add_stream(0), s1 = m.add_stream(1);
+  const std::uint32_t one = 1;
+  std::uint32_t got = 0;
+  m.begin_launch(s0);
+  ThreadId t = m.launch_thread(s0, 0, 0, 1);
+  m.write(t, {data, 0}, first, std::as_bytes(std::span(&one, 1)));
+  if (!flag_from_next_launch) {
+    m.write(t, {pad, 0}, acc(rlx), std::as_bytes(std::span(&one, 1)));
+  }
+  m.end_thread(t);
+  m.end_launch(s0);
+  if (flag_from_next_launch) {
+    m.begin_launch(s0);
+    t = m.launch_thread(s0, 0, 0, 2);
+    m.write(t, {pad, 0}, acc(rlx), std::as_bytes(std::span(&one, 1)));
+  }
+  m.begin_launch(s1);
+  const ThreadId u = m.launch_thread(s1, 0, 0, 3);
+  struct Newest : Chooser {
+    std::uint32_t choose(Choice, ThreadId, std::uint32_t) override { return 0; }
+  } newest;
+  m.set_chooser(&newest);
+  m.read(u, {pad, 0}, acc(rlx), std::as_writable_bytes(std::span(&got, 1)));
+  CHECK(got == 1);
+  m.read(u, {data, 0}, second, std::as_writable_bytes(std::span(&got, 1)));
+  return m.failed();
+}
+
+}  // namespace
+
+TEST_CASE("coherent: the launch boundary must lie between in observed time, not only in time") {
+  CHECK(races(Boundary::coherent, acc(weak), acc(rlx), false));
+  CHECK_FALSE(races(Boundary::coherent, acc(weak), acc(rlx), true));
+}
+
+TEST_CASE("coherent: two strong sys accesses of different sizes, observed in order, are no race") {
+  CHECK_FALSE(races(Boundary::coherent, acc(rlx, 4), acc(rlx, 2), false));
+  CHECK(races(Boundary::stream, acc(rlx, 4), acc(rlx, 2), false));
+  Access gpu = acc(rlx, 4);
+  gpu.scope = Scope::gpu;
+  CHECK(races(Boundary::coherent, gpu, acc(rlx, 2), false));
+}
+
+TEST_CASE("a strong read that reaches the output and misses an observed write is a stale read") {
+  for (const bool reaches_output : {true, false}) {
+    Policy policy;
+    policy.boundary = Boundary::stream;
+    Machine m(std::pmr::new_delete_resource(), policy);
+    struct Oldest : Chooser {
+      std::uint32_t choose(Choice, ThreadId, std::uint32_t options) override { return options - 1; }
+    } oldest;
+    m.set_chooser(&oldest);
+    m.ignore(FindingKind::data_race);
+    const RegionId data = m.add_region(word(0)), pad = m.add_region(word(1));
+    const StreamId s0 = m.add_stream(0), s1 = m.add_stream(1);
+    const std::uint32_t one = 1;
+    std::uint32_t got = 9;
+    m.begin_launch(s0);
+    const ThreadId t = m.launch_thread(s0, 0, 0, 1);
+    m.write(t, {data, 0}, acc(weak), std::as_bytes(std::span(&one, 1)));
+    m.write(t, {pad, 0}, acc(rlx), std::as_bytes(std::span(&one, 1)));
+    m.begin_launch(s1);
+    const ThreadId u = m.launch_thread(s1, 0, 0, 2);
+    CHECK(m.try_read_until(u, {pad, 0}, acc(rlx), Wanted{Compare::eq, 1}).has_value());
+    Access load = acc(rlx);
+    load.reaches_output = reaches_output;
+    m.read(u, {data, 0}, load, std::as_writable_bytes(std::span(&got, 1)));
+    CHECK(got == 0);
+    REQUIRE(m.findings().size() == (reaches_output ? 1 : 0));
+    if (reaches_output) CHECK(m.findings()[0].kind == FindingKind::stale_read);
+  }
+}
+
+TEST_CASE(
+    "alias-data=fence-required: data through another alias needs an alias fence on the path") {
+  struct Case {
+    bool fence_before_release, fence_after_acquire;
+    AliasData policy;
+    bool race;
+  };
+  for (const Case c : {Case{false, false, AliasData::cohere, false},
+                       Case{false, false, AliasData::fence_required, true},
+                       Case{true, false, AliasData::fence_required, false},
+                       Case{false, true, AliasData::fence_required, false}}) {
+    Policy policy;
+    policy.boundary = Boundary::strict;
+    policy.alias_data = c.policy;
+    Machine m(std::pmr::new_delete_resource(), policy);
+    const RegionId data = m.add_region(word(0)), pad = m.add_region(word(1));
+    const std::uint32_t one = 1;
+    std::uint32_t got = 0;
+    const StreamId s0 = m.add_stream(0), s1 = m.add_stream(1);
+    m.begin_launch(s0);
+    m.begin_launch(s1);
+    const ThreadId t = m.launch_thread(s0, 0, 0, 1), u = m.launch_thread(s1, 0, 0, 2);
+    m.write(t, {data, 0}, acc(weak, 4, Proxy::multicast), std::as_bytes(std::span(&one, 1)));
+    if (c.fence_before_release) m.alias_fence(t);
+    m.write(t, {pad, 0}, acc(rel), std::as_bytes(std::span(&one, 1)));
+    CHECK(m.try_read_until(u, {pad, 0}, acc(acq), Wanted{Compare::eq, 1}).has_value());
+    if (c.fence_after_acquire) m.alias_fence(u);
+    TwoLaunches oldest;
+    m.set_chooser(&oldest);
+    m.read(u, {data, 0}, acc(weak), std::as_writable_bytes(std::span(&got, 1)));
+    CHECK(m.failed() == c.race);
+    CHECK(got == (c.race ? 0 : 1));
+  }
+}

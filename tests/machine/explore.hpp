@@ -136,8 +136,7 @@ class Explorer : public Chooser {
         if (pc[i] < threads[i].steps.size() && !stuck[i]) can.push_back(i);
       }
       if (can.empty()) break;
-      const std::size_t i =
-          can[can.size() > 1 ? pick(static_cast<std::uint32_t>(can.size())) : 0];
+      const std::size_t i = can[can.size() > 1 ? pick(static_cast<std::uint32_t>(can.size())) : 0];
       if (threads[i].steps[pc[i]](m, ids[i], regs)) {
         ++pc[i];
         std::fill(stuck.begin(), stuck.end(), false);

@@ -74,7 +74,8 @@ TEST_CASE("an access beyond its region and one across its elements are findings,
   REQUIRE(o.m.findings().size() == 1);
   CHECK(o.m.findings()[0].kind == FindingKind::out_of_bounds);
   CHECK(o.m.findings()[0].second.label == 42);
-  o.m.write(o.t, {o.region, ~std::uint64_t{0} - 3}, acc(Order::weak, 4), std::as_bytes(std::span(&v, 1)));
+  o.m.write(o.t, {o.region, ~std::uint64_t{0} - 3}, acc(Order::weak, 4),
+            std::as_bytes(std::span(&v, 1)));
   CHECK(o.m.findings()[1].kind == FindingKind::out_of_bounds);
   o.m.write(o.t, {o.region, 2}, acc(Order::weak, 4), std::as_bytes(std::span(&v, 1)));
   CHECK(o.m.findings()[2].kind == FindingKind::misaligned);

@@ -30,35 +30,40 @@ Set without(Set s, const std::string& o) {
 }  // namespace
 
 TEST_CASE("MP: a relaxed flag lets the reader miss the data") {
-  auto e = shape({{0, 0, {st(x, 1, rlx), st(y, 1, rlx)}}, {1, 0, {ld("a", y, rlx), ld("b", x, rlx)}}});
+  auto e =
+      shape({{0, 0, {st(x, 1, rlx), st(y, 1, rlx)}}, {1, 0, {ld("a", y, rlx), ld("b", x, rlx)}}});
   CHECK(e.run().all == kAllTwo);
 }
 
 TEST_CASE("MP: release and acquire forbid a flag without its data") {
-  auto e = shape({{0, 0, {st(x, 1, weak), st(y, 1, rel)}}, {1, 0, {ld("a", y, acq), ld("b", x, rlx)}}});
+  auto e =
+      shape({{0, 0, {st(x, 1, weak), st(y, 1, rel)}}, {1, 0, {ld("a", y, acq), ld("b", x, rlx)}}});
   CHECK(e.run().all == without(kAllTwo, "a=1 b=0"));
 }
 
 TEST_CASE("MP: a release without an acquire, and an acquire without a release, order nothing") {
-  auto half = shape({{0, 0, {st(x, 1, rlx), st(y, 1, rel)}}, {1, 0, {ld("a", y, rlx), ld("b", x, rlx)}}});
+  auto half =
+      shape({{0, 0, {st(x, 1, rlx), st(y, 1, rel)}}, {1, 0, {ld("a", y, rlx), ld("b", x, rlx)}}});
   CHECK(half.run().all == kAllTwo);
-  auto other = shape({{0, 0, {st(x, 1, rlx), st(y, 1, rlx)}}, {1, 0, {ld("a", y, acq), ld("b", x, rlx)}}});
+  auto other =
+      shape({{0, 0, {st(x, 1, rlx), st(y, 1, rlx)}}, {1, 0, {ld("a", y, acq), ld("b", x, rlx)}}});
   CHECK(other.run().all == kAllTwo);
 }
 
 TEST_CASE("MP: fences on both sides do what release and acquire do") {
   const auto f = fence(Machine::Fence::acq_rel);
-  auto e = shape({{0, 0, {st(x, 1, rlx), f, st(y, 1, rlx)}},
-                  {1, 0, {ld("a", y, rlx), f, ld("b", x, rlx)}}});
+  auto e = shape(
+      {{0, 0, {st(x, 1, rlx), f, st(y, 1, rlx)}}, {1, 0, {ld("a", y, rlx), f, ld("b", x, rlx)}}});
   CHECK(e.run().all == without(kAllTwo, "a=1 b=0"));
-  auto one = shape({{0, 0, {st(x, 1, rlx), f, st(y, 1, rlx)}},
-                    {1, 0, {ld("a", y, rlx), ld("b", x, rlx)}}});
+  auto one = shape(
+      {{0, 0, {st(x, 1, rlx), f, st(y, 1, rlx)}}, {1, 0, {ld("a", y, rlx), ld("b", x, rlx)}}});
   CHECK(one.run().all == kAllTwo);
 }
 
 TEST_CASE("MP: a release fence publishes nothing that follows it") {
   const auto f = fence(Machine::Fence::acq_rel);
-  auto e = shape({{0, 0, {f, st(x, 1, rlx), st(y, 1, rlx)}}, {1, 0, {ld("a", y, acq), ld("b", x, rlx)}}});
+  auto e = shape(
+      {{0, 0, {f, st(x, 1, rlx), st(y, 1, rlx)}}, {1, 0, {ld("a", y, acq), ld("b", x, rlx)}}});
   CHECK(e.run().all == kAllTwo);
 }
 
@@ -72,31 +77,35 @@ TEST_CASE("MP: the reader's own later read of the flag may be the acquire") {
 }
 
 TEST_CASE("SB: both readers may miss both writes, and only fence.sc forbids it") {
-  auto relaxed = shape({{0, 0, {st(x, 1, rlx), ld("a", y, rlx)}}, {1, 0, {st(y, 1, rlx), ld("b", x, rlx)}}});
+  auto relaxed =
+      shape({{0, 0, {st(x, 1, rlx), ld("a", y, rlx)}}, {1, 0, {st(y, 1, rlx), ld("b", x, rlx)}}});
   CHECK(relaxed.run().all == kAllTwo);
-  auto ra = shape({{0, 0, {st(x, 1, rel), ld("a", y, acq)}}, {1, 0, {st(y, 1, rel), ld("b", x, acq)}}});
+  auto ra =
+      shape({{0, 0, {st(x, 1, rel), ld("a", y, acq)}}, {1, 0, {st(y, 1, rel), ld("b", x, acq)}}});
   CHECK(ra.run().all == kAllTwo);
   const auto ar = fence(Machine::Fence::acq_rel), sc = fence(Machine::Fence::sc);
-  auto weak_fence = shape({{0, 0, {st(x, 1, rlx), ar, ld("a", y, rlx)}},
-                           {1, 0, {st(y, 1, rlx), ar, ld("b", x, rlx)}}});
+  auto weak_fence = shape(
+      {{0, 0, {st(x, 1, rlx), ar, ld("a", y, rlx)}}, {1, 0, {st(y, 1, rlx), ar, ld("b", x, rlx)}}});
   CHECK(weak_fence.run().all == kAllTwo);
-  auto strong = shape({{0, 0, {st(x, 1, rlx), sc, ld("a", y, rlx)}},
-                       {1, 0, {st(y, 1, rlx), sc, ld("b", x, rlx)}}});
+  auto strong = shape(
+      {{0, 0, {st(x, 1, rlx), sc, ld("a", y, rlx)}}, {1, 0, {st(y, 1, rlx), sc, ld("b", x, rlx)}}});
   CHECK(strong.run().all == without(kAllTwo, "a=0 b=0"));
 }
 
 TEST_CASE("SB: fence.sc of a scope that does not reach the other rank forbids nothing") {
   const auto sc = fence(Machine::Fence::sc, Scope::gpu);
-  auto e = shape({{0, 0, {st(x, 1, rlx), sc, ld("a", y, rlx)}}, {1, 0, {st(y, 1, rlx), sc, ld("b", x, rlx)}}});
+  auto e = shape(
+      {{0, 0, {st(x, 1, rlx), sc, ld("a", y, rlx)}}, {1, 0, {st(y, 1, rlx), sc, ld("b", x, rlx)}}});
   CHECK(e.run().all == kAllTwo);
-  auto same_gpu = shape({{0, 0, {st(x, 1, rlx), sc, ld("a", y, rlx)}},
-                         {0, 1, {st(y, 1, rlx), sc, ld("b", x, rlx)}}});
+  auto same_gpu = shape(
+      {{0, 0, {st(x, 1, rlx), sc, ld("a", y, rlx)}}, {0, 1, {st(y, 1, rlx), sc, ld("b", x, rlx)}}});
   CHECK(same_gpu.run().all == without(kAllTwo, "a=0 b=0"));
 }
 
 TEST_CASE("LB: a read never returns a write that its thread's run has yet to allow") {
   // The PTX model allows a=1 b=1; this machine leaves load buffering out, and says so.
-  auto e = shape({{0, 0, {ld("a", x, rlx), st(y, 1, rlx)}}, {1, 0, {ld("b", y, rlx), st(x, 1, rlx)}}});
+  auto e =
+      shape({{0, 0, {ld("a", x, rlx), st(y, 1, rlx)}}, {1, 0, {ld("b", y, rlx), st(x, 1, rlx)}}});
   CHECK(e.run().all == without(kAllTwo, "a=1 b=1"));
 }
 
@@ -104,22 +113,24 @@ TEST_CASE("S: the writer of the data cannot be overtaken behind an acquired flag
   // P0: x=2; y=1 (release). P1: reads y (acquire), writes x=1. Final x=2 with a=1 is forbidden:
   // x=2 precedes x=1 in causality, so in coherence. A third reader sees the last value.
   const auto last = ld("x", x, acq);
-  auto e = shape({{0, 0, {st(x, 2, rlx), st(y, 1, rel)}},
-                  {1, 0, {ld("a", y, acq), st(x, 1, rlx), last}}});
+  auto e = shape(
+      {{0, 0, {st(x, 2, rlx), st(y, 1, rel)}}, {1, 0, {ld("a", y, acq), st(x, 1, rlx), last}}});
   CHECK(e.run().all == Set{"a=0 x=1", "a=0 x=2", "a=1 x=1"});
 }
 
 TEST_CASE("2+2W: both locations may end with their first writes unless fence.sc stands between") {
   // Each thread reads back the location that it wrote first; a=1 b=1 means that both overwrote.
   const auto sc = fence(Machine::Fence::sc);
-  auto relaxed = shape({{0, 0, {st(x, 1, rlx), st(y, 2, rlx)}},
-                        {1, 0, {st(y, 1, rlx), st(x, 2, rlx)}},
-                        {2, 0, {ld("a", x, rlx), ld("c", x, rlx), ld("b", y, rlx), ld("d", y, rlx)}}});
+  auto relaxed =
+      shape({{0, 0, {st(x, 1, rlx), st(y, 2, rlx)}},
+             {1, 0, {st(y, 1, rlx), st(x, 2, rlx)}},
+             {2, 0, {ld("a", x, rlx), ld("c", x, rlx), ld("b", y, rlx), ld("d", y, rlx)}}});
   // x goes 2 then 1 and y goes 2 then 1: each thread's second write lands before the other's first.
   CHECK(relaxed.run().has("a=2 b=2 c=1 d=1"));
-  auto fenced = shape({{0, 0, {st(x, 1, rlx), sc, st(y, 2, rlx)}},
-                       {1, 0, {st(y, 1, rlx), sc, st(x, 2, rlx)}},
-                       {2, 0, {ld("a", x, rlx), ld("c", x, rlx), ld("b", y, rlx), ld("d", y, rlx)}}});
+  auto fenced =
+      shape({{0, 0, {st(x, 1, rlx), sc, st(y, 2, rlx)}},
+             {1, 0, {st(y, 1, rlx), sc, st(x, 2, rlx)}},
+             {2, 0, {ld("a", x, rlx), ld("c", x, rlx), ld("b", y, rlx), ld("d", y, rlx)}}});
   const auto o = fenced.run();
   CHECK_FALSE(o.has("a=2 b=2 c=1 d=1"));
   CHECK(o.has("a=2 b=1 c=1 d=2"));
@@ -178,13 +189,15 @@ TEST_CASE("CoWR, CoRW and CoWW: a thread's own order on a location is kept") {
   auto own = shape({{0, 0, {st(x, 1, rlx), ld("a", x, rlx)}}, {1, 0, {st(x, 2, rlx)}}});
   CHECK(own.run().all == Set{"a=1", "a=2"});
   // A read followed by a write: the read cannot return it, and what it read precedes the write.
-  auto rw = shape({{0, 0, {ld("a", x, rlx), st(x, 1, rlx), ld("b", x, rlx)}}, {1, 0, {st(x, 2, rlx)}}});
+  auto rw =
+      shape({{0, 0, {ld("a", x, rlx), st(x, 1, rlx), ld("b", x, rlx)}}, {1, 0, {st(x, 2, rlx)}}});
   const auto o = rw.run();
   CHECK_FALSE(o.has("a=1 b=1"));
   CHECK_FALSE(o.has("a=2 b=2"));
   CHECK(o.has("a=2 b=1"));
   CHECK(o.has("a=0 b=2"));
-  auto ww = shape({{0, 0, {st(x, 1, rlx), st(x, 2, rlx)}}, {1, 0, {ld("a", x, rlx), ld("b", x, rlx)}}});
+  auto ww =
+      shape({{0, 0, {st(x, 1, rlx), st(x, 2, rlx)}}, {1, 0, {ld("a", x, rlx), ld("b", x, rlx)}}});
   CHECK(ww.run().all == Set{"a=0 b=0", "a=0 b=1", "a=0 b=2", "a=1 b=1", "a=1 b=2", "a=2 b=2"});
 }
 

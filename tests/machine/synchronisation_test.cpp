@@ -85,7 +85,8 @@ TEST_CASE("the flag's scope must reach the other thread on both sides") {
   CHECK(gpu_out.findings.count(FindingKind::data_race) == 1);
   const auto gpu_in = pass_message({st(y, 1, rel)}, {await(y, 1, acq, Scope::gpu)});
   CHECK(gpu_in.findings.count(FindingKind::data_race) == 1);
-  const auto same_gpu = pass_message({st(y, 1, rel, Scope::gpu)}, {await(y, 1, acq, Scope::gpu)}, 0, 1);
+  const auto same_gpu =
+      pass_message({st(y, 1, rel, Scope::gpu)}, {await(y, 1, acq, Scope::gpu)}, 0, 1);
   CHECK(same_gpu.findings.empty());
   CHECK(same_gpu.all == kDelivered);
   const auto cta = pass_message({st(y, 1, rel, Scope::cta)}, {await(y, 1, acq, Scope::gpu)}, 0, 1);
@@ -100,38 +101,43 @@ TEST_CASE("a race on a flag of too narrow a scope names the side") {
 }
 
 TEST_CASE("a fence publishes only as far as its own scope, whatever the store's") {
-  const auto narrow = pass_message({fence(Machine::Fence::acq_rel, Scope::gpu), st(y, 1, rlx)},
-                                   {await(y, 1, acq)});
+  const auto narrow =
+      pass_message({fence(Machine::Fence::acq_rel, Scope::gpu), st(y, 1, rlx)}, {await(y, 1, acq)});
   CHECK(narrow.findings.count(FindingKind::data_race) == 1);
-  const auto wide = pass_message({fence(Machine::Fence::acq_rel), st(y, 1, rlx)}, {await(y, 1, acq)});
+  const auto wide =
+      pass_message({fence(Machine::Fence::acq_rel), st(y, 1, rlx)}, {await(y, 1, acq)});
   CHECK(wide.findings.empty());
 }
 
 TEST_CASE("an earlier wide fence still counts behind a later narrow one") {
-  const auto o = pass_message({fence(Machine::Fence::acq_rel), fence(Machine::Fence::acq_rel, Scope::cta),
-                               st(y, 1, rlx)},
-                              {await(y, 1, acq)});
+  const auto o = pass_message(
+      {fence(Machine::Fence::acq_rel), fence(Machine::Fence::acq_rel, Scope::cta), st(y, 1, rlx)},
+      {await(y, 1, acq)});
   CHECK(o.findings.empty());
   CHECK(o.all == kDelivered);
 }
 
 TEST_CASE("an acquire fence of too narrow a scope leaves the entry for a wider one") {
-  const auto narrow = pass_message({st(y, 1, rel)}, {await(y, 1, rlx), fence(Machine::Fence::acq_rel, Scope::gpu)});
+  const auto narrow =
+      pass_message({st(y, 1, rel)}, {await(y, 1, rlx), fence(Machine::Fence::acq_rel, Scope::gpu)});
   CHECK(narrow.findings.count(FindingKind::data_race) == 1);
-  const auto later = pass_message({st(y, 1, rel)}, {await(y, 1, rlx), fence(Machine::Fence::acq_rel, Scope::gpu),
-                                                    fence(Machine::Fence::acq_rel)});
+  const auto later =
+      pass_message({st(y, 1, rel)}, {await(y, 1, rlx), fence(Machine::Fence::acq_rel, Scope::gpu),
+                                     fence(Machine::Fence::acq_rel)});
   CHECK(later.findings.empty());
 }
 
 TEST_CASE("read-modify-writes lose no increment when morally strong") {
-  auto strong = on_two_words({{0, 0, {atom_add("a", x, 1, rlx)}}, {1, 0, {atom_add("b", x, 1, rlx)}}});
+  auto strong =
+      on_two_words({{0, 0, {atom_add("a", x, 1, rlx)}}, {1, 0, {atom_add("b", x, 1, rlx)}}});
   CHECK(strong.run().all == std::set<std::string>{"a=0 b=1", "a=1 b=0"});
 }
 
 TEST_CASE("read-modify-writes of too narrow a scope may both read the same value: a lost signal") {
   Explorer e;
   e.regions = {word(0, RegionKind::signal), word(1)};
-  e.threads = {{0, 0, {atom_add("a", x, 1, rlx, Scope::gpu)}}, {1, 0, {atom_add("b", x, 1, rlx, Scope::gpu)}}};
+  e.threads = {{0, 0, {atom_add("a", x, 1, rlx, Scope::gpu)}},
+               {1, 0, {atom_add("b", x, 1, rlx, Scope::gpu)}}};
   const auto o = e.run();
   CHECK(o.has("a=0 b=0"));
   CHECK(o.findings.count(FindingKind::lost_signal) == 1);
@@ -219,7 +225,8 @@ Outcomes across_a_block_barrier(std::vector<Step> before, std::vector<Step> then
 
 }  // namespace
 
-TEST_CASE("bar.sync is cumulative: a release after it covers what the block's others wrote before") {
+TEST_CASE(
+    "bar.sync is cumulative: a release after it covers what the block's others wrote before") {
   const auto o = across_a_block_barrier({st(x, 1, weak)}, {st(y, 1, rel)},
                                         {await(y, 1, acq), ld("b", x, weak)});
   CHECK(o.all == std::set<std::string>{"b=1 in=2"});
@@ -242,4 +249,127 @@ TEST_CASE("a put before the block barrier publishes only its own thread's writes
                              {0, 0, {st(y, 1, rel)}},
                              {1, 0, {await(y, 1, acq), ld("b", x, weak)}}});
   CHECK(e.run().findings.count(FindingKind::data_race) == 1);
+}
+
+// -- the rarer halves of the rules ----------------------------------------------------------------
+
+TEST_CASE(
+    "an acquire's scope must reach the thread that released, not only the writer it read from") {
+  const auto through_rmw = [](Scope wait) {
+    auto e = on_two_words({{0, 0, {st(x, 1, weak), st(y, 1, rel)}},
+                           {1, 0, {atom_add("", y, 1, rlx)}},
+                           {1, 1, {await(y, 2, acq, wait), ld("b", x, weak)}}});
+    return e.run();
+  };
+  CHECK(through_rmw(Scope::sys).findings.empty());
+  CHECK(through_rmw(Scope::gpu).has("b=0"));
+  CHECK(through_rmw(Scope::gpu).findings.count(FindingKind::data_race) == 1);
+}
+
+TEST_CASE("a read-modify-write hands on a release only if it is morally strong with it") {
+  const auto middle = [](Scope s) {
+    auto e = on_two_words({{0, 0, {st(x, 1, weak), st(y, 1, rel)}},
+                           {1, 0, {atom_add("", y, 1, rlx, s)}},
+                           {1, 1, {await(y, 2, acq), ld("b", x, weak)}}});
+    return e.run();
+  };
+  CHECK_FALSE(middle(Scope::sys).has("b=0"));
+  CHECK(middle(Scope::gpu).has("b=0"));
+}
+
+TEST_CASE("observation reaches back through read-modify-writes: no race with what they took over") {
+  Explorer e;
+  e.regions = {word(0), word(1), word(2)};
+  const Address z{2, 0};
+  e.threads = {{0, 0, {st(y, 1, rlx)}},
+               {1, 0, {await_cas(y, 1, 2, rlx)}},
+               {2, 0, {await(y, 2, rlx), st(z, 1, rel)}},
+               {3, 0, {await(z, 1, acq), ld("b", y, weak)}}};
+  const auto o = e.run();
+  CHECK(o.findings.empty());
+  CHECK(o.all == std::set<std::string>{"b=2"});
+}
+
+TEST_CASE("what follows a release is not published by it") {
+  auto e = on_two_words(
+      {{0, 0, {st(y, 1, rel), st(x, 1, weak)}}, {1, 0, {await(y, 1, acq), ld("b", x, weak)}}});
+  const auto o = e.run();
+  CHECK(o.findings == std::set{FindingKind::data_race});
+  CHECK(o.all == std::set<std::string>{"b=0", "b=1"});
+}
+
+TEST_CASE("an acquire read of another location completes no pattern of this one") {
+  Explorer e;
+  e.regions = {word(0), word(1), word(2)};
+  const Address z{2, 0};
+  e.threads = {{0, 0, {st(x, 1, weak), st(y, 1, rel)}},
+               {2, 0, {st(z, 1, rlx)}},
+               {1, 0, {await(y, 1, rlx), await(z, 1, acq), ld("b", x, weak)}}};
+  CHECK(e.run().findings == std::set{FindingKind::data_race});
+}
+
+TEST_CASE("no write lands between a read-modify-write and what it read") {
+  auto e = on_two_words({{0, 0, {atom_add("o", x, 1, rlx)}},
+                         {1, 0, {st(x, 5, rlx)}},
+                         {2, 0, {ld("a", x, rlx), ld("b", x, rlx)}}});
+  const auto o = e.run();
+  CHECK_FALSE(o.has("a=5 b=1 o=0"));
+  CHECK(o.has("a=1 b=5 o=0"));
+  CHECK(o.has("a=5 b=6 o=5"));
+}
+
+namespace {
+
+// One run, step by step in the order written, each thread on its own rank.
+struct InOrder : Chooser {
+  InOrder() : m(std::pmr::new_delete_resource(), Policy{Boundary::strict}) {
+    m.set_chooser(this);
+    for (std::uint16_t r = 0; r < 3; ++r) {
+      m.add_region(word(r));
+      const StreamId s = m.add_stream(r);
+      m.begin_launch(s);
+      t[r] = m.launch_thread(s, 0, 0, r);
+    }
+  }
+  std::uint32_t choose(Choice, ThreadId, std::uint32_t) override { return 0; }
+  void step(int thread, const Step& s) { REQUIRE(s(m, t[thread], regs)); }
+  Machine m;
+  ThreadId t[3];
+  Registers regs;
+};
+
+}  // namespace
+
+TEST_CASE("in one run: red reads a release and still acquires nothing") {
+  InOrder r;
+  r.step(0, st(x, 1, weak));
+  r.step(0, st(y, 1, rel));
+  r.step(1, red_add(y, 2, acqrel));
+  r.step(1, fence(Machine::Fence::acq_rel));
+  CHECK_FALSE(r.m.failed());
+  r.step(1, ld("b", x, weak));
+  CHECK(r.m.failed());
+}
+
+TEST_CASE("in one run: a weak read stays on record behind an ordered strong write") {
+  InOrder r;
+  r.step(0, ld("a", x, weak));
+  r.step(0, st(y, 1, rel));
+  r.step(1, await(y, 1, acq));
+  r.step(1, st(x, 1, rlx));
+  CHECK_FALSE(r.m.failed());
+  r.step(2, st(x, 2, rlx));  // morally strong with the write, unordered with the weak read
+  REQUIRE(r.m.failed());
+  CHECK(r.m.findings()[0].first.kind == AccessKind::read);
+  CHECK(r.m.findings()[0].first.label == 0);
+  CHECK(r.m.findings()[0].second.label == 2);
+}
+
+TEST_CASE("in one run: a write that follows a release in program order is not part of it") {
+  InOrder r;
+  r.step(0, st(y, 1, rel));
+  r.step(0, st(x, 1, weak));
+  r.step(1, await(y, 1, acq));
+  r.step(1, ld("b", x, weak));
+  CHECK(r.m.failed());
 }

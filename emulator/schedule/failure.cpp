@@ -1,0 +1,68 @@
+#include "emulator/schedule/failure.hpp"
+
+namespace ringfence::schedule {
+
+namespace {
+
+bool same_access(const machine::AccessInfo& a, const machine::AccessInfo& b) {
+  return a.kind == b.kind && a.order == b.order && a.scope == b.scope && a.proxy == b.proxy &&
+         a.label == b.label && a.step == b.step && a.site == b.site && a.region == b.region &&
+         a.offset == b.offset && a.bytes == b.bytes;
+}
+
+machine::Finding deadlock_of(const Outcome& outcome) {
+  machine::Finding f;
+  f.kind = machine::FindingKind::deadlock;
+  for (const StuckAgent& s : outcome.stuck) {
+    if (s.status != AgentStatus::awaiting) continue;
+    f.has_second = true;
+    f.second.kind = s.await.by_rmw ? machine::AccessKind::rmw : machine::AccessKind::read;
+    f.second.order = s.await.access.order;
+    f.second.scope = s.await.access.scope;
+    f.second.proxy = s.await.access.proxy;
+    f.second.label = s.label;
+    f.second.step = s.last_step;
+    f.second.site = s.await.access.site;
+    f.second.region = s.await.at.region;
+    f.second.offset = s.await.at.offset;
+    f.second.bytes = s.await.access.element;
+    break;
+  }
+  return f;
+}
+
+}  // namespace
+
+std::optional<machine::Finding> failure(const Outcome& outcome) {
+  if (!outcome.lost.empty()) {
+    for (const machine::Finding& f : outcome.findings) {
+      if (f.kind == machine::FindingKind::rank_lost) return f;
+    }
+    machine::Finding f;
+    f.kind = machine::FindingKind::rank_lost;
+    return f;
+  }
+  if (!outcome.findings.empty()) return outcome.findings.front();
+  if (outcome.end == RunEnd::deadlock) return deadlock_of(outcome);
+  return std::nullopt;
+}
+
+bool undecided(const Outcome& outcome) {
+  return !failure(outcome) && outcome.end != RunEnd::complete;
+}
+
+bool same_finding(const machine::Finding& a, const machine::Finding& b) {
+  return a.kind == b.kind && a.missing == b.missing && a.has_first == b.has_first &&
+         a.has_second == b.has_second && (!a.has_first || same_access(a.first, b.first)) &&
+         (!a.has_second || same_access(a.second, b.second));
+}
+
+bool same_run(const Outcome& a, const Outcome& b) {
+  const auto fa = failure(a);
+  const auto fb = failure(b);
+  return a.end == b.end && a.digest == b.digest && a.points == b.points && a.steps == b.steps &&
+         a.decisions == b.decisions && fa.has_value() == fb.has_value() &&
+         (!fa || same_finding(*fa, *fb));
+}
+
+}  // namespace ringfence::schedule

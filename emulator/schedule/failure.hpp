@@ -1,0 +1,23 @@
+#pragma once
+// What counts as the failure of a run, for searching, shrinking and replaying.
+
+#include <optional>
+
+#include "emulator/schedule/executor.hpp"
+
+namespace ringfence::schedule {
+
+// The finding of a run that failed; none if it is clean or ended without a verdict. A deadlock and
+// a lost rank are findings too, with the stuck agent's wait as the second access.
+std::optional<machine::Finding> failure(const Outcome& outcome);
+
+// A run without a verdict: it was stopped or met the limit of points.
+bool undecided(const Outcome& outcome);
+
+// Whether two findings are the same one, field by field.
+bool same_finding(const machine::Finding& a, const machine::Finding& b);
+
+// Whether a run is the recorded one, bit for bit: equal choices, values and finding.
+bool same_run(const Outcome& a, const Outcome& b);
+
+}  // namespace ringfence::schedule

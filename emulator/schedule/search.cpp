@@ -1,0 +1,129 @@
+#include "emulator/schedule/search.hpp"
+
+#include <atomic>
+#include <chrono>
+#include <exception>
+#include <limits>
+#include <mutex>
+#include <thread>
+
+#include "emulator/schedule/failure.hpp"
+#include "emulator/schedule/interrupt.hpp"
+
+namespace ringfence::schedule {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr auto kProgressEvery = std::chrono::milliseconds(200);
+constexpr std::uint64_t kNone = std::numeric_limits<std::uint64_t>::max();
+
+class Search {
+ public:
+  Search(const SearchSpec& spec, const Progress& progress)
+      : spec_(spec),
+        progress_(progress),
+        begin_(Clock::now()),
+        limit_(spec.schedules > 0 ? spec.schedules : kNone - 1) {}
+
+  SearchResult run(const std::vector<Executor*>& workers) {
+    run_default(workers);
+    if (!result_.found && !stopped()) {
+      std::vector<std::jthread> threads;
+      for (std::size_t i = 1; i < workers.size(); ++i) {
+        threads.emplace_back([this, e = workers[i]] { work(*e); });
+      }
+      work(*workers.front());
+    }
+    if (error_) std::rethrow_exception(error_);
+    result_.interrupted = interrupted();
+    result_.seconds = seconds();
+    return std::move(result_);
+  }
+
+ private:
+  double seconds() const {
+    return std::chrono::duration<double>(Clock::now() - begin_).count();
+  }
+  bool stopped() const {
+    return interrupted() || failed_.load(std::memory_order_relaxed) ||
+           (spec_.seconds > 0 && seconds() >= spec_.seconds);
+  }
+
+  void run_default(const std::vector<Executor*>& workers) {
+    RunSpec run = spec_.run;
+    run.strategy.kind = StrategySpec::Kind::first;
+    Outcome outcome = workers.front()->run(run);
+    expected_points_ = outcome.points;
+    take(std::move(outcome), run.strategy, 0);
+    for (std::size_t i = 1; i < workers.size() && !stopped(); ++i) workers[i]->run(run);
+  }
+
+  // Numbers are handed out in order and every one below a failing one is run, so the lowest
+  // failing number does not depend on who was fast.
+  void work(Executor& executor) {
+    try {
+      while (!stopped()) {
+        const std::uint64_t n = next_.fetch_add(1, std::memory_order_relaxed);
+        if (n >= limit_ || n > lowest_.load(std::memory_order_relaxed)) return;
+        RunSpec run = spec_.run;
+        run.strategy.seed = schedule_seed(spec_.run.strategy.seed, n);
+        run.expected_points = expected_points_;
+        take(executor.run(run), run.strategy, n);
+      }
+    } catch (...) {
+      const std::lock_guard lock(mutex_);
+      if (!error_) error_ = std::current_exception();
+      failed_.store(true, std::memory_order_relaxed);
+    }
+  }
+
+  void take(Outcome outcome, const StrategySpec& strategy, std::uint64_t n) {
+    const std::lock_guard lock(mutex_);
+    if (outcome.end == RunEnd::stopped) return;
+    ++result_.schedules;
+    result_.points += outcome.points;
+    if (undecided(outcome)) ++result_.undecided;
+    if (failure(outcome) && n < lowest_.load(std::memory_order_relaxed)) {
+      lowest_.store(n, std::memory_order_relaxed);
+      result_.found = true;
+      result_.outcome = std::move(outcome);
+      result_.strategy = strategy;
+    }
+    if (progress_ && Clock::now() - told_ >= kProgressEvery) {
+      told_ = Clock::now();
+      progress_(result_.schedules, seconds());
+    }
+  }
+
+  const SearchSpec& spec_;
+  const Progress& progress_;
+  const Clock::time_point begin_;
+  const std::uint64_t limit_;
+  std::uint32_t expected_points_ = 0;
+  std::atomic<std::uint64_t> next_{0};
+  std::atomic<std::uint64_t> lowest_{kNone};
+  std::atomic<bool> failed_{false};
+  std::mutex mutex_;
+  std::exception_ptr error_;
+  Clock::time_point told_ = begin_;
+  SearchResult result_;
+};
+
+}  // namespace
+
+std::uint64_t schedule_seed(std::uint64_t first, std::uint64_t n) {
+  if (n == 0) return first;
+  // splitmix64 (Steele, Lea, Flood 2014), one step of the n-th position.
+  std::uint64_t z = first + n * 0x9e3779b97f4a7c15u;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+  return z ^ (z >> 31);
+}
+
+SearchResult search(const std::vector<Executor*>& workers, const SearchSpec& spec,
+                    const Progress& progress) {
+  return Search(spec, progress).run(workers);
+}
+
+}  // namespace ringfence::schedule

@@ -1,0 +1,49 @@
+#pragma once
+// Many schedules of one case in one boundary mode, until one fails or the budget ends.
+//
+// Schedule number n runs with a seed that follows from the first seed and n, so a search is the
+// same for any number of workers: what is reported is the failing schedule of the lowest number.
+// Before number 0 the default schedule runs (every choice the first): it gives the length by which
+// PCT spreads its changes, and a fault that it meets needs no choices at all.
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "emulator/schedule/executor.hpp"
+
+namespace ringfence::schedule {
+
+struct SearchSpec {
+  RunSpec run;                    // strategy.seed is the first seed
+  std::uint64_t schedules = 2000; // at most; 0: no limit but time
+  double seconds = 0;             // at most; 0: no limit but schedules
+};
+
+struct SearchResult {
+  std::uint64_t schedules = 0;  // that ran to an end, the default one included
+  std::uint64_t undecided = 0;  // of these, without a verdict (limit of points)
+  std::uint64_t points = 0;     // of all together
+  double seconds = 0;
+  bool interrupted = false;
+  bool found = false;
+  Outcome outcome;              // of the failing schedule, if found
+  StrategySpec strategy;        // that found it: with one schedule of this seed it is found again
+};
+
+// The seed of schedule n; number 0 has `first` itself.
+std::uint64_t schedule_seed(std::uint64_t first, std::uint64_t n);
+
+// Called now and then, from one worker at a time.
+using Progress = std::function<void(std::uint64_t schedules, double seconds)>;
+
+// One thread for each executor, the caller's for the first. All executors take the default schedule
+// on the caller's thread before that: rank processes end with the thread that first ran them, and
+// so they outlive the search. interrupt() (emulator/schedule/interrupt.hpp) ends a search soon.
+// What a worker throws is rethrown here, once all workers have ended.
+SearchResult search(const std::vector<Executor*>& workers, const SearchSpec& spec,
+                    const Progress& progress = {});
+
+}  // namespace ringfence::schedule

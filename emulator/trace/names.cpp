@@ -1,0 +1,32 @@
+#include "emulator/trace/names.hpp"
+
+#include "emulator/trace/trace.hpp"
+
+namespace ringfence::trace {
+
+namespace {
+
+template <class E>
+std::string_view word(std::span<const std::string_view> words, E value) {
+  return words[static_cast<std::size_t>(value)];
+}
+
+}  // namespace
+
+std::string_view name(schedule::DecisionKind k) { return word(kDecisionWords, k); }
+std::string_view name(schedule::RunEnd e) { return word(kEndWords, e); }
+std::string_view name(machine::AccessKind k) { return word(kAccessWords, k); }
+std::string_view name(machine::Missing m) { return word(kMissingWords, m); }
+std::string_view name(machine::Proxy p) { return word(kProxyWords, p); }
+std::string_view name(machine::Compare c) { return word(kCompareWords, c); }
+
+std::string list_words(std::span<const std::string_view> words) {
+  std::string text;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (i > 0) text += i + 1 == words.size() ? " or " : ", ";
+    text += words[i];
+  }
+  return text;
+}
+
+}  // namespace ringfence::trace

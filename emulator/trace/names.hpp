@@ -1,0 +1,35 @@
+#pragma once
+// The words by which a trace writes enumerations, in the order of their values.
+
+#include <array>
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace ringfence::trace {
+
+inline constexpr std::array<std::string_view, 5> kDecisionWords{"pick", "read", "coherence", "miss",
+                                                                "sum"};
+inline constexpr std::array<std::string_view, 6> kEndWords{"running",  "complete",   "finding",
+                                                           "deadlock", "step-limit", "stopped"};
+inline constexpr std::array<std::string_view, 3> kAccessWords{"read", "write", "rmw"};
+inline constexpr std::array<std::string_view, 7> kMissingWords{
+    "none",     "synchronisation",  "first-scope", "second-scope",
+    "strength", "complete-overlap", "same-proxy"};
+inline constexpr std::array<std::string_view, 2> kProxyWords{"generic", "multicast"};
+inline constexpr std::array<std::string_view, 6> kCompareWords{"==", "!=", "<", "<=", ">", ">="};
+
+template <class E>
+std::optional<E> find_word(std::span<const std::string_view> words, std::string_view word) {
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (words[i] == word) return static_cast<E>(i);
+  }
+  return std::nullopt;
+}
+
+// "a, b or c", for messages
+std::string list_words(std::span<const std::string_view> words);
+
+}  // namespace ringfence::trace

@@ -1,0 +1,231 @@
+// The reader of traces. Everything in the file is checked before anything runs: a trace comes from
+// other people's machines and from other versions.
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <limits>
+
+#include "emulator/machine/names.hpp"
+#include "emulator/schedule/label.hpp"
+#include "emulator/trace/fields.hpp"
+#include "emulator/trace/names.hpp"
+#include "emulator/trace/trace.hpp"
+
+namespace ringfence::trace {
+
+namespace {
+
+constexpr std::array<std::string_view, 3> kVerdicts{"pass", "finding", "unknown"};
+
+// The words that the machine names, in the order of their values.
+template <class E, int N>
+const std::array<std::string_view, N>& machine_words() {
+  static const auto words = [] {
+    std::array<std::string_view, N> w;
+    for (int i = 0; i < N; ++i) w[i] = machine::name(static_cast<E>(i));
+    return w;
+  }();
+  return words;
+}
+
+template <class E, int N>
+E machine_word(Fields& f, const char* key) {
+  return f.word_as<E>(key, machine_words<E, N>());
+}
+
+std::uint64_t label_from(const Fields& at, const std::string& text, std::uint32_t ranks) {
+  schedule::AgentLabel label;
+  try {
+    label = schedule::parse_label(text);
+  } catch (const std::exception&) {
+    at.fail(fmt::format("unknown agent '{}'; agents are named like r1.c0.b2.t3 or r1.host",
+                        text.substr(0, 40)));
+  }
+  if (label.rank >= ranks) {
+    at.fail(fmt::format("agent '{}' is of rank {}, but the configuration has ranks 0 to {}", text,
+                        label.rank, ranks - 1));
+  }
+  return schedule::pack(label);
+}
+
+std::uint64_t label_field(Fields& f, const char* key, std::uint32_t ranks) {
+  return label_from(f, f.string(key), ranks);
+}
+
+void read_config(Fields f, Header& h) {
+  programs::Config& c = h.config;
+  c.protocol = f.string("protocol");
+  c.ranks = f.integer<std::uint32_t>("ranks");
+  if (c.ranks == 0) f.fail("'ranks' is at least 1, not 0");
+  c.tokens = f.integer<std::uint32_t>("tokens");
+  c.hidden = f.integer<std::uint32_t>("hidden");
+  c.inner = f.integer<std::uint32_t>("inner");
+  c.blocks = f.integer<std::uint32_t>("blocks");
+  c.calls = f.integer<std::uint32_t>("calls");
+  c.dtype = f.string("dtype");
+  c.eps = f.real("eps");
+  c.payload = f.string("payload");
+  c.payload_seed = f.integer<std::uint64_t>("payload_seed");
+  c.summation = f.string("summation");
+  Fields set = f.object("set");
+  c.set = set.strings();
+  if (f.has("input")) {
+    c.input = f.string("input");
+    h.input_digest = f.hex("input_digest");
+  }
+  f.end();
+}
+
+Header read_header(Fields f) {
+  Header h;
+  // The version first: nothing else is known to mean the same in another one.
+  if (!f.has("ringfence-trace")) {
+    f.fail("no trace: the first line is an object with the key 'ringfence-trace'");
+  }
+  const auto version = f.integer<std::uint32_t>("ringfence-trace");
+  if (version != kVersion) {
+    f.fail(fmt::format("trace version {}; this ringfence reads version {}", version, kVersion));
+  }
+  h.made_by = f.string("ringfence");
+  read_config(f.object("config"), h);
+  h.policy.boundary = machine_word<machine::Boundary, 3>(f, "boundary");
+  Fields policy = f.object("policy");
+  h.policy.multicast_flag = machine_word<machine::MulticastFlag, 2>(policy, "multicast-flag");
+  h.policy.alias_data = machine_word<machine::AliasData, 2>(policy, "alias-data");
+  policy.end();
+  for (const nlohmann::json& kind : f.array("ignore")) {
+    const auto parsed =
+        kind.is_string() ? machine::parse_finding_kind(kind.get<std::string>()) : std::nullopt;
+    if (!parsed) f.fail("'ignore' lists kinds of findings, such as data-race");
+    h.ignore.push_back(*parsed);
+  }
+  h.strategy = f.string("strategy");
+  h.seed = f.integer<std::uint64_t>("seed");
+  h.executor = f.string("executor");
+  f.end();
+  return h;
+}
+
+schedule::Decision read_decision(Fields f, std::uint32_t ranks) {
+  schedule::Decision d;
+  d.agent = label_field(f, "agent", ranks);
+  d.point = f.integer<std::uint32_t>("point");
+  if (f.has("nth")) d.nth = f.integer<std::uint32_t>("nth");
+  std::size_t kinds = 0;
+  for (std::size_t i = 0; i < kDecisionWords.size(); ++i) {
+    const char* key = kDecisionWords[i].data();
+    if (!f.has(key)) continue;
+    ++kinds;
+    d.kind = static_cast<schedule::DecisionKind>(i);
+    d.value = d.kind == schedule::DecisionKind::pick ? label_field(f, key, ranks)
+                                                     : f.integer<std::uint64_t>(key);
+  }
+  if (kinds != 1) {
+    f.fail(fmt::format("a decision has exactly one of the keys {}", list_words(kDecisionWords)));
+  }
+  f.end();
+  return d;
+}
+
+machine::AccessInfo read_side(Fields f, SideNames& names, std::uint32_t ranks) {
+  machine::AccessInfo a;
+  a.kind = f.word_as<machine::AccessKind>("access", kAccessWords);
+  a.order = machine_word<machine::Order, 5>(f, "order");
+  a.scope = machine_word<machine::Scope, machine::kScopes>(f, "scope");
+  a.proxy = f.word_as<machine::Proxy>("proxy", kProxyWords);
+  a.label = label_field(f, "agent", ranks);
+  a.step = f.integer<std::uint32_t>("step");
+  a.site = f.integer<std::uint16_t>("site");
+  names.line = f.string("line");
+  a.region = f.integer<std::uint32_t>("region");
+  a.offset = f.integer<std::uint64_t>("offset");
+  a.bytes = f.integer<std::uint32_t>("bytes");
+  names.place = f.string("place");
+  f.end();
+  return a;
+}
+
+void read_finding(Fields& f, Verdict& v, std::uint32_t ranks) {
+  machine::Finding found;
+  found.kind = machine_word<machine::FindingKind, machine::kFindingKinds>(f, "kind");
+  found.missing = f.word_as<machine::Missing>("missing", kMissingWords);
+  found.has_first = f.has("first");
+  if (found.has_first) found.first = read_side(f.object("first"), v.first, ranks);
+  found.has_second = f.has("second");
+  if (found.has_second) found.second = read_side(f.object("second"), v.second, ranks);
+  v.finding = found;
+}
+
+Verdict read_verdict(Fields f, std::uint32_t ranks) {
+  Verdict v;
+  const std::size_t verdict = f.word("verdict", kVerdicts);
+  v.end = f.word_as<schedule::RunEnd>("end", kEndWords);
+  if (verdict == 1) read_finding(f, v, ranks);
+  v.message = f.string("message");
+  if (f.has("stuck")) {
+    for (const nlohmann::json& one : f.array("stuck")) {
+      Fields s(f.where() + ": in 'stuck'", one);
+      StuckNames stuck;
+      stuck.label = label_field(s, "agent", ranks);
+      stuck.slot = s.string("slot");
+      stuck.needs = s.string("needs");
+      stuck.there = s.integer<std::uint64_t>("there");
+      stuck.writer = s.string("writer");
+      s.end();
+      v.stuck.push_back(stuck);
+    }
+  }
+  v.points = f.integer<std::uint32_t>("points");
+  v.steps = f.integer<std::uint32_t>("steps");
+  v.digest = std::stoull(f.hex("digest"), nullptr, 16);
+  f.end();
+  return v;
+}
+
+}  // namespace
+
+Trace parse(const std::string& file, std::string_view text) {
+  Trace trace;
+  std::size_t number = 0;
+  bool verdict = false;
+  while (!text.empty()) {
+    ++number;
+    const std::string where = fmt::format("{}:{}", file, number);
+    const std::size_t end = text.find('\n');
+    if (end == std::string_view::npos) {
+      throw TraceError(where + ": the line does not end; the file is truncated");
+    }
+    if (verdict) throw TraceError(where + ": nothing may follow the verdict");
+    const nlohmann::json line = parse_line(where, text.substr(0, end));
+    text.remove_prefix(end + 1);
+    Fields fields(where, line);
+    if (number == 1) {
+      trace.header = read_header(std::move(fields));
+    } else if (fields.has("verdict")) {
+      trace.verdict = read_verdict(std::move(fields), trace.header.config.ranks);
+      verdict = true;
+    } else {
+      trace.decisions.push_back(read_decision(std::move(fields), trace.header.config.ranks));
+    }
+  }
+  if (number == 0) throw TraceError(file + ":1: the file is empty; a trace has at least two lines");
+  if (!verdict) {
+    throw TraceError(
+        fmt::format("{}:{}: the last line is no verdict; the file is truncated", file, number));
+  }
+  return trace;
+}
+
+Trace read_file(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+  if (!in.is_open() || in.bad()) {
+    throw TraceError(fmt::format("{}: cannot read: {}", path, std::strerror(errno)));
+  }
+  return parse(path, text);
+}
+
+}  // namespace ringfence::trace

@@ -1,0 +1,261 @@
+#include "emulator/trace/story.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "emulator/machine/names.hpp"
+#include "emulator/schedule/label.hpp"
+#include "emulator/trace/story_steps.hpp"
+#include "emulator/trace/verdict.hpp"
+
+namespace ringfence::trace {
+
+namespace {
+
+using machine::Event;
+
+std::string agent_text(std::uint64_t label) { return schedule::text(schedule::unpack(label)); }
+
+std::string number(std::uint64_t v) {
+  return v < 100000 ? fmt::format("{}", v) : fmt::format("0x{:x}", v);
+}
+
+std::string plural(std::uint64_t n, const char* one, const char* many = nullptr) {
+  return fmt::format("{} {}{}", n, n == 1 || many == nullptr ? one : many,
+                     n == 1 || many != nullptr ? "" : "s");
+}
+
+std::string value_text(const Event& e) {
+  switch (e.kind) {
+    case Event::Kind::read:
+      return number(e.value);
+    case Event::Kind::write:
+      return "= " + number(e.value);
+    case Event::Kind::rmw:
+      return fmt::format("{} -> {}", number(e.old_value), number(e.value));
+    case Event::Kind::failed_cas:
+      return fmt::format("{}, not swapped", number(e.value));
+    default:
+      return "";
+  }
+}
+
+// Rows of text with aligned columns; the last column is free.
+class Table {
+ public:
+  explicit Table(std::vector<std::string> header) { add(std::move(header)); }
+  void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
+  std::string text() const {
+    std::vector<std::size_t> widths;
+    for (const auto& row : rows_) {
+      widths.resize(std::max(widths.size(), row.size()), 0);
+      for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+    }
+    std::string out;
+    for (const auto& row : rows_) {
+      std::string line;
+      for (std::size_t i = 0; i < row.size(); ++i) {
+        if (i > 0) line += "  ";
+        line += i + 1 < row.size() ? fmt::format("{:<{}}", row[i], widths[i]) : row[i];
+      }
+      line.erase(line.find_last_not_of(' ') + 1);
+      out += line + '\n';
+    }
+    return out;
+  }
+
+ private:
+  std::vector<std::vector<std::string>> rows_;
+};
+
+std::vector<std::string> event_row(const Event& e, const schedule::Program& program,
+                                   std::string mark) {
+  std::vector<std::string> row{std::move(mark), fmt::format("{:>6}", e.step), agent_text(e.label),
+                               program.site_name(e.site)};
+  if (e.kind == Event::Kind::fence) {
+    row.push_back(fmt::format("fence.{}.{}", e.value == 1 ? "sc" : "acq_rel", machine::name(e.scope)));
+    return row;
+  }
+  if (e.kind == Event::Kind::barrier || e.kind == Event::Kind::launch ||
+      e.kind == Event::Kind::end_launch) {
+    row.push_back(e.kind == Event::Kind::barrier  ? "bar.sync"
+                  : e.kind == Event::Kind::launch ? "launch"
+                                                  : "end of launch");
+    return row;
+  }
+  row.push_back(order_text(e.order, e.scope));
+  row.push_back(place(e.address, program));
+  std::string value = value_text(e);
+  if (e.kind != Event::Kind::write) {
+    value += e.from_step == 0 ? "  (initial)" : fmt::format("  (of step {})", e.from_step);
+    if (e.stale) value += "  OLD: a newer one was there";
+  }
+  row.push_back(value);
+  return row;
+}
+
+const std::vector<std::string> kStepHeader{"", "  step", "agent", "line", "order", "place", "value"};
+
+std::string steps_text(const Trace& trace, const schedule::Outcome& outcome,
+                       const schedule::Program& program, std::size_t limit) {
+  const machine::Finding& f = *trace.verdict.finding;
+  const auto chosen = steps_that_matter(outcome, f, limit);
+  if (chosen.empty()) return "";
+  Table table(kStepHeader);
+  for (std::size_t i : chosen) {
+    const Event& e = outcome.history[i];
+    const bool at_fault = (f.has_first && e.step == f.first.step && e.label == f.first.label) ||
+                          (f.has_second && e.step == f.second.step && e.label == f.second.label);
+    table.add(event_row(e, program, at_fault ? ">" : ""));
+  }
+  return fmt::format("The {} of {} that matter:\n{}",
+                     chosen.size() == 1 ? std::string("one step") : plural(chosen.size(), "step"),
+                     outcome.steps, table.text());
+}
+
+std::string side_text(const char* which, const machine::AccessInfo& a, const SideNames& names) {
+  return fmt::format("  {:<6} step {:>5}  {:<14} {:<5} {:<13} {}  ({}){}\n", which, a.step,
+                     agent_text(a.label), name(a.kind), order_text(a.order, a.scope), names.place,
+                     names.line, a.proxy == machine::Proxy::multicast ? ", by multicast" : "");
+}
+
+// Stuck agents by the block they belong to, and whom each block waits for.
+struct BlockName {
+  int rank, block;
+  friend auto operator<=>(const BlockName&, const BlockName&) = default;
+};
+
+// A writer is named "r2.b1" (with or without the call between).
+std::optional<BlockName> parse_writer(const std::string& text) {
+  int rank = 0, call = 0, block = 0;
+  if (std::sscanf(text.c_str(), "r%d.b%d", &rank, &block) == 2 ||
+      std::sscanf(text.c_str(), "r%d.c%d.b%d", &rank, &call, &block) == 3) {
+    return BlockName{rank, block};
+  }
+  return std::nullopt;
+}
+
+BlockName block_of(std::uint64_t label) {
+  const schedule::AgentLabel l = schedule::unpack(label);
+  return {l.rank, static_cast<int>(l.block)};
+}
+
+// Blocks on a cycle of waits.
+std::set<BlockName> cycle(const std::vector<StuckNames>& stuck) {
+  std::map<BlockName, std::set<BlockName>> waits;
+  for (const StuckNames& s : stuck) {
+    if (auto w = parse_writer(s.writer)) waits[block_of(s.label)].insert(*w);
+  }
+  // A block is on a cycle if it can be reached from one it waits for.
+  std::set<BlockName> on;
+  for (const auto& [start, unused] : waits) {
+    std::set<BlockName> seen;
+    std::vector<BlockName> open(waits[start].begin(), waits[start].end());
+    while (!open.empty()) {
+      const BlockName b = open.back();
+      open.pop_back();
+      if (!seen.insert(b).second) continue;
+      if (auto it = waits.find(b); it != waits.end()) {
+        open.insert(open.end(), it->second.begin(), it->second.end());
+      }
+    }
+    if (seen.contains(start)) on.insert(start);
+  }
+  return on;
+}
+
+std::string stuck_text(const std::vector<StuckNames>& stuck, std::size_t limit) {
+  const std::set<BlockName> on_cycle = cycle(stuck);
+  std::map<BlockName, std::string> doing;
+  for (const StuckNames& s : stuck) {
+    if (!s.writer.empty()) doing.try_emplace(block_of(s.label), s.slot);
+  }
+  Table table({"", "agent", "waits for", "needs", "there", "to be written by", "which"});
+  std::size_t shown = 0;
+  // Waits for slots first: threads at a block barrier wait for those.
+  for (const bool slots : {true, false}) {
+    for (const StuckNames& s : stuck) {
+      if (s.writer.empty() == slots || shown == limit) continue;
+      ++shown;
+      std::string which;
+      if (slots) {
+        const auto writer = parse_writer(s.writer);
+        const auto it = writer ? doing.find(*writer) : doing.end();
+        which = !writer ? "" : it == doing.end() ? "does not wait" : "waits for " + it->second;
+      }
+      table.add({on_cycle.contains(block_of(s.label)) && slots ? "o" : "", agent_text(s.label),
+                 s.slot, s.needs, slots ? number(s.there) : "", s.writer, which});
+    }
+  }
+  std::string text = fmt::format("{} cannot go on:\n{}", plural(stuck.size(), "agent"), table.text());
+  if (stuck.size() > shown) text += fmt::format("  and {} more\n", stuck.size() - shown);
+  if (!on_cycle.empty()) text += "(o: on a cycle of waits)\n";
+  return text;
+}
+
+std::string choices_text(const std::vector<schedule::Decision>& decisions) {
+  std::size_t switches = 0;
+  for (const auto& d : decisions) switches += d.kind == schedule::DecisionKind::pick;
+  if (decisions.empty()) return "no choice but the defaults";
+  return fmt::format("{} ({}, {})", plural(decisions.size(), "choice"),
+                     plural(switches, "context switch", "context switches"),
+                     plural(decisions.size() - switches, "other"));
+}
+
+}  // namespace
+
+std::string case_text(const programs::Config& c) {
+  std::string text = fmt::format("{}, {} x {}, {}, hidden {}, inner {}, {}, {}", c.protocol,
+                                 plural(c.ranks, "rank"), plural(c.blocks, "block"),
+                                 plural(c.tokens, "token"), c.hidden, c.inner, c.dtype,
+                                 plural(c.calls, "call"));
+  if (!c.input.empty()) text += ", " + c.input;
+  for (const auto& [key, value] : c.set) text += fmt::format(", {}={}", key, value);
+  return text;
+}
+
+std::string policy_text(const machine::Policy& policy, const programs::Config& config) {
+  return fmt::format("multicast-flag={} alias-data={} load-buffering=off summation={}",
+                     machine::name(policy.multicast_flag), machine::name(policy.alias_data),
+                     config.summation);
+}
+
+std::string story(const Trace& trace, const schedule::Outcome& outcome,
+                  const schedule::Program& program, const StoryOptions& options) {
+  const Verdict& v = trace.verdict;
+  const char* bold = options.color ? "\x1b[1;31m" : "";
+  const char* plain = options.color ? "\x1b[0m" : "";
+  std::string text = fmt::format(
+      "{}{}{} in boundary mode {}: {}\n", bold,
+      v.finding ? machine::name(v.finding->kind) : std::string_view("no finding"), plain,
+      machine::name(trace.header.policy.boundary), v.message);
+  text += fmt::format("  case      {}\n", case_text(trace.header.config));
+  text += fmt::format("  policies  {}\n", policy_text(trace.header.policy, trace.header.config));
+  text += fmt::format("  schedule  {}, {} steps\n", choices_text(trace.decisions), v.steps);
+  if (v.finding) {
+    const std::string steps = steps_text(trace, outcome, program, options.max_steps);
+    if (!steps.empty()) text += '\n' + steps;
+    if (v.finding->has_first && v.finding->has_second) {
+      text += "\nThe two accesses:\n" + side_text("first", v.finding->first, v.first) +
+              side_text("second", v.finding->second, v.second);
+      const std::string missing = missing_text(*v.finding);
+      if (!missing.empty()) text += fmt::format("  missing between them: {}\n", missing);
+    }
+  }
+  if (!v.stuck.empty() && outcome.end == schedule::RunEnd::deadlock) {
+    text += '\n' + stuck_text(v.stuck, options.max_stuck);
+  }
+  if (!options.replay.empty()) text += fmt::format("\nreplay: {}\n", options.replay);
+  return text;
+}
+
+std::string step_by_step(const schedule::Outcome& outcome, const schedule::Program& program) {
+  Table table(kStepHeader);
+  for (const Event& e : outcome.history) table.add(event_row(e, program, ""));
+  return table.text();
+}
+
+}  // namespace ringfence::trace

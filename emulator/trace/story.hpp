@@ -1,0 +1,32 @@
+#pragma once
+// The story of a run: at most a screen of text that a kernel engineer grasps without the source of
+// this tool.
+
+#include <string>
+
+#include "emulator/schedule/executor.hpp"
+#include "emulator/schedule/program.hpp"
+#include "emulator/trace/trace.hpp"
+
+namespace ringfence::trace {
+
+struct StoryOptions {
+  std::string replay;         // the command that runs it again; the last line
+  std::size_t max_steps = 14;
+  std::size_t max_stuck = 8;
+  bool color = false;
+};
+
+// "tokenweave, 2 ranks x 1 block, 2 tokens, hidden 8, inner 8, bf16, 1 call, end.put=relaxed"
+std::string case_text(const programs::Config& config);
+// "multicast-flag=cohere alias-data=cohere load-buffering=off summation=fp32-rank-order"
+std::string policy_text(const machine::Policy& policy, const programs::Config& config);
+
+// `outcome` with its history; trace.verdict made from it (make_verdict).
+std::string story(const Trace& trace, const schedule::Outcome& outcome,
+                  const schedule::Program& program, const StoryOptions& options);
+
+// Every step of the run, one line each.
+std::string step_by_step(const schedule::Outcome& outcome, const schedule::Program& program);
+
+}  // namespace ringfence::trace

@@ -1,0 +1,21 @@
+#pragma once
+// Which steps of a run explain its finding.
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "emulator/machine/machine.hpp"
+#include "emulator/schedule/executor.hpp"
+
+namespace ringfence::trace {
+
+// Indices into outcome.history, ascending, at most `limit`. For two accesses: the chain by which
+// the second could have seen the first in observed time (program order, launches, block barriers,
+// strong reads-from), of which the links between agents are kept; where there is none, the last
+// strong steps of both agents. For a wait or a slot: the last steps at its location. Steps that
+// returned an old value are kept before others.
+std::vector<std::size_t> steps_that_matter(const schedule::Outcome& outcome,
+                                           const machine::Finding& finding, std::size_t limit);
+
+}  // namespace ringfence::trace

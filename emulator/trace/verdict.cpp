@@ -1,0 +1,207 @@
+#include "emulator/trace/verdict.hpp"
+
+#include <fmt/format.h>
+#include <sys/wait.h>
+
+#include <cstring>
+
+#include "emulator/machine/names.hpp"
+#include "emulator/schedule/failure.hpp"
+#include "emulator/schedule/label.hpp"
+
+namespace ringfence::trace {
+
+namespace {
+
+using machine::AccessInfo;
+using machine::AccessKind;
+using machine::Finding;
+using machine::FindingKind;
+
+machine::Address address(const AccessInfo& a) { return {a.region, a.offset}; }
+
+SideNames names_of(const AccessInfo& a, const schedule::Program& program) {
+  return {program.site_name(a.site), place(address(a), program)};
+}
+
+const char* verb(AccessKind kind) {
+  switch (kind) {
+    case AccessKind::read:
+      return "reads";
+    case AccessKind::write:
+      return "writes";
+    case AccessKind::rmw:
+      return "updates";
+  }
+  return "";
+}
+
+std::string side(const AccessInfo& a) {
+  return fmt::format("{} {}", who(a.label), verb(a.kind));
+}
+
+// What a kind of finding says of the access that made it; two accesses for the kinds that have two.
+std::string sentence(const Finding& f, const schedule::Program& program) {
+  const AccessInfo& a = f.has_second ? f.second : f.first;
+  const bool placed = f.has_second || f.has_first;
+  const std::string at = placed ? place(address(a), program) : "";
+  const auto told = [&](const char* what) {
+    return placed ? fmt::format("{} {}: {}", side(a), at, what) : std::string(what);
+  };
+  switch (f.kind) {
+    case FindingKind::data_race:
+      return fmt::format("{} {} while nothing orders it with {}, which {} it", side(a), at,
+                         who(f.first.label), verb(f.first.kind));
+    case FindingKind::stale_read:
+      return told("it got an old value, although a newer one was written before, and the result uses it");
+    case FindingKind::deadlock:
+      return placed ? fmt::format("{} waits for ever for {}", who(a.label), at)
+                    : "no agent can go on";
+    case FindingKind::livelock:
+      return told("the loop repeats its state for ever");
+    case FindingKind::lost_signal:
+      return told("a signal that nobody had waited for is overwritten");
+    case FindingKind::unrestored_signal:
+      return placed ? fmt::format("{} is not back to its initial value at the end", at)
+                    : "a signal slot is not back to its initial value at the end";
+    case FindingKind::barrier_divergence:
+      return placed ? fmt::format("{} does not take part in a block barrier that others wait at",
+                                  who(a.label))
+                    : "threads of a block do not meet at the same barrier";
+    case FindingKind::out_of_bounds:
+      return told("the access ends outside the memory it names");
+    case FindingKind::misaligned:
+      return told("the address is no multiple of the access's size");
+    case FindingKind::uninitialised_read:
+      return told("nothing has been written there");
+    case FindingKind::multicast_misuse:
+      return told("a multicast address takes ld_reduce, st and red of multimem only");
+    case FindingKind::replica_mismatch:
+      return placed ? fmt::format("the replicas of {} differ", at) : "the ranks' replicas differ";
+    case FindingKind::numeric_mismatch:
+      return placed ? fmt::format("{} differs from the reference", at)
+                    : "the result differs from the reference";
+    case FindingKind::rank_lost:
+      return "a rank's process was lost";
+  }
+  return "";
+}
+
+StuckNames stuck_names(const schedule::StuckAgent& s, const schedule::Program& program) {
+  StuckNames n;
+  n.label = s.label;
+  n.there = s.value_there;
+  if (s.status == schedule::AgentStatus::awaiting) {
+    const schedule::SlotName slot = program.slot_name(s.await.at);
+    n.slot = place(s.await.at, program);
+    n.needs = fmt::format("{} {}", name(s.await.wanted.compare), s.await.wanted.value);
+    n.writer = slot.writer;
+  } else if (s.status == schedule::AgentStatus::at_barrier) {
+    n.slot = "block barrier";
+    n.needs = "the block's other threads";
+  } else if (s.status == schedule::AgentStatus::joining) {
+    n.slot = "end of its launch";
+    n.needs = "the launch's threads";
+  } else {
+    n.slot = "earlier operations";
+    n.needs = "to be run after them";
+  }
+  return n;
+}
+
+}  // namespace
+
+std::string place(machine::Address at, const schedule::Program& program) {
+  const std::string slot = program.slot_name(at).text;
+  if (!slot.empty()) return slot;
+  return fmt::format("{}, byte {}", program.region_name(at.region), at.offset);
+}
+
+std::string who(std::uint64_t packed) {
+  const schedule::AgentLabel l = schedule::unpack(packed);
+  const std::string rank = fmt::format("rank {}", l.rank);
+  switch (l.role) {
+    case schedule::Role::host:
+      return rank + "'s host";
+    case schedule::Role::product:
+      return rank + "'s product";
+    case schedule::Role::consumer:
+      return rank + "'s consumer";
+    case schedule::Role::thread:
+      return fmt::format("{}, block {}, thread {}", rank, l.block, l.index);
+    case schedule::Role::task:
+      return fmt::format("{}, tile {}, operation {}", rank, l.block, l.index);
+  }
+  return rank;
+}
+
+std::string order_text(machine::Order order, machine::Scope scope) {
+  if (order == machine::Order::weak) return "weak";
+  return fmt::format("{}.{}", machine::name(order), machine::name(scope));
+}
+
+std::string missing_text(const Finding& f) {
+  using machine::Missing;
+  const auto scope_of = [](const AccessInfo& a, const AccessInfo& other) {
+    return fmt::format("{} has scope .{}, which does not reach {}", who(a.label),
+                       machine::name(a.scope), who(other.label));
+  };
+  switch (f.missing) {
+    case Missing::none:
+      return "";
+    case Missing::synchronisation:
+      return "no release by the first that an acquire by the second takes in";
+    case Missing::first_scope:
+      // Of the access itself, or of a release after it that the second has met.
+      if (machine::is_strong(f.first.order)) return scope_of(f.first, f.second);
+      return fmt::format("the release that publishes the first has too narrow a scope to reach {}",
+                         who(f.second.label));
+    case Missing::second_scope:
+      return scope_of(f.second, f.first);
+    case Missing::strength:
+      return "a chain of strong accesses leads from the first to the second, but not all of its "
+             "links are a release that an acquire takes in";
+    case Missing::complete_overlap:
+      return "both are strong, but of different sizes, so they do not overlap completely";
+    case Missing::same_proxy:
+      return "both are strong, but through different virtual addresses of the location";
+  }
+  return "";
+}
+
+std::string lost_text(const schedule::LostRank& lost) {
+  if (lost.stalled) return "stalled";
+  if (WIFSIGNALED(lost.wait_status)) {
+    const int signal = WTERMSIG(lost.wait_status);
+    return fmt::format("killed by signal {} ({})", signal, strsignal(signal));
+  }
+  return fmt::format("exited with status {}", WEXITSTATUS(lost.wait_status));
+}
+
+Verdict make_verdict(const schedule::Outcome& outcome, const schedule::Program& program) {
+  Verdict v;
+  v.end = outcome.end;
+  v.points = outcome.points;
+  v.steps = outcome.steps;
+  v.digest = outcome.digest;
+  v.finding = schedule::failure(outcome);
+  if (v.finding) {
+    v.message = sentence(*v.finding, program);
+    if (v.finding->has_first) v.first = names_of(v.finding->first, program);
+    if (v.finding->has_second) v.second = names_of(v.finding->second, program);
+  } else {
+    v.message = outcome.end == schedule::RunEnd::complete ? "clean" : "ended without a verdict";
+  }
+  for (const schedule::LostRank& l : outcome.lost) {
+    v.message += fmt::format("; rank {} {} after step {} ({})", l.rank, lost_text(l), l.last_step,
+                             l.last_agent);
+  }
+  for (const schedule::StuckAgent& s : outcome.stuck) {
+    // Hosts that wait for their launch say nothing that its threads do not.
+    if (s.status == schedule::AgentStatus::joining) continue;
+    v.stuck.push_back(stuck_names(s, program));
+  }
+  return v;
+}
+
+}  // namespace ringfence::trace

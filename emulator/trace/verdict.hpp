@@ -1,0 +1,27 @@
+#pragma once
+// The outcome of a run in the program's words.
+
+#include <string>
+
+#include "emulator/schedule/executor.hpp"
+#include "emulator/schedule/program.hpp"
+#include "emulator/trace/trace.hpp"
+
+namespace ringfence::trace {
+
+// What the trace records of an outcome: its finding with both accesses and stuck waits named.
+Verdict make_verdict(const schedule::Outcome& outcome, const schedule::Program& program);
+
+// "pad of rank 1, block 0, from rank 2", or region and offset where the program has no word for it.
+std::string place(machine::Address at, const schedule::Program& program);
+
+// "rank 1, block 0, thread 3"
+std::string who(std::uint64_t label);
+// "acquire.sys", "weak"
+std::string order_text(machine::Order order, machine::Scope scope);
+// What a fix has to add, as a sentence without its stop.
+std::string missing_text(const machine::Finding& finding);
+// How a rank was lost: "killed by signal 9 (Killed)", "exited with status 3", "stalled".
+std::string lost_text(const schedule::LostRank& lost);
+
+}  // namespace ringfence::trace

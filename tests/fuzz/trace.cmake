@@ -1,0 +1,1 @@
+ringfence_fuzz(trace trace_reader.cpp ringfence_trace)

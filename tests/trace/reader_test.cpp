@@ -1,0 +1,186 @@
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "emulator/schedule/failure.hpp"
+#include "tests/trace/samples.hpp"
+
+namespace ringfence::trace {
+namespace {
+
+std::string error_of(const std::string& text) {
+  try {
+    parse("t.jsonl", text);
+  } catch (const TraceError& e) {
+    const std::string what = e.what();
+    CHECK_MESSAGE(what.find('\n') == std::string::npos, "one line: ", what);
+    return what;
+  }
+  return "no error";
+}
+
+std::string broken(const std::string& from, const std::string& to) {
+  return error_of(replaced(to_text(sample()), from, to));
+}
+
+TEST_CASE("reading gives back everything that was written") {
+  const Trace a = sample();
+  const Trace b = parse("t.jsonl", to_text(a));
+  CHECK(to_text(b) == to_text(a));
+  CHECK(b.header.config.ranks == 2);
+  CHECK(b.header.config.set == a.header.config.set);
+  CHECK(b.header.config.input == "in.safetensors");
+  CHECK(b.header.input_digest == a.header.input_digest);
+  CHECK(b.header.policy.boundary == machine::Boundary::stream);
+  CHECK(b.header.policy.alias_data == machine::AliasData::fence_required);
+  CHECK(b.header.policy.multicast_flag == machine::MulticastFlag::cohere);
+  CHECK(b.header.ignore == a.header.ignore);
+  CHECK(b.header.seed == 0xffffffffffffffffu);
+  CHECK(b.decisions == a.decisions);
+  REQUIRE(b.verdict.finding);
+  CHECK(schedule::same_finding(*b.verdict.finding, *a.verdict.finding));
+  CHECK(b.verdict.message == a.verdict.message);
+  CHECK(b.verdict.stuck.size() == 1);
+  CHECK(b.verdict.stuck[0].writer == "r0.b1");
+  CHECK(b.verdict.digest == 0x00c0ffee00c0ffeeu);
+}
+
+TEST_CASE("a clean run's trace has no finding") {
+  Trace t = sample();
+  t.verdict = {};
+  t.header.config.input.clear();
+  const Trace b = parse("t.jsonl", to_text(t));
+  CHECK_FALSE(b.verdict.finding);
+  CHECK(b.verdict.end == schedule::RunEnd::complete);
+  CHECK(b.header.config.input.empty());
+}
+
+TEST_CASE("text that is no trace is refused with the line and what would be right") {
+  CHECK(error_of("") == "t.jsonl:1: the file is empty; a trace has at least two lines");
+  CHECK(error_of("{]\n") ==
+        "t.jsonl:1: not JSON at byte 2 of the line; each line is one object");
+  CHECK(error_of("[]\n") == "t.jsonl:1: an object is due here, not array");
+  CHECK(error_of("{}\n") ==
+        "t.jsonl:1: no trace: the first line is an object with the key 'ringfence-trace'");
+  CHECK(error_of("\n").find("t.jsonl:1: not JSON") == 0);
+  CHECK(error_of(std::string("{\"a\":\"\xff\"}\n")).find("not JSON") != std::string::npos);
+}
+
+TEST_CASE("a trace of another version is refused before anything else in it is looked at") {
+  CHECK(error_of("{\"ringfence-trace\":2,\"news\":1}\n") ==
+        "t.jsonl:1: trace version 2; this ringfence reads version 1");
+}
+
+TEST_CASE("every truncation of a trace is refused") {
+  const std::string whole = to_text(sample());
+  for (std::size_t n = 0; n < whole.size(); ++n) {
+    CHECK_THROWS_AS(parse("t.jsonl", whole.substr(0, n)), TraceError);
+  }
+  const std::size_t last = whole.rfind('\n', whole.size() - 2) + 1;
+  CHECK(error_of(whole.substr(0, last)) ==
+        "t.jsonl:6: the last line is no verdict; the file is truncated");
+  CHECK(error_of(whole.substr(0, last - 1)) ==
+        "t.jsonl:6: the line does not end; the file is truncated");
+}
+
+TEST_CASE("nothing may follow the verdict") {
+  const std::string whole = to_text(sample());
+  CHECK(error_of(whole + "{}\n") == "t.jsonl:8: nothing may follow the verdict");
+}
+
+TEST_CASE("unknown keys are named, wherever they are") {
+  CHECK(broken("\"seed\":", "\"speed\":1,\"seed\":") ==
+        "t.jsonl:1: unknown key 'speed' (this ringfence reads trace version 1)");
+  CHECK(broken("\"ranks\":", "\"rankz\":1,\"ranks\":").find("t.jsonl:1: in 'config': unknown key") ==
+        0);
+  CHECK(broken("\"alias-data\":", "\"x\":1,\"alias-data\":").find("in 'policy': unknown key 'x'") !=
+        std::string::npos);
+  CHECK(broken("\"pick\":", "\"why\":1,\"pick\":").find("t.jsonl:2: unknown key 'why'") == 0);
+  CHECK(broken("\"needs\":", "\"x\":1,\"needs\":").find("t.jsonl:7: in 'stuck': unknown key") == 0);
+  CHECK(broken("\"access\":", "\"x\":1,\"access\":").find("t.jsonl:7: in 'first': unknown key") == 0);
+  CHECK(broken("\"message\":", "\"x\":1,\"message\":").find("t.jsonl:7: unknown key") == 0);
+}
+
+TEST_CASE("missing keys, keys given twice and wrong types are named") {
+  CHECK(broken("\"seed\":18446744073709551615,", "") ==
+        "t.jsonl:1: key 'seed' is missing (a number)");
+  CHECK(broken("\"ranks\":2", "\"ranks\":2,\"ranks\":3") ==
+        "t.jsonl:1: key 'ranks' is given twice");
+  CHECK(broken("\"ranks\":2", "\"ranks\":\"2\"") ==
+        "t.jsonl:1: in 'config': 'ranks' is a whole number from 0 to 4294967295, not string");
+  CHECK(broken("\"ranks\":2", "\"ranks\":-2").find("not -2") != std::string::npos);
+  CHECK(broken("\"ranks\":2", "\"ranks\":4294967296").find("not 4294967296") != std::string::npos);
+  CHECK(broken("\"ranks\":2", "\"ranks\":2.5").find("not 2.5") != std::string::npos);
+  CHECK(broken("\"ranks\":2", "\"ranks\":0") ==
+        "t.jsonl:1: in 'config': 'ranks' is at least 1, not 0");
+  CHECK(broken("\"eps\":1e-06", "\"eps\":\"small\"").find("'eps' is a number") != std::string::npos);
+  CHECK(broken("\"protocol\":\"tokenweave\"", "\"protocol\":7").find("'protocol' is a string") !=
+        std::string::npos);
+  CHECK(broken("\"set\":{\"end.put\":\"relaxed\"", "\"set\":{\"end.put\":1")
+            .find("in 'config': in 'set': 'end.put' is a string, not number") != std::string::npos);
+  CHECK(broken("\"ignore\":[\"lost-signal\"]", "\"ignore\":{}").find("'ignore' is an array") !=
+        std::string::npos);
+  CHECK(broken("\"ignore\":[\"lost-signal\"]", "\"ignore\":[\"bad-luck\"]").find("'ignore' lists") !=
+        std::string::npos);
+}
+
+TEST_CASE("words of the format are checked against their lists") {
+  CHECK(broken("\"boundary\":\"stream\"", "\"boundary\":\"streams\"") ==
+        "t.jsonl:1: 'boundary' is strict, stream or coherent, not 'streams'");
+  CHECK(broken("\"kind\":\"data-race\"", "\"kind\":\"data race\"").find("not 'data race'") !=
+        std::string::npos);
+  CHECK(broken("\"verdict\":\"finding\"", "\"verdict\":\"bad\"").find("pass, finding or unknown") !=
+        std::string::npos);
+  const std::string odd = broken("\"boundary\":\"stream\"",
+                                 "\"boundary\":\"" + std::string(90, 'x') + "\\n\"");
+  CHECK(odd.find(std::string(40, 'x') + "...'") != std::string::npos);
+}
+
+TEST_CASE("agents that cannot be of the configuration are refused") {
+  CHECK(broken("{\"agent\":\"r1.c0.b2.t3\"", "{\"agent\":\"rank one\"") ==
+        "t.jsonl:2: unknown agent 'rank one'; agents are named like r1.c0.b2.t3 or r1.host");
+  CHECK(broken("{\"agent\":\"r1.c0.b2.t3\"", "{\"agent\":\"r2.c0.b2.t3\"") ==
+        "t.jsonl:2: agent 'r2.c0.b2.t3' is of rank 2, but the configuration has ranks 0 to 1");
+  CHECK(broken("\"pick\":\"r0.host\"", "\"pick\":\"r9.host\"").find("is of rank 9") !=
+        std::string::npos);
+}
+
+TEST_CASE("a number that no double holds is refused") {
+  CHECK(broken("\"eps\":1e-06", "\"eps\":1e999") ==
+        "t.jsonl:1: a number is beyond what a double holds");
+}
+
+TEST_CASE("a decision has exactly one kind") {
+  CHECK(broken("\"pick\":\"r0.host\"", "\"pick\":\"r0.host\",\"read\":1") ==
+        "t.jsonl:2: a decision has exactly one of the keys pick, read, coherence, miss or sum");
+  CHECK(broken(",\"pick\":\"r0.host\"", "").find("exactly one") != std::string::npos);
+}
+
+TEST_CASE("digests are 16 hexadecimal digits") {
+  CHECK(broken("\"digest\":\"00c0ffee00c0ffee\"", "\"digest\":\"c0ffee\"") ==
+        "t.jsonl:7: 'digest' is 16 hexadecimal digits, not 'c0ffee'");
+  CHECK(broken("\"input_digest\":\"00112233445566ff\"", "\"input_digest\":\"00112233445566FG\"")
+            .find("hexadecimal") != std::string::npos);
+}
+
+TEST_CASE("a file that cannot be read is named with the reason") {
+  CHECK_THROWS_WITH_AS(read_file("/nonexistent/t.jsonl"),
+                       "/nonexistent/t.jsonl: cannot read: No such file or directory", TraceError);
+}
+
+TEST_CASE("the fuzzer's corpus is read or refused, never worse") {
+  std::size_t files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("tests/fuzz/corpus/trace")) {
+    ++files;
+    try {
+      read_file(entry.path().string());
+    } catch (const TraceError&) {
+    }
+  }
+  CHECK(files > 10);
+}
+
+}  // namespace
+}  // namespace ringfence::trace
