@@ -94,7 +94,8 @@ void compare_elements(Comparison& c, const Source& actual, const double* expecte
       if (error > 0) {
         const double ratio = bound[i] > 0 ? error / bound[i] : kInfinity;
         c.max_error_over_bound = std::max(c.max_error_over_bound, ratio);
-        c.max_ulp = std::max(c.max_ulp, error / ulp_of(c.dtype, expected[i]));
+        const double larger = std::max(std::abs(element.value), std::abs(expected[i]));
+        c.max_ulp = std::max(c.max_ulp, error / ulp_of(c.dtype, larger));
       }
     }
     if (!matches(c.dtype, element.value, expected[i], bound[i])) {

@@ -28,6 +28,16 @@ Number parse_number(const std::string& path, const char* key, const std::string&
   return value;
 }
 
+// Reads a name from the metadata; an error says in which file and key.
+template <typename Parse>
+auto parse_name(const std::string& path, const char* key, const std::string& text, Parse parse) {
+  try {
+    return parse(text);
+  } catch (const InputError& error) {
+    throw InputError(fmt::format("{}: __metadata__.{}: {}", path, key, error.what()));
+  }
+}
+
 // One file of results, with how it was made.
 struct Side {
   std::string path;
@@ -62,7 +72,7 @@ void settle(Side& side, const DiffOptions& options) {
   if (options.has_flavour) {
     p.flavour = options.flavour;
   } else if (const std::string* protocol = side.metadata(kMetaProtocol)) {
-    p.flavour = parse_flavour(*protocol);
+    p.flavour = parse_name(side.path, kMetaProtocol, *protocol, parse_flavour);
   }
   if (options.has_ranks) {
     p.ranks = options.ranks;
@@ -74,7 +84,7 @@ void settle(Side& side, const DiffOptions& options) {
   if (options.has_summation) {
     side.summation = options.summation;
   } else if (const std::string* summation = side.metadata(kMetaSummation)) {
-    side.summation = parse_summation(*summation);
+    side.summation = parse_name(side.path, kMetaSummation, *summation, parse_summation);
   }
   if (options.has_eps) {
     p.eps = options.eps;

@@ -15,6 +15,8 @@
 //         r = 0; for each pair  r += a.x * a.x + a.y * a.y;       sum += r;
 //     namely, per pair and then per vector,
 //         mul.f32 q, y, y;  fma.rn.f32 q, x, x, q;  add.f32 r, r, q;      add.f32 sum, sum, r;
+//     (The square of an 8- or 11-bit significand is exact in fp32, so the contraction shows only
+//     where a bf16 square is subnormal or overflows.)
 //   butterfly over 16, 8, 4, 2, 1; lane 0 of each warp to shared; the same butterfly over the
 //   warps'
 //     sums with 0 for missing warps

@@ -49,15 +49,20 @@ json parse_json(const std::string& file, const char* text, std::size_t bytes) {
     }
     return true;
   };
+  // The exceptions' own text starts with their class and number in brackets.
+  const auto reason = [](const json::exception& error) {
+    const std::string what = error.what();
+    const std::size_t start = what.find("] ");
+    return start == std::string::npos ? what : what.substr(start + 2);
+  };
   try {
     return json::parse(text, text + bytes, check);
   } catch (const json::parse_error& error) {
-    // The exception's own text starts with its class and number in brackets.
-    const std::string what = error.what();
-    const std::size_t start = what.find("] ");
-    const std::string reason = start == std::string::npos ? what : what.substr(start + 2);
     fail(file, fmt::format("byte {}: the header is not valid JSON: {}",
-                           8 + (error.byte > 0 ? error.byte - 1 : 0), reason));
+                           8 + (error.byte > 0 ? error.byte - 1 : 0), reason(error)));
+  } catch (const json::out_of_range& error) {
+    // A number that no double holds, such as 1e999.
+    fail(file, fmt::format("the header's numbers must be integers: {}", reason(error)));
   }
 }
 

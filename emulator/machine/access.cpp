@@ -413,18 +413,14 @@ Machine::Now Machine::begin(ThreadId id, Address at, const Access& access, Acces
 
 // A span that leaves its region, or is not aligned to its elements, is a finding and not executed.
 bool Machine::check_range(const Now& now, std::uint64_t bytes) {
+  const std::uint64_t size = regions_[now.address.region]->spec.bytes;
+  const bool inside = now.address.offset <= size && bytes <= size - now.address.offset;
+  if (inside && now.address.offset % now.access->element == 0) return true;
   Finding f;
+  f.kind = inside ? FindingKind::misaligned : FindingKind::out_of_bounds;
   f.second = info(now);
   f.second.bytes = static_cast<std::uint32_t>(bytes);
   f.has_second = true;
-  const std::uint64_t size = regions_[now.address.region]->spec.bytes;
-  if (now.address.offset > size || bytes > size - now.address.offset) {
-    f.kind = FindingKind::out_of_bounds;
-  } else if (now.address.offset % now.access->element != 0) {
-    f.kind = FindingKind::misaligned;
-  } else {
-    return true;
-  }
   report(f);
   return false;
 }

@@ -109,9 +109,23 @@ void Machine::free_cell_content(Cell& cell) {
 void Machine::split(Line& line, Cell& cell, std::uint32_t size) {
   if (line.parts == nullptr) line.parts = parts_.take();
   const std::uint32_t end = cell.offset + cell.size;
+  // The usual case: the first access to a line of slots.
+  const bool untouched = cell.count == 1 && cell.newest->initial && cell.newest->id == 0 &&
+                         cell.readers == nullptr && cell.watchers == nullptr;
   for (std::uint32_t o = cell.offset; o < end; o += size) {
     Cell* part = new_cell(static_cast<std::uint8_t>(o), static_cast<std::uint8_t>(size));
     const std::uint32_t shift = o - cell.offset;
+    line.parts->at[o] = part;
+    if (untouched) {
+      Message* m = messages_.take();
+      m->initial = true;
+      m->uninitialised = cell.newest->uninitialised;
+      std::memcpy(m->value.data(), cell.newest->value.data() + shift, size);
+      part->newest = m;
+      part->count = 1;
+      part->ids = 1;
+      continue;
+    }
     std::array<Message*, kMaxMessages> by_id{};
     Message** tail = &part->newest;
     for (const Message* m = cell.newest; m != nullptr; m = m->older) {
@@ -137,7 +151,6 @@ void Machine::split(Line& line, Cell& cell, std::uint32_t size) {
     for (const Watcher* w = cell.watchers; w != nullptr; w = w->next) {
       push(part->watchers, watchers_.take(nullptr, w->who));
     }
-    line.parts->at[o] = part;
   }
   free_cell_content(cell);
   if (&cell != &line.whole) cells_.give(&cell);

@@ -60,7 +60,7 @@ struct Outcome {
   RunEnd end = RunEnd::complete;
   std::vector<machine::Finding> findings;  // empty: the run is clean (if end is complete)
   std::vector<Decision> decisions;
-  std::vector<StuckAgent> stuck;
+  std::vector<StuckAgent> stuck;           // by label
   std::vector<LostRank> lost;
   std::vector<machine::Event> history;     // if asked for
   std::uint32_t points = 0;

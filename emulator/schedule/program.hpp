@@ -30,9 +30,12 @@ class Program {
   // An upper bound of the shared bytes that regions and results take (without the model's state).
   virtual std::uint64_t shared_bytes() const = 0;
 
-  // Once, before ranks exist: regions, streams, and result buffers (from `shared`).
+  // Before ranks exist: regions, and result buffers (from `shared`). Called once for each machine:
+  // again only by an executor that lost a rank and starts afresh, or by another executor. What
+  // `shared` gave goes with the executor; it need not, and after that must not, be given back.
   virtual void set_up(machine::Machine& machine, std::pmr::memory_resource* shared) = 0;
-  // Before each run, in whichever process starts it: streams (Machine::reset dropped them).
+  // Before each run: streams (Machine::reset dropped them). Ranks see what the first call left in
+  // this object, not what later calls change: it has to do the same every time.
   virtual void before_run(machine::Machine& machine) = 0;
   // The host thread of `rank`; runs inside that rank's process.
   virtual void host(Agent& agent, std::uint16_t rank) = 0;

@@ -74,6 +74,9 @@ std::vector<StuckAgent> RunState::stuck() const {
     }
     all.push_back(s);
   }
+  // Not in the order in which the schedule made them.
+  std::sort(all.begin(), all.end(),
+            [](const StuckAgent& a, const StuckAgent& b) { return a.label < b.label; });
   return all;
 }
 

@@ -1,0 +1,297 @@
+#include "tests/axiomatic/convert.hpp"
+
+#include <string>
+#include <variant>
+
+namespace ringfence::axiomatic {
+namespace {
+
+namespace lit = ringfence::litmus;
+
+std::size_t index(int i) { return static_cast<std::size_t>(i); }
+
+// Where a test's locations and their elements stand in the program.
+std::vector<int> first_elements(const lit::Test& test) {
+  std::vector<int> first;
+  int next = 0;
+  for (const lit::Location& location : test.locations) {
+    first.push_back(next);
+    next += location.length;
+  }
+  return first;
+}
+
+class Converter {
+ public:
+  explicit Converter(const lit::Test& test) : test_(test), first_(first_elements(test)) {}
+
+  Program run() {
+    Program program;
+    for (const lit::Location& location : test_.locations) {
+      if (!location.is_memory()) throw Unsupported("second names and multicast addresses");
+      for (std::int64_t initial : location.initial) {
+        if (location.initial_address)
+          initial = address_of(first_[index(*location.initial_address)]);
+        program.locations.push_back({initial, location.type.bits, location.type.kind == 'u'});
+      }
+    }
+    for (const lit::Thread& thread : test_.threads) program.threads.push_back(convert(thread));
+    return program;
+  }
+
+ private:
+  Thread convert(const lit::Thread& thread) {
+    Thread out;
+    out.place = {thread.gpu, thread.cta, thread.cluster};
+    for (const lit::RegisterInfo& info : thread.registers) {
+      out.registers.push_back(
+          info.initial_address ? address_of(first_[index(*info.initial_address)]) : info.initial);
+    }
+    for (const lit::Instruction& instruction : thread.instructions) {
+      out.code.push_back(
+          std::visit([this](const auto& i) { return convert(i); }, instruction.what));
+    }
+    return out;
+  }
+
+  Instruction convert(const lit::Load& load) {
+    if (load.multimem) throw Unsupported("multimem");
+    if (load.destinations.size() != 1) throw Unsupported("vector accesses");
+    Instruction i = access(Instruction::Kind::Load, load);
+    i.destination = load.destinations.front();
+    return i;
+  }
+
+  Instruction convert(const lit::Store& store) {
+    if (store.multimem) throw Unsupported("multimem");
+    if (store.values.size() != 1) throw Unsupported("vector accesses");
+    Instruction i = access(Instruction::Kind::Store, store);
+    i.a = operand(store.values.front());
+    return i;
+  }
+
+  Instruction convert(const lit::Atomic& atomic) {
+    if (atomic.multimem) throw Unsupported("multimem");
+    const bool cas = atomic.op == lit::AtomicOp::Cas;
+    Instruction i = access(cas ? Instruction::Kind::Cas : Instruction::Kind::Rmw, atomic);
+    i.destination = atomic.destination;
+    i.a = operand(atomic.value);
+    if (cas) {
+      i.b = operand(*atomic.desired);
+    } else {
+      i.op = op(atomic.op);
+    }
+    return i;
+  }
+
+  Instruction convert(const lit::Fence& fence) {
+    Instruction i;
+    i.kind = Instruction::Kind::Fence;
+    i.order = order(fence.order);
+    i.scope = scope(fence.scope);
+    return i;
+  }
+
+  Instruction convert(const lit::ProxyFence&) { throw Unsupported("proxy fences"); }
+  Instruction convert(const lit::Launch&) { throw Unsupported("launches"); }
+
+  Instruction convert(const lit::Barrier& barrier) {
+    Instruction i;
+    i.kind = barrier.arrive ? Instruction::Kind::BarArrive : Instruction::Kind::BarSync;
+    i.barrier_instance = constant(barrier.instance);
+    if (barrier.id) i.barrier_id = constant(*barrier.id);
+    if (barrier.count) i.barrier_count = constant(*barrier.count);
+    return i;
+  }
+
+  Instruction convert(const lit::Local& local) {
+    Instruction i;
+    i.kind = Instruction::Kind::Compute;
+    i.destination = local.destination;
+    i.a = operand(local.a);
+    i.b = operand(local.b);
+    i.op = op(local.op);
+    return i;
+  }
+
+  Instruction convert(const lit::Branch& branch) {
+    Instruction i;
+    i.kind = Instruction::Kind::Jump;
+    if (branch.comparison) i.comparison = comparison(*branch.comparison);
+    i.a = operand(branch.a);
+    i.b = operand(branch.b);
+    i.target = branch.target;
+    return i;
+  }
+
+  Instruction convert(const lit::Label&) {
+    Instruction i;
+    i.kind = Instruction::Kind::Nothing;
+    return i;
+  }
+
+  template <class Access>
+  Instruction access(Instruction::Kind kind, const Access& access) {
+    if (access.proxy != lit::Proxy::Generic) throw Unsupported("proxies");
+    Instruction i;
+    i.kind = kind;
+    i.order = order(access.order);
+    if (access.scope != lit::Scope::None) i.scope = scope(access.scope);
+    if (const auto* reg = std::get_if<lit::Register>(&access.address.base)) {
+      if (access.address.offset != 0) throw Unsupported("offsets from a register");
+      if (access.type.bits != 0) throw Unsupported("a width on an access through a register");
+      i.address.reg = reg->id;
+      return i;
+    }
+    const auto id = std::get<lit::LocationId>(access.address.base);
+    const lit::Location& location = test_.locations[index(id)];
+    const int width = location.element_bytes();
+    const bool same = access.type.bits == 0 || access.type == location.type;
+    if (!same || access.address.offset % width != 0) throw Unsupported("mixed sizes");
+    i.address.location = first_[index(id)] + static_cast<int>(access.address.offset / width);
+    return i;
+  }
+
+  static Operand operand(const lit::Operand& o) {
+    if (const auto* c = std::get_if<lit::Constant>(&o)) return {std::nullopt, c->value};
+    return {std::get<lit::Register>(o).id, 0};
+  }
+
+  static Value constant(const lit::Operand& o) {
+    if (const auto* c = std::get_if<lit::Constant>(&o)) return c->value;
+    throw Unsupported("a barrier named by a register");
+  }
+
+  static Order order(lit::Order o) {
+    switch (o) {
+      case lit::Order::Weak:
+        return Order::Weak;
+      case lit::Order::Relaxed:
+        return Order::Relaxed;
+      case lit::Order::Acquire:
+        return Order::Acquire;
+      case lit::Order::Release:
+        return Order::Release;
+      case lit::Order::AcqRel:
+        return Order::AcqRel;
+      case lit::Order::Sc:
+        return Order::Sc;
+    }
+    throw Unsupported("an unknown order");
+  }
+
+  static Scope scope(lit::Scope s) {
+    switch (s) {
+      case lit::Scope::Cta:
+        return Scope::Cta;
+      case lit::Scope::Cluster:
+        return Scope::Cluster;
+      case lit::Scope::Gpu:
+        return Scope::Gpu;
+      case lit::Scope::Sys:
+        return Scope::Sys;
+      case lit::Scope::None:
+        break;
+    }
+    throw Unsupported("a strong access without a scope");
+  }
+
+  static Comparison comparison(lit::Comparison c) {
+    switch (c) {
+      case lit::Comparison::Eq:
+        return Comparison::Eq;
+      case lit::Comparison::Ne:
+        return Comparison::Ne;
+      case lit::Comparison::Lt:
+        return Comparison::Lt;
+      case lit::Comparison::Le:
+        return Comparison::Le;
+      case lit::Comparison::Gt:
+        return Comparison::Gt;
+      case lit::Comparison::Ge:
+        return Comparison::Ge;
+    }
+    throw Unsupported("an unknown comparison");
+  }
+
+  static Op op(lit::AtomicOp o) {
+    switch (o) {
+      case lit::AtomicOp::Add:
+        return Op::Add;
+      case lit::AtomicOp::Sub:
+        return Op::Sub;
+      case lit::AtomicOp::Mul:
+        return Op::Mul;
+      case lit::AtomicOp::Div:
+        return Op::Div;
+      case lit::AtomicOp::And:
+        return Op::And;
+      case lit::AtomicOp::Or:
+        return Op::Or;
+      case lit::AtomicOp::Xor:
+        return Op::Xor;
+      case lit::AtomicOp::Min:
+        return Op::Min;
+      case lit::AtomicOp::Max:
+        return Op::Max;
+      case lit::AtomicOp::Exch:
+        return Op::Exch;
+      case lit::AtomicOp::Cas:
+        break;
+    }
+    throw Unsupported("cas is no operation on two values");
+  }
+
+  static Op op(lit::LocalOp o) {
+    switch (o) {
+      case lit::LocalOp::Move:
+        return Op::Move;
+      case lit::LocalOp::Add:
+        return Op::Add;
+      case lit::LocalOp::Sub:
+        return Op::Sub;
+      case lit::LocalOp::Mul:
+        return Op::Mul;
+      case lit::LocalOp::Div:
+        return Op::Div;
+      case lit::LocalOp::And:
+        return Op::And;
+      case lit::LocalOp::Or:
+        return Op::Or;
+      case lit::LocalOp::Xor:
+        return Op::Xor;
+    }
+    throw Unsupported("an unknown operation");
+  }
+
+  const lit::Test& test_;
+  std::vector<int> first_;
+};
+
+}  // namespace
+
+Program convert(const litmus::Test& test) { return Converter(test).run(); }
+
+litmus::States states(const litmus::Test& test, const Result& result) {
+  const auto variables = litmus::observed_variables(test);
+  std::vector<std::size_t> first_register;
+  std::size_t next = 0;
+  for (const auto& thread : test.threads) {
+    first_register.push_back(next);
+    next += thread.registers.size();
+  }
+  const auto first = first_elements(test);
+  litmus::States out;
+  for (const Outcome& outcome : result.outcomes) {
+    litmus::State state;
+    for (const litmus::Variable& v : variables) {
+      const std::size_t i = v.thread >= 0 ? first_register[index(v.thread)] + index(v.id)
+                                          : next + index(first[index(v.id)] + v.element);
+      state.push_back(outcome[i]);
+    }
+    out[state] = 1;
+  }
+  return out;
+}
+
+}  // namespace ringfence::axiomatic

@@ -1,0 +1,94 @@
+// The programs that the axiomatic checker takes: what is left of a litmus test when every access
+// is one scalar of one location through the generic proxy.
+//
+// The checker is a second opinion on the emulator's memory model. It shares no code with
+// emulator/machine; from emulator/litmus it takes the test's syntax only (convert.hpp).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace ringfence::axiomatic {
+
+using Value = std::int64_t;
+
+enum class Order { Weak, Relaxed, Acquire, Release, AcqRel, Sc };
+enum class Scope { Cta, Cluster, Gpu, Sys };
+enum class Op { Move, Add, Sub, Mul, Div, And, Or, Xor, Min, Max, Exch };
+enum class Comparison { Eq, Ne, Lt, Le, Gt, Ge };
+
+struct Operand {
+  // A register, or else a constant.
+  std::optional<int> reg;
+  Value constant = 0;
+};
+
+// A location, or one whose address (address_of) a register holds.
+struct Address {
+  int location = 0;
+  std::optional<int> reg;
+};
+
+struct Instruction {
+  enum class Kind { Load, Store, Rmw, Cas, Fence, BarSync, BarArrive, Compute, Jump, Nothing };
+  Kind kind = Kind::Load;
+  Order order = Order::Weak;
+  Scope scope = Scope::Sys;
+  // Load, Rmw, Cas, Compute; without one an Rmw is a reduction.
+  std::optional<int> destination;
+  Address address;
+  // Store, Rmw: a; Cas: a is compared, b stored; Compute: a op b; Jump: a comparison b.
+  Operand a;
+  Operand b;
+  Op op = Op::Move;
+  // Jump; without one it is taken always. target is an instruction's index, or the code's size.
+  std::optional<Comparison> comparison;
+  int target = 0;
+  // BarSync, BarArrive: barriers with one key of one cta belong together.
+  Value barrier_instance = 0;
+  Value barrier_id = 0;
+  // Arrivals that complete a generation; without it, all threads of the cta with this barrier.
+  std::optional<Value> barrier_count;
+};
+
+struct Place {
+  int gpu = 0;
+  int cta = 0;
+  // Without one the cta is a cluster of its own.
+  std::optional<int> cluster;
+};
+
+struct Thread {
+  Place place;
+  // Initial values, one a register.
+  std::vector<Value> registers;
+  std::vector<Instruction> code;
+};
+
+struct Location {
+  Value initial = 0;
+  // Loads and stores wrap to this width, loads then extend by zeros or the sign.
+  int bits = 32;
+  bool zero_extends = false;
+};
+
+// What a load returns of a value that was stored to the location.
+constexpr Value stored(const Location& location, Value value) {
+  if (location.bits == 64) return value;
+  const auto mask = (std::uint64_t{1} << location.bits) - 1;
+  std::uint64_t v = static_cast<std::uint64_t>(value) & mask;
+  if (!location.zero_extends && (v >> (location.bits - 1)) != 0) v |= ~mask;
+  return static_cast<Value>(v);
+}
+
+struct Program {
+  std::vector<Location> locations;
+  std::vector<Thread> threads;
+};
+
+// What a register holds that has the address of a location.
+constexpr Value address_of(int location) { return Value{0x10000000} + Value{256} * location; }
+
+}  // namespace ringfence::axiomatic

@@ -1,0 +1,284 @@
+#include "tests/axiomatic/skeleton.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <map>
+#include <stdexcept>
+#include <tuple>
+
+namespace ringfence::axiomatic {
+namespace {
+
+std::size_t index(int i) { return static_cast<std::size_t>(i); }
+
+// Whether a scope of an operation at `from` includes the thread at `to`.
+bool includes(const Place& from, Scope scope, const Place& to) {
+  if (scope == Scope::Sys) return true;
+  if (from.gpu != to.gpu) return false;
+  if (scope == Scope::Gpu) return true;
+  const bool same_cta = from.cta == to.cta;
+  if (scope == Scope::Cta) return same_cta;
+  return same_cta || (from.cluster && to.cluster && *from.cluster == *to.cluster);
+}
+
+bool is_memory(const Event& e) {
+  return e.kind == Event::Kind::Read || e.kind == Event::Kind::Write;
+}
+
+}  // namespace
+
+Skeleton::Skeleton(const Program& p, const std::vector<const Path*>& chosen)
+    : program(&p), paths(chosen) {
+  add_events();
+  relate_in_program_order();
+  match_barriers();
+  if (!barriers_complete) return;
+  relate_morally_strong();
+  find_patterns();
+  find_sources();
+}
+
+void Skeleton::add_events() {
+  for (int l = 0; l < location_count(); ++l) {
+    Event init;
+    init.kind = Event::Kind::Write;
+    init.location = l;
+    events.push_back(init);
+    threads.push_back(-1);
+  }
+  initial = bit(location_count()) - 1;
+  for (std::size_t t = 0; t < paths.size(); ++t) {
+    const int offset = static_cast<int>(events.size());
+    first.push_back(offset);
+    if (offset + static_cast<int>(paths[t]->events.size()) > kMaxEvents) {
+      throw std::runtime_error("a program with over 64 events");
+    }
+    for (Event e : paths[t]->events) {
+      e.dependencies <<= offset;
+      if (e.rmw_write >= 0) e.rmw_write += offset;
+      events.push_back(e);
+      threads.push_back(static_cast<int>(t));
+    }
+  }
+  n = static_cast<int>(events.size());
+  rmw_read.assign(index(n), -1);
+  writes_to.assign(program->locations.size(), 0);
+  for (int e = 0; e < n; ++e) {
+    switch (event(e).kind) {
+      case Event::Kind::Read:
+        reads |= bit(e);
+        if (event(e).rmw_write >= 0) rmw_read[index(event(e).rmw_write)] = e;
+        break;
+      case Event::Kind::Write:
+        writes |= bit(e);
+        writes_to[index(event(e).location)] |= bit(e);
+        break;
+      case Event::Kind::Barrier:
+        barriers |= bit(e);
+        break;
+      case Event::Kind::Fence:
+        break;
+    }
+  }
+}
+
+void Skeleton::relate_in_program_order() {
+  po = po_location = dependency = rmw = Relation(n);
+  for (int a = location_count(); a < n; ++a) {
+    for (int b = a + 1; b < n && thread(b) == thread(a); ++b) {
+      po.add(a, b);
+      if (is_memory(event(a)) && is_memory(event(b)) && event(a).location == event(b).location) {
+        po_location.add(a, b);
+      }
+    }
+    for_each(event(a).dependencies, [&](int read) { dependency.add(read, a); });
+    if (event(a).rmw_write >= 0) rmw.add(a, event(a).rmw_write);
+  }
+}
+
+// PTX, "Morally strong operations". All accesses here have one size and the generic proxy.
+void Skeleton::relate_morally_strong() {
+  strong = Relation(n);
+  const auto is_strong = [&](int e) {
+    const Event& x = event(e);
+    return x.kind == Event::Kind::Fence || (is_memory(x) && x.order != Order::Weak);
+  };
+  const auto place = [&](int e) { return program->threads[index(thread(e))].place; };
+  for (int a = location_count(); a < n; ++a) {
+    for (int b = a + 1; b < n; ++b) {
+      if (is_memory(event(a)) && is_memory(event(b)) && event(a).location != event(b).location) {
+        continue;
+      }
+      const bool related = po(a, b) || (is_strong(a) && is_strong(b) &&
+                                        includes(place(a), event(a).scope, place(b)) &&
+                                        includes(place(b), event(b).scope, place(a)));
+      if (!related) continue;
+      strong.add(a, b);
+      strong.add(b, a);
+      const bool sc = event(a).kind == Event::Kind::Fence && event(b).kind == Event::Kind::Fence &&
+                      event(a).order == Order::Sc && event(b).order == Order::Sc;
+      if (sc && thread(a) != thread(b)) sc_pairs.emplace_back(a, b);
+    }
+  }
+}
+
+// PTX, "Release and acquire patterns".
+void Skeleton::find_patterns() {
+  release_starts.assign(index(n), 0);
+  acquire_ends.assign(index(n), 0);
+  for (int e = location_count(); e < n; ++e) {
+    const Event& x = event(e);
+    if (is_memory(x) && x.order == Order::Weak) continue;
+    if (x.kind == Event::Kind::Write) {
+      if (x.order == Order::Release) release_starts[index(e)] |= bit(e);
+      for (int a = location_count(); a < e; ++a) {
+        if (!po(a, e)) continue;
+        const Event& y = event(a);
+        const bool release_write =
+            y.kind == Event::Kind::Write && y.order == Order::Release && y.location == x.location;
+        const bool release_fence = y.kind == Event::Kind::Fence && y.order != Order::Acquire;
+        if (release_write || release_fence) release_starts[index(e)] |= bit(a);
+      }
+    } else if (x.kind == Event::Kind::Read && !x.reduction) {
+      if (x.order == Order::Acquire) acquire_ends[index(e)] |= bit(e);
+      for (int b = e + 1; b < n; ++b) {
+        if (!po(e, b)) continue;
+        const Event& y = event(b);
+        const bool acquire_read = y.kind == Event::Kind::Read && y.order == Order::Acquire &&
+                                  !y.reduction && y.location == x.location;
+        const bool acquire_fence = y.kind == Event::Kind::Fence && y.order != Order::Release;
+        if (acquire_read || acquire_fence) acquire_ends[index(e)] |= bit(b);
+      }
+    }
+  }
+}
+
+// The k-th barriers of one key are one generation. Without a count its participants are the
+// threads of the cta whose code has the barrier.
+void Skeleton::match_barriers() {
+  barrier = Relation(n);
+  using Key = std::tuple<int, int, Value, Value>;
+  struct Group {
+    Set participants = 0;
+    std::optional<Value> count;
+    std::vector<std::vector<int>> generations;
+  };
+  std::map<Key, Group> groups;
+  for (std::size_t t = 0; t < program->threads.size(); ++t) {
+    const Thread& thread = program->threads[t];
+    for (const Instruction& i : thread.code) {
+      if (i.kind != Instruction::Kind::BarSync && i.kind != Instruction::Kind::BarArrive) continue;
+      Group& group = groups[{thread.place.gpu, thread.place.cta, i.barrier_instance, i.barrier_id}];
+      group.participants |= bit(static_cast<int>(t));
+      if (i.barrier_count) group.count = i.barrier_count;
+    }
+  }
+  if (groups.empty()) return;
+
+  std::vector<std::vector<int>> barriers_of(program->threads.size());
+  std::map<int, const std::vector<int>*> generation_of;
+  std::map<int, std::size_t> needed;
+  for (int e = location_count(); e < n; ++e) {
+    const Event& x = event(e);
+    if (x.kind != Event::Kind::Barrier) continue;
+    auto& mine = barriers_of[index(thread(e))];
+    const Place& place = program->threads[index(thread(e))].place;
+    Group& group = groups[{place.gpu, place.cta, x.barrier_instance, x.barrier_id}];
+    std::size_t generation = 0;
+    for (int earlier : mine) {
+      if (event(earlier).barrier_instance == x.barrier_instance &&
+          event(earlier).barrier_id == x.barrier_id) {
+        ++generation;
+      }
+    }
+    mine.push_back(e);
+    group.generations.resize(std::max(group.generations.size(), generation + 1));
+    group.generations[generation].push_back(e);
+    needed[e] = static_cast<std::size_t>(std::popcount(group.participants));
+    if (group.count && *group.count != static_cast<Value>(needed[e])) {
+      if (*group.count < static_cast<Value>(needed[e])) {
+        throw std::runtime_error("a barrier count below the number of threads with the barrier");
+      }
+      needed[e] = static_cast<std::size_t>(*group.count);
+    }
+  }
+  for (const auto& [key, group] : groups) {
+    for (const auto& generation : group.generations) {
+      for (int e : generation) generation_of[e] = &generation;
+    }
+  }
+  // Let the threads run from barrier to barrier; whoever cannot go on waits for ever.
+  Set arrived = 0;
+  std::vector<std::size_t> position(barriers_of.size(), 0);
+  for (bool progress = true; progress;) {
+    progress = false;
+    for (std::size_t t = 0; t < barriers_of.size(); ++t) {
+      if (position[t] == barriers_of[t].size()) continue;
+      const int e = barriers_of[t][position[t]];
+      if (!is(arrived, e)) progress = true;
+      arrived |= bit(e);
+      Set all = 0;
+      for (int other : *generation_of[e]) all |= bit(other);
+      const bool complete = generation_of[e]->size() == needed[e] && (all & ~arrived) == 0;
+      if (event(e).arrive || complete) {
+        ++position[t];
+        progress = true;
+      }
+    }
+  }
+  for (std::size_t t = 0; t < barriers_of.size(); ++t) {
+    if (position[t] != barriers_of[t].size()) barriers_complete = false;
+  }
+  for (const auto& [e, generation] : generation_of) {
+    if (event(e).arrive) continue;
+    for (int other : *generation) {
+      if (other != e) barrier.add(other, e);
+    }
+  }
+}
+
+void Skeleton::find_sources() {
+  sources.assign(index(n), 0);
+  for_each(reads, [&](int r) {
+    Set all = writes_to[index(event(r).location)];
+    // Causality: a read takes nothing from its future.
+    all &= ~po.row(r);
+    // Causality: program order to a write at this place puts the initial one out of reach.
+    for_each(all & ~initial, [&](int w) {
+      if (po(w, r)) all &= ~initial;
+    });
+    sources[index(r)] = all;
+  });
+  drop_wrong_values();
+}
+
+// A path that went on because a read returned a certain constant (an await, a compare-and-swap)
+// rules out all writes of other constants.
+void Skeleton::drop_wrong_values() {
+  for (std::size_t t = 0; t < paths.size(); ++t) {
+    for (const Constraint& c : paths[t]->constraints) {
+      const Expression& a = paths[t]->expressions[index(c.a)];
+      const Expression& b = paths[t]->expressions[index(c.b)];
+      const bool read_first = a.kind == Expression::Kind::Read;
+      const Expression& read = read_first ? a : b;
+      const Expression& other = read_first ? b : a;
+      if (read.kind != Expression::Kind::Read || other.kind != Expression::Kind::Constant) continue;
+      const int r = first[t] + read.read;
+      for_each(sources[index(r)], [&](int w) {
+        const Location& location = program->locations[index(event(w).location)];
+        Value value = location.initial;
+        if (!is(initial, w)) {
+          const Expression& written = paths[index(thread(w))]->expressions[index(event(w).value)];
+          if (written.kind != Expression::Kind::Constant) return;
+          value = written.constant;
+        }
+        value = stored(location, value);
+        const bool holds = read_first ? compare(value, c.comparison, other.constant)
+                                      : compare(other.constant, c.comparison, value);
+        if (holds != c.expected) sources[index(r)] &= ~bit(w);
+      });
+    }
+  }
+}
+
+}  // namespace ringfence::axiomatic

@@ -1,0 +1,78 @@
+// The part of a candidate execution that does not depend on which write a read takes: the events
+// of one path of every thread and the relations among them.
+#pragma once
+
+#include <vector>
+
+#include "tests/axiomatic/program.hpp"
+#include "tests/axiomatic/relation.hpp"
+#include "tests/axiomatic/unfold.hpp"
+
+namespace ringfence::axiomatic {
+
+struct Skeleton {
+  // Events are numbered: first the initial write of every location, then thread by thread in
+  // program order. paths has one path a thread. Throws std::runtime_error past 64 events.
+  Skeleton(const Program& program, const std::vector<const Path*>& paths);
+
+  bool is(Set set, int event) const { return (set >> event & 1) != 0; }
+  const Event& event(int e) const { return events[static_cast<std::size_t>(e)]; }
+  int thread(int e) const { return threads[static_cast<std::size_t>(e)]; }
+  int location_count() const { return static_cast<int>(program->locations.size()); }
+
+  const Program* program;
+  std::vector<const Path*> paths;
+  // The first event of each thread.
+  std::vector<int> first;
+
+  int n = 0;
+  // dependencies and rmw_write are in the numbers of this skeleton.
+  std::vector<Event> events;
+  // -1 for initial writes.
+  std::vector<int> threads;
+  // Of the read that belongs to an atomic's write, or -1.
+  std::vector<int> rmw_read;
+
+  Set initial = 0;
+  Set reads = 0;
+  Set writes = 0;
+  Set barriers = 0;
+  // For each location.
+  std::vector<Set> writes_to;
+
+  Relation po;
+  Relation po_location;
+  // From reads to what depends on them; an atomic's read to its write is in rmw only.
+  Relation dependency;
+  Relation rmw;
+  // Morally strong, symmetric, without the diagonal.
+  Relation strong;
+  // bar.sync: from every participant of a generation to every waiting one.
+  Relation barrier;
+
+  // For a write: the first operations of the release patterns whose write it is. For a read: the
+  // last operations of the acquire patterns whose read it is.
+  std::vector<Set> release_starts;
+  std::vector<Set> acquire_ends;
+
+  // Pairs of morally strong fence.sc of different threads, the smaller event first.
+  std::vector<std::pair<int, int>> sc_pairs;
+
+  // The writes that a read may take. Leaves out only what the axioms exclude in every execution,
+  // and values that the paths' guesses exclude.
+  std::vector<Set> sources;
+
+  // False: some thread waits at a barrier for ever, so no execution takes these paths.
+  bool barriers_complete = true;
+
+ private:
+  void add_events();
+  void relate_in_program_order();
+  void relate_morally_strong();
+  void find_patterns();
+  void match_barriers();
+  void find_sources();
+  void drop_wrong_values();
+};
+
+}  // namespace ringfence::axiomatic

@@ -1,0 +1,71 @@
+// The paths of one thread through its code, before any value is known: which branches are taken,
+// which compare-and-swaps succeed, which location an address held in a register names. Each guess
+// becomes a constraint that the values must satisfy later.
+#pragma once
+
+#include <vector>
+
+#include "tests/axiomatic/program.hpp"
+#include "tests/axiomatic/relation.hpp"
+
+namespace ringfence::axiomatic {
+
+// What a register may hold: a constant, the value of a read, or an operation on two others. reads
+// are the thread's reads that the text of the computation mentions (a syntactic dependency: x xor x
+// is 0 and still depends on x).
+struct Expression {
+  enum class Kind { Constant, Read, Operation };
+  Kind kind = Kind::Constant;
+  Value constant = 0;
+  int read = 0;  // index into Path::events
+  Op op = Op::Move;
+  int a = 0;  // indices into Path::expressions
+  int b = 0;
+  Set reads = 0;
+};
+
+struct Event {
+  enum class Kind { Read, Write, Fence, Barrier };
+  Kind kind = Kind::Read;
+  Order order = Order::Weak;
+  Scope scope = Scope::Sys;
+  int location = 0;
+  // Write: what is stored, an expression. Read of an atomic: the event of its write, or -1.
+  int value = 0;
+  int rmw_write = -1;
+  // A reduction's read acquires nothing.
+  bool reduction = false;
+  bool arrive = false;
+  Value barrier_instance = 0;
+  Value barrier_id = 0;
+  // Reads of this thread that it depends on, by address, data or (writes only) control.
+  Set dependencies = 0;
+};
+
+struct Constraint {
+  Comparison comparison = Comparison::Eq;
+  int a = 0;
+  int b = 0;
+  bool expected = true;
+};
+
+struct Path {
+  std::vector<Event> events;
+  std::vector<Expression> expressions;
+  std::vector<Constraint> constraints;
+  // One expression a register at the end.
+  std::vector<int> registers;
+};
+
+struct Unfolding {
+  std::vector<Path> paths;
+  // Some path jumped backwards more often than allowed and was given up.
+  bool bounded = false;
+};
+
+Unfolding unfold(const Program& program, const Thread& thread, int max_backward_jumps);
+
+Value apply(Op op, Value a, Value b);
+bool compare(Value a, Comparison comparison, Value b);
+
+}  // namespace ringfence::axiomatic

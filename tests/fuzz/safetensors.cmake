@@ -1,0 +1,1 @@
+ringfence_fuzz(safetensors safetensors_reader.cpp ringfence_verify)

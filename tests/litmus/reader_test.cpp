@@ -1,0 +1,274 @@
+#include <doctest/doctest.h>
+
+#include "emulator/litmus/parser.hpp"
+#include "emulator/litmus/printer.hpp"
+
+namespace {
+
+using namespace ringfence::litmus;
+
+// The text of a test around a state section, a table's rows and a condition.
+std::string with(const std::string& state, const std::string& rows, const std::string& condition) {
+  return "PTX t\n{" + state + "}\n" + rows + "\n" + condition + "\n";
+}
+
+const std::string kTwo = " P0@cta 0,gpu 0 | P1@cta 0,gpu 1 ;\n";
+
+std::string error_of(const std::string& text) {
+  try {
+    parse(text, "t.litmus");
+  } catch (const ParseError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+template <class T>
+const T& instruction(const Test& test, std::size_t thread, std::size_t i) {
+  return std::get<T>(test.threads.at(thread).instructions.at(i).what);
+}
+
+}  // namespace
+
+TEST_CASE("a message-passing test is read field by field") {
+  const Test test = parse(
+      "PTX MP+rel+acq.sys\n\"one\" \"two\nlines\"\n{\ndata=0; flag=-3;\nP1:r0=7;\nP0:r5=&data;\n}\n"
+      " P0@cta 0,gpu 0          | P1@cta 2,gpu 1          ;\n"
+      " st.weak data, 1         | ld.acquire.sys r0, flag ;\n"
+      " st.release.gpu flag, r5 |                         ;\n"
+      "                         | ld.weak r1, data        ;\n"
+      "~exists\n(P1:r0 == 1 /\\ 1:r1 = 0)\n",
+      "mp.litmus");
+  CHECK(test.name == "MP+rel+acq.sys");
+  REQUIRE(test.comments.size() == 2);
+  CHECK(test.comments[1] == "two\nlines");
+  REQUIRE(test.locations.size() == 2);
+  CHECK(test.locations[0].name == "data");
+  CHECK(test.locations[1].initial == std::vector<std::int64_t>{-3});
+  CHECK(test.locations[1].type == Type{'b', 32});
+  REQUIRE(test.threads.size() == 2);
+  CHECK(test.threads[1].cta == 2);
+  CHECK(test.threads[1].gpu == 1);
+  REQUIRE(test.threads[0].instructions.size() == 2);
+  REQUIRE(test.threads[1].instructions.size() == 2);
+
+  const auto& release = instruction<Store>(test, 0, 1);
+  CHECK(release.order == Order::Release);
+  CHECK(release.scope == Scope::Gpu);
+  CHECK(release.address == Address{1, 0});
+  CHECK(release.values == std::vector<Operand>{Register{0}});
+  CHECK(test.threads[0].registers[0].initial_address == 0);
+  const auto& acquire = instruction<Load>(test, 1, 0);
+  CHECK(acquire.order == Order::Acquire);
+  CHECK(acquire.scope == Scope::Sys);
+  CHECK(test.threads[1].instructions[0].at.line == 10);
+  CHECK(test.threads[1].instructions[0].at.column == 28);
+  CHECK(test.threads[1].registers[0].initial == 7);
+
+  CHECK(test.quantifier == Quantifier::NotExists);
+  CHECK(test.condition.kind == Formula::Kind::And);
+  REQUIRE(test.condition.children.size() == 2);
+  CHECK(std::get<Variable>(test.condition.children[1].left) == Variable{1, 1, 0});
+}
+
+TEST_CASE(
+    "atomics, reductions, fences and barriers are read with their orders, scopes and operands") {
+  const Test test =
+      parse(with("x=0;",
+                 kTwo + "atom.acq_rel.gpu.cas r0, x, 0, 1 | bar.cta.sync 1, 2, 3 ;\n"
+                        "red.release.sys.add x, r0 | bar.cta.arrive 0 ;\n"
+                        "fence.sc.cta | fence.proxy.alias ;\n"
+                        "fence.acq_rel.cluster | atom.relaxed.sys.exch.u64 r1, [x], 4 ;\n",
+                 "exists (x == 1)")
+                .replace(7, 4, "b64 x=0"),
+            "t");
+  const auto& cas = instruction<Atomic>(test, 0, 0);
+  CHECK(cas.op == AtomicOp::Cas);
+  CHECK(cas.order == Order::AcqRel);
+  CHECK(cas.value == Operand{Constant{0}});
+  CHECK(cas.desired == Operand{Constant{1}});
+  const auto& red = instruction<Atomic>(test, 0, 1);
+  CHECK_FALSE(red.destination.has_value());
+  CHECK(red.value == Operand{Register{0}});
+  CHECK(instruction<Fence>(test, 0, 2).order == Order::Sc);
+  CHECK(instruction<Fence>(test, 0, 3).scope == Scope::Cluster);
+  const auto& sync = instruction<Barrier>(test, 1, 0);
+  CHECK_FALSE(sync.arrive);
+  CHECK(sync.count == std::optional<Operand>(Constant{3}));
+  CHECK(instruction<Barrier>(test, 1, 1).arrive);
+  CHECK(instruction<ProxyFence>(test, 1, 2).kind == ProxyFence::Kind::Alias);
+  CHECK(instruction<Atomic>(test, 1, 3).type == Type{'u', 64});
+}
+
+TEST_CASE("branches find their labels, before and behind them") {
+  const Test test = parse(with("x=0; P0:r1=0;",
+                               "P0@cta 0,gpu 0 ;\n LC00: ;\n ld.relaxed.sys r0, x ;\n"
+                               "beq r0, r1, LC00 ;\n goto done ;\n add r1, r0, -1 ;\n done: ;\n",
+                               "forall (P0:r0 != 0)"),
+                          "t");
+  CHECK(instruction<Branch>(test, 0, 2).target == 0);
+  CHECK(instruction<Branch>(test, 0, 2).comparison == Comparison::Eq);
+  CHECK(instruction<Branch>(test, 0, 3).target == 5);
+  CHECK_FALSE(instruction<Branch>(test, 0, 3).comparison.has_value());
+  CHECK(instruction<Local>(test, 0, 4).b == Operand{Constant{-1}});
+}
+
+TEST_CASE("ld of a number or a register is local, with or without an order") {
+  const Test test = parse(
+      with("x=0;", "P0@cta 0,gpu 0 ;\n ld r0, 5 ;\n ld.weak r1, r0 ;\n", "exists (P0:r1 == 5)"),
+      "t");
+  CHECK(instruction<Local>(test, 0, 0).op == LocalOp::Move);
+  CHECK(instruction<Local>(test, 0, 1).a == Operand{Register{0}});
+}
+
+TEST_CASE("a second name leads through its proxy to the location, also by way of another name") {
+  const Test test = parse(with("x=0; y @ generic aliases x; s @ surface aliases y; p=x;",
+                               "P0@cta 0,gpu 0 ;\n sust.weak s, 2 ;\n fence.proxy.surface ;\n"
+                               "tld.weak r0, x ;\n",
+                               "exists (y == 0)"),
+                          "t");
+  CHECK(test.locations[2].alias_of == 1);
+  CHECK(test.locations[2].proxy == Proxy::Surface);
+  CHECK(test.locations[3].initial_address == 0);
+  CHECK(test.locations[3].type == Type{'b', 64});
+  CHECK(instruction<Store>(test, 0, 0).proxy == Proxy::Surface);
+  CHECK(instruction<Load>(test, 0, 2).proxy == Proxy::Texture);
+}
+
+TEST_CASE("extensions: arrays, vectors, widths, offsets, multicast, launches, clusters") {
+  const Test test = parse(
+      with("b16 buf[4]={1,2,3,4}; u64 w=0; x0=0; x1=0; m @ multicast aliases x0, x1; P0:r9=&w;",
+           "P0@cta 0,cluster 3,gpu 0 ;\n"
+           "ld.weak.v2.b32 {r0, r1}, buf ;\n"
+           "st.relaxed.sys.v4 buf, {1, r0, 3, 4} ;\n"
+           "ld.weak.u8 r2, w+3 ;\n"
+           "ld.weak r3, [r9+4] ;\n"
+           "ld.weak r3, buf[3] ;\n"
+           "multimem.ld_reduce.acquire.sys.add r4, m ;\n"
+           "multimem.st m, 7 ;\n"
+           "launch ;\n"
+           "multimem.red.release.gpu.add m, 1 ;\n"
+           "ld.volatile r5, x1 ;\n"
+           "fence.acquire.sys ;\n",
+           "exists (buf[2] == 3 /\\ w < 0x10)"),
+      "t");
+  CHECK(test.threads[0].cluster == 3);
+  const auto& vector = instruction<Load>(test, 0, 0);
+  CHECK(vector.destinations == std::vector<RegisterId>{1, 2});
+  CHECK(vector.type == Type{'b', 32});
+  CHECK(instruction<Store>(test, 0, 1).values.size() == 4);
+  CHECK(instruction<Load>(test, 0, 2).address == Address{1, 3});
+  CHECK(instruction<Load>(test, 0, 3).address == Address{Register{0}, 4});
+  CHECK(instruction<Load>(test, 0, 4).address == Address{0, 6});
+  CHECK(instruction<Load>(test, 0, 5).multimem == AtomicOp::Add);
+  CHECK(instruction<Store>(test, 0, 6).order == Order::Weak);
+  CHECK(instruction<Store>(test, 0, 6).multimem);
+  CHECK(instruction<Atomic>(test, 0, 8).order == Order::Release);
+  CHECK(instruction<Load>(test, 0, 9).order == Order::Relaxed);
+  CHECK(instruction<Load>(test, 0, 9).scope == Scope::Sys);
+  CHECK(instruction<Fence>(test, 0, 10).order == Order::Acquire);
+  CHECK(test.locations[4].replicas == std::vector<LocationId>{2, 3});
+}
+
+TEST_CASE("filter and observed variables stand before the condition") {
+  const Test test =
+      parse(with("x=0; y=0;", "P0@cta 0,gpu 0 ;\n ld.weak r0, x ;\n",
+                 "locations [y; 0:r0]\nfilter (x == 0)\nexists not (x == 1 \\/ y == 2)"),
+            "t");
+  CHECK(test.observed == std::vector<Variable>{{-1, 1, 0}, {0, 0, 0}});
+  REQUIRE(test.filter.has_value());
+  CHECK(test.condition.kind == Formula::Kind::Not);
+  CHECK(test.condition.children[0].kind == Formula::Kind::Or);
+}
+
+TEST_CASE("what is wrong is told with file, line, column and what would be right") {
+  const std::string one = "P0@cta 0,gpu 0 ;\n";
+  const auto starts = [](const std::string& message, const std::string& start) {
+    INFO(message);
+    CHECK(message.starts_with(start));
+  };
+  starts(error_of(""), "t.litmus:1:1: a PTX litmus test starts with `PTX NAME`");
+  starts(error_of("PTX\n{}"), "t.litmus:1:1: a PTX litmus test starts");
+  starts(error_of("PTX t\n\"no end"), "t.litmus:2:1: comment without end");
+  starts(error_of("PTX t\n"), "t.litmus:2:1: no state section");
+  starts(error_of(with("x=0;", one + " loda.weak r0, x ;", "exists (x==0)")),
+         "t.litmus:4:2: unknown instruction `loda`; known are ld, st");
+  starts(error_of(with("x=0;", one + " ld.weak r0, y ;", "exists (x==0)")),
+         "t.litmus:4:14: no location `y`; declare it in the state section: y=0;");
+  starts(error_of(with("x=0;", one + " st.weak x, r1 ;", "exists (x==0)")),
+         "t.litmus:4:13: undeclared register P0:r1");
+  starts(error_of(with("x=0;", one + " st.weak x, 1 ;", "exists (P0:r3==0)")),
+         "t.litmus:5:12: undeclared register P0:r3");
+  starts(error_of(with("x=0;", one + " st.weak x, 1 ;", "exists (P1:r3==0)")),
+         "t.litmus:5:9: no thread `P1`; the table has P0 to P0");
+  starts(error_of(with("x=0;", one + " st.weak x, 1 ;", "")), "t.litmus:6:1: missing condition");
+  starts(error_of(with("x=0;", "P0@cta 0 ;\n st.weak x, 1 ;", "exists (x==0)")),
+         "t.litmus:3:1: P0 has no gpu; place a thread as P0@cta 0,gpu 0");
+  starts(error_of(with("x=0;", "P1@cta 0,gpu 0 ;\n st.weak x, 1 ;", "exists (x==0)")),
+         "t.litmus:3:1: thread P0 expected, not `P1`");
+  starts(error_of(with("x=0;",
+                       "P0@cta 0,cluster 0,gpu 0 | P1@cta 0,cluster 1,gpu 0 ;\n st.weak x, 1 | ;",
+                       "exists (x==0)")),
+         "t.litmus:3:28: cta 0 of gpu 0 is in two clusters");
+  starts(error_of(with("x=0;", kTwo + " st.weak x, 1 ;", "exists (x==0)")),
+         "t.litmus:4:15: `|` expected between the cells of P0 and P1, not `;`");
+  starts(error_of(with("x=0;", one + " ld.relaxed r0, x ;", "exists (x==0)")),
+         "t.litmus:4:2: a strong load has a scope");
+  starts(error_of(with("x=0;", one + " st.acquire.gpu x, 1 ;", "exists (x==0)")),
+         "t.litmus:4:2: a store is .weak, .relaxed, .release or .volatile");
+  starts(error_of(with("x=0;", one + " ld.weak.weak r0, x ;", "exists (x==0)")),
+         "t.litmus:4:10: `.weak` repeats");
+  starts(error_of(with("x=0;", one + " atom.relaxed.gpu r0, x, 1 ;", "exists (x==0)")),
+         "t.litmus:4:2: an atomic has an operation");
+  starts(error_of(with("x=0;", one + " fence.acq_rel ;", "exists (x==0)")),
+         "t.litmus:4:2: a fence has a scope");
+  starts(error_of(with("x=0;", one + " goto L1 ;", "exists (x==0)")),
+         "t.litmus:4:7: P0 has no label `L1`");
+  starts(error_of(with("x=0; x=1;", one, "exists (x==0)")),
+         "t.litmus:2:7: location `x` is declared twice");
+  starts(error_of(with("x=0; P4:r0=0;", one, "exists (x==0)")), "t.litmus:2:7: no thread P4");
+  starts(error_of(with("y @ generic aliases y;", one, "exists (y==0)")),
+         "t.litmus:2:2: `y` names itself");
+  starts(error_of(with("x=0;", one + " ld.weak.b64 r0, x ;", "exists (x==0)")),
+         "t.litmus:4:18: access to bytes 0 to 7 of `x`, which has 4");
+  starts(error_of(with("x=0;", one + " multimem.st x, 1 ;", "exists (x==0)")),
+         "t.litmus:4:14: `x` is no multicast address");
+  starts(error_of(with("x=0;", one, "exists (x==0) y")), "t.litmus:5:15: end of the file expected");
+  starts(error_of(with("x=0;", one, "exists (x)")),
+         "t.litmus:5:10: ==, !=, <, <=, > or >= expected");
+  starts(error_of(with("x=18446744073709551616;", one, "exists (x==0)")),
+         "t.litmus:2:4: number too large");
+  starts(error_of(with("x=0;", one + " ld.weak r0, # ;", "exists (x==0)")),
+         "t.litmus:4:14: `#` has no meaning here");
+  const std::string deep(300, '(');
+  starts(error_of(with("x=0;", one, "exists " + deep)),
+         "t.litmus:5:109: formula nested too deeply");
+  CHECK_THROWS_AS(parse_file("no/such/file.litmus"), ParseError);
+}
+
+TEST_CASE("printing and reading again changes nothing") {
+  const char* const texts[] = {
+      "PTX a\n\"why\"\n{x=0; u64 y=-5; b8 z[3]={1,2,3}; p=&x; q @ constant aliases x;\n"
+      "m @ multicast aliases x, x1; x1=4; P0:r0=&x; P1:r7=3;}\n"
+      "P0@cta 0,gpu 0|P1@cta 1,cluster 0,gpu 1;\n"
+      "ld.acquire.cluster.u16 r1, [r0+2]|atom.acq_rel.sys.cas.b32 r1, x, r7, -2;\n"
+      "cold.weak r2, q|suatom.relaxed.gpu.min r2, x, 1;\n"
+      "|sured.release.cta.max x, 1;\n"
+      "st.weak.v2 z[1], {1, r2}|red.relaxed.sys.xor [r7], 1;\n"
+      "multimem.ld_reduce.relaxed.gpu.min r3, m|multimem.red.relaxed.sys.add m, r2;\n"
+      "loop:|bar.cta.sync r7, 1, 64;\n"
+      "sub r3, r3, 1|fence.release.gpu;\n"
+      "bge r3, 0, loop|launch;\n"
+      "goto loop|fence.proxy.async;\n"
+      "locations [z[2];]\n"
+      "filter (x==0 /\\ (P0:r3==1 \\/ not (y==2 /\\ x!=3)))\n"
+      "forall ((x==0 /\\ y==1) /\\ 0:r1>=-4)\n",
+  };
+  for (const char* text : texts) {
+    const std::string once = print(parse(text, "t"));
+    INFO(once);
+    CHECK(print(parse(once, "t")) == once);
+    CHECK(once.find("ld.acquire.cluster.u16 r1, [r0+2]") != std::string::npos);
+    CHECK(once.find("(x == 0 /\\ y == 1 /\\ P0:r1 >= -4)") != std::string::npos);
+  }
+}
