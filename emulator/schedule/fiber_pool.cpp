@@ -30,49 +30,26 @@ std::size_t page_bytes() {
 
 }  // namespace
 
-void Fiber::run() {
-  for (;;) {
-    work_->work(*this);
-    idle_ = true;
-    yield();
-    if (quit_) return;
-  }
-}
-
+void FiberPool::switch_to(Fiber& from, Fiber& to) {
+  from_ = &from;
 #if defined(__SANITIZE_ADDRESS__)
-
-bool Fiber::resume() {
-  idle_ = false;
-  void* fake = nullptr;
-  __sanitizer_start_switch_fiber(&fake, stack_bottom_, stack_size_);
-  inside_ = std::move(inside_).resume();
-  __sanitizer_finish_switch_fiber(fake, nullptr, nullptr);
-  return idle_;
-}
-
-void Fiber::yield() {
-  __sanitizer_start_switch_fiber(quit_ ? nullptr : &fake_stack_, outer_bottom_, outer_size_);
-  outside_ = std::move(outside_).resume();
-  __sanitizer_finish_switch_fiber(fake_stack_, &outer_bottom_, &outer_size_);
-}
-
-#else
-
-bool Fiber::resume() {
-  idle_ = false;
-  inside_ = std::move(inside_).resume();
-  return idle_;
-}
-
-void Fiber::yield() { outside_ = std::move(outside_).resume(); }
-
+  __sanitizer_start_switch_fiber(&from.fake_stack_, to.stack_bottom_, to.stack_bytes_);
 #endif
+  boost::context::fiber previous = std::move(to.context_).resume();
+  arrive(from, std::move(previous));
+}
+
+// On `at`'s stack again: what was switched away from can now be continued.
+void FiberPool::arrive([[maybe_unused]] Fiber& at, boost::context::fiber&& previous) {
+#if defined(__SANITIZE_ADDRESS__)
+  __sanitizer_finish_switch_fiber(at.fake_stack_, &from_->stack_bottom_, &from_->stack_bytes_);
+#endif
+  from_->context_ = std::move(previous);
+}
 
 FiberPool::~FiberPool() {
-  for (auto& f : fibers_) {
-    f->quit_ = true;
-    f->resume();
-  }
+  quit_ = true;
+  for (auto& f : fibers_) switch_to(root_, *f);
   fibers_.clear();
   for (void* slab : slabs_) {
 #if defined(__SANITIZE_ADDRESS__)
@@ -82,11 +59,10 @@ FiberPool::~FiberPool() {
   }
 }
 
-Fiber* FiberPool::take(FiberWork& work) {
+Fiber* FiberPool::take() {
   if (idle_.empty()) grow();
   Fiber* f = idle_.back();
   idle_.pop_back();
-  f->work_ = &work;
   return f;
 }
 
@@ -110,21 +86,19 @@ void FiberPool::grow() {
   // Room first: give() and the lines below must not throw.
   if (fibers_.size() == fibers_.capacity()) fibers_.reserve(2 * fibers_.size() + kStacksPerSlab);
   idle_.reserve(fibers_.capacity());
-  std::unique_ptr<Fiber> f(new Fiber);
+  auto f = std::make_unique<Fiber>();
   Fiber* const self = f.get();
   self->stack_bottom_ = base + page_bytes();
-  self->stack_size_ = stack.context.size;
-  self->inside_ = boost::context::fiber(
-      std::allocator_arg, stack, [self](boost::context::fiber&& outside) {
-        self->outside_ = std::move(outside);
+  self->stack_bytes_ = stack.context.size;
+  self->context_ = boost::context::fiber(
+      std::allocator_arg, stack, [this, self](boost::context::fiber&& previous) {
+        arrive(*self, std::move(previous));
+        while (!quit_) work_.work(*self);
+        from_ = self;
 #if defined(__SANITIZE_ADDRESS__)
-        __sanitizer_finish_switch_fiber(nullptr, &self->outer_bottom_, &self->outer_size_);
+        __sanitizer_start_switch_fiber(nullptr, root_.stack_bottom_, root_.stack_bytes_);
 #endif
-        if (!self->quit_) self->run();
-#if defined(__SANITIZE_ADDRESS__)
-        __sanitizer_start_switch_fiber(nullptr, self->outer_bottom_, self->outer_size_);
-#endif
-        return std::move(self->outside_);
+        return std::move(root_.context_);
       });
   fibers_.push_back(std::move(f));
   idle_.push_back(self);

@@ -83,7 +83,7 @@ AgentId PctStrategy::pick(const ReadyView& ready, AgentId current, bool current_
     const std::uint64_t top = heap_.front();
     const AgentId id = id_of(top);
     const bool valid = priority_[id] == priority_of(top);
-    if (valid && ready.is_ready(id)) return id;
+    if (valid && (id == current ? current_ready : ready.is_ready(id))) return id;
     if (valid) queued_[id] = 0;
     std::pop_heap(heap_.begin(), heap_.end());
     heap_.pop_back();

@@ -28,7 +28,7 @@ void Runtime::begin_run(Progress* progress, Gate* gate) {
   ++run_;
   error_.clear();
   out_of_memory_ = false;
-  std::fill(local_of_.begin(), local_of_.end(), kNone);
+  std::fill(local_of_.begin(), local_of_.end(), nullptr);
   locals_used_ = 0;
   blocks_used_ = 0;
   graphs_.clear();
@@ -39,10 +39,10 @@ void Runtime::begin_run(Progress* progress, Gate* gate) {
 }
 
 Runtime::Local& Runtime::add_local(AgentId id) {
-  if (local_of_.size() <= id) local_of_.resize(std::max<std::size_t>(id + 1, 256), kNone);
+  if (local_of_.size() <= id) local_of_.resize(std::max<std::size_t>(2 * id, 256), nullptr);
   if (locals_used_ == locals_.size()) locals_.emplace_back(execution_, *this);
-  local_of_[id] = locals_used_;
   Local& l = locals_[locals_used_++];
+  local_of_[id] = &l;
   l.agent.id_ = id;
   l.agent.record_ = &execution_.record(id);
   l.block = l.graph = kNone;
@@ -50,38 +50,40 @@ Runtime::Local& Runtime::add_local(AgentId id) {
 }
 
 void Runtime::run_turn() {
-  while (execution_.running()) {
-    const AgentId id = execution_.current();
-    if (local(id) == nullptr) return;
-    resume(id);
+  while (execution_.running() && local(execution_.current()) != nullptr) {
+    resume(execution_.current());
   }
 }
 
-void Runtime::resume(AgentId id) {
-  Local& l = *local(id);
-  progress_->last_agent.store(id, std::memory_order_relaxed);
+void Runtime::resume(AgentId id) { fibers_.switch_to(fibers_.root(), fiber_of(*local(id))); }
+
+// The agent's fiber; a new agent gets one.
+Fiber& Runtime::fiber_of(Local& l) {
+  progress_->last_agent.store(l.agent.id_, std::memory_order_relaxed);
   if (l.fiber == nullptr) {
+    l.fiber = fibers_.take();
     starting_ = &l;
-    l.fiber = fibers_.take(*this);
   }
-  Fiber* const fiber = l.fiber;
-  if (fiber->resume()) fibers_.give(fiber);
+  return *l.fiber;
+}
+
+// Where to go on: straight to the next agent if it is one of this process.
+Fiber& Runtime::next_fiber() {
+  if (!stopping_ && gate_ == nullptr && execution_.running()) {
+    if (Local* const next = local(execution_.current()); next != nullptr) return fiber_of(*next);
+  }
+  return fibers_.root();
 }
 
 void Runtime::work(Fiber& on) noexcept {
-  Local* l = starting_;
-  for (;;) {
-    l->fiber = &on;
-    run_body(*l);
-    l->fiber = nullptr;
-    l->body = nullptr;
-    // If the next to step is an agent of ours that has not begun, this stack serves it at once.
-    if (stopping_ || gate_ != nullptr || !execution_.running()) return;
-    Local* const next = local(execution_.current());
-    if (next == nullptr || next->fiber != nullptr) return;
-    l = next;
-    progress_->last_agent.store(l->agent.id_, std::memory_order_relaxed);
-  }
+  Local& l = *starting_;
+  run_body(l);
+  l.fiber = nullptr;
+  l.body = nullptr;
+  // If the next agent has not begun yet, it gets this very stack.
+  fibers_.give(&on);
+  Fiber& next = next_fiber();
+  if (&next != &on) fibers_.switch_to(on, next);
 }
 
 void Runtime::run_body(Local& l) noexcept {
@@ -157,10 +159,7 @@ void Runtime::unwind() {
   // Children have higher ids than their parents, whose frames they may refer to.
   for (std::uint32_t i = locals_used_; i-- > 0;) {
     Local& l = locals_[i];
-    if (l.fiber != nullptr) {
-      Fiber* const fiber = l.fiber;
-      if (fiber->resume()) fibers_.give(fiber);
-    }
+    if (l.fiber != nullptr) fibers_.switch_to(fibers_.root(), *l.fiber);
     l.body = nullptr;
   }
   stopping_ = false;
@@ -181,7 +180,8 @@ void Runtime::leave() {
 }
 
 void Runtime::suspend(Agent& agent) {
-  local(agent.id_)->fiber->yield();
+  Fiber& mine = *local(agent.id_)->fiber;
+  fibers_.switch_to(mine, next_fiber());
   if (stopping_) throw Stopped{};
 }
 

@@ -82,11 +82,11 @@ class Runtime final : private FiberWork {
   };
   class Inside;
 
-  Local* local(AgentId id) {
-    return id < local_of_.size() && local_of_[id] != kNone ? &locals_[local_of_[id]] : nullptr;
-  }
+  Local* local(AgentId id) { return id < local_of_.size() ? local_of_[id] : nullptr; }
   Local& add_local(AgentId id);
   void work(Fiber& on) noexcept override;
+  Fiber& next_fiber();
+  Fiber& fiber_of(Local& l);
   void run_body(Local& l) noexcept;
   void finished(Local& l);
   void fail(const Local& l, const char* what, bool out_of_memory);
@@ -119,16 +119,16 @@ class Runtime final : private FiberWork {
   bool out_of_memory_ = false;
   std::string error_;
   std::uint64_t run_ = 0;
-  Local* starting_ = nullptr;
-  std::vector<std::uint32_t> local_of_;  // by AgentId
-  std::deque<Local> locals_;             // the first locals_used_ are this run's
+  Local* starting_ = nullptr;  // for the fiber that is switched to next
+  std::vector<Local*> local_of_;  // by AgentId; null: another process's
+  std::deque<Local> locals_;      // the first locals_used_ are this run's
   std::uint32_t locals_used_ = 0;
   std::deque<Block> blocks_;
   std::uint32_t blocks_used_ = 0;
   std::vector<Graph> graphs_;
   std::uint64_t launches_ = 0;
   std::vector<BlockAt> block_at_;  // by block number, for the launch being made
-  FiberPool fibers_;
+  FiberPool fibers_{*this};
 };
 
 }  // namespace ringfence::schedule
