@@ -29,8 +29,10 @@ Exit describe(const std::exception_ptr& error, std::string& line) {
   } catch (const std::invalid_argument& e) {
     line = e.what();
     return Exit::bad_input;
-  } catch (const std::bad_alloc&) {
-    line = "out of memory; smaller --tokens, --hidden, --inner or --ranks need less";
+  } catch (const std::bad_alloc& e) {
+    // The segment's own says what was asked and what there is.
+    line = std::string(e.what()) == "std::bad_alloc" ? "out of memory" : e.what();
+    line += "; smaller --tokens, --hidden, --inner, --ranks or --jobs need less";
     return Exit::bad_input;
   } catch (const std::exception& e) {
     line = std::string("internal error: ") + e.what();

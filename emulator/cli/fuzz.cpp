@@ -11,6 +11,7 @@
 #include "emulator/cli/commands.hpp"
 #include "emulator/cli/finding.hpp"
 #include "emulator/cli/instance.hpp"
+#include "emulator/cli/memory.hpp"
 #include "emulator/cli/progress.hpp"
 #include "emulator/cli/report.hpp"
 #include "emulator/machine/names.hpp"
@@ -200,14 +201,14 @@ Exit fuzz(const FuzzOptions& o) {
   const Case c = resolve(o.c);
   check_writable(o.reports);
   check_writable("--trace", o.trace);
-  print_head(o, c);
-
+  check_memory(c.config, o.jobs);
   std::vector<Instance> instances;
   std::vector<schedule::Executor*> workers;
   for (unsigned i = 0; i < o.jobs; ++i) {
     instances.push_back(make_instance(c.config, o.executor));
     workers.push_back(instances.back().executor.get());
   }
+  print_head(o, c);
 
   std::vector<ModeResult> modes;
   double left = o.seconds;

@@ -45,6 +45,18 @@ std::string usage_line(const CLI::App& app, const CLI::ParseError& error) {
   return fmt::format("{}; see {} --help", line, command);
 }
 
+// CLI11 says only that some subcommand is due.
+void check_subcommand(const CLI::App& app, int argc, char** argv) {
+  if (argc < 2 || argv[1][0] == '-') return;
+  std::string known;
+  for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; })) {
+    if (sub->get_name() == argv[1]) return;
+    known += (known.empty() ? "" : ", ") + sub->get_name();
+  }
+  throw UsageError(fmt::format("unknown subcommand '{}'; there are {}; see ringfence --help", argv[1],
+                               known));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -63,6 +75,7 @@ int main(int argc, char** argv) {
     add_fuzz(app, exit);
     add_replay(app, exit);
     add_diff(app, exit);
+    check_subcommand(app, argc, argv);
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp& e) {
     return app.exit(e);

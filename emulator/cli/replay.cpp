@@ -9,6 +9,7 @@
 #include "emulator/cli/commands.hpp"
 #include "emulator/cli/finding.hpp"
 #include "emulator/cli/instance.hpp"
+#include "emulator/cli/memory.hpp"
 #include "emulator/cli/progress.hpp"
 #include "emulator/cli/report.hpp"
 #include "emulator/machine/names.hpp"
@@ -69,6 +70,7 @@ Exit replay(const ReplayOptions& o) {
   const programs::Config& config = recorded.header.config;
   programs::validate(config);
   check_input(config, recorded.header.input_digest);
+  check_memory(config, 1);
 
   schedule::RunSpec base;
   base.policy = recorded.header.policy;

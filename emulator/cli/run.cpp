@@ -11,6 +11,7 @@
 #include "emulator/cli/commands.hpp"
 #include "emulator/cli/finding.hpp"
 #include "emulator/cli/instance.hpp"
+#include "emulator/cli/memory.hpp"
 #include "emulator/cli/progress.hpp"
 #include "emulator/cli/report.hpp"
 #include "emulator/cli/results.hpp"
@@ -50,15 +51,17 @@ Exit run(const RunOptions& o) {
   const Case c = resolve(o.c);
   check_writable(o.reports);
   check_writable("--output", o.output);
+  check_memory(c.config, 1);
   const machine::Boundary mode = mode_of(c);
+  const auto prepared = std::chrono::steady_clock::now();
+  const Instance instance = make_instance(c.config, o.executor);
+  const double preparing = seconds_since(prepared);
   fmt::print("run {}\n", trace::case_text(c.config));
   fmt::print("boundary mode {}, policies {}, executor {}{}\n\n", machine::name(mode),
              trace::policy_text(c.policy, c.config), o.executor.executor,
              o.executor.executor == "inline" ? ", default schedule" : ", free-running");
   std::fflush(stdout);
 
-  const auto prepared = std::chrono::steady_clock::now();
-  const Instance instance = make_instance(c.config, o.executor);
   schedule::RunSpec spec = run_spec(c, mode);
   spec.strategy.kind = schedule::StrategySpec::Kind::first;
   spec.free_running = true;
@@ -66,7 +69,6 @@ Exit run(const RunOptions& o) {
   // Wrong numbers do not end the run: the table below shows all of them.
   spec.ignore.push_back(FindingKind::numeric_mismatch);
   spec.ignore.push_back(FindingKind::replica_mismatch);
-  const double preparing = seconds_since(prepared);
   const auto began = std::chrono::steady_clock::now();
   schedule::Outcome outcome = instance.executor->run(spec);
   const double seconds = seconds_since(began);

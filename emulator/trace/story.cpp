@@ -123,9 +123,7 @@ std::string steps_text(const Trace& trace, const schedule::Outcome& outcome,
                           (f.has_second && e.step == f.second.step && e.label == f.second.label);
     table.add(event_row(e, program, at_fault ? ">" : ""));
   }
-  return fmt::format("The {} of {} that matter:\n{}",
-                     chosen.size() == 1 ? std::string("one step") : plural(chosen.size(), "step"),
-                     outcome.steps, table.text());
+  return fmt::format("The steps that matter, {} of {}:\n{}", chosen.size(), outcome.steps, table.text());
 }
 
 std::string side_text(const char* which, const machine::AccessInfo& a, const SideNames& names) {
