@@ -71,10 +71,22 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 
+// "file: what it does (order)" without its ends: tables have the order in a column of its own, and
+// the file is told with the two accesses.
+std::string short_line(std::string line) {
+  if (const std::size_t colon = line.find(": "); colon != std::string::npos) {
+    line.erase(0, colon + 2);
+  }
+  if (const std::size_t open = line.rfind(" ("); open != std::string::npos && line.back() == ')') {
+    line.erase(open);
+  }
+  return line;
+}
+
 std::vector<std::string> event_row(const Event& e, const schedule::Program& program,
                                    std::string mark) {
   std::vector<std::string> row{std::move(mark), fmt::format("{:>6}", e.step), agent_text(e.label),
-                               program.site_name(e.site)};
+                               short_line(program.site_name(e.site))};
   if (e.kind == Event::Kind::fence) {
     row.push_back(fmt::format("fence.{}.{}", e.value == 1 ? "sc" : "acq_rel", machine::name(e.scope)));
     return row;
@@ -111,15 +123,30 @@ std::string steps_text(const Trace& trace, const schedule::Outcome& outcome,
                           (f.has_second && e.step == f.second.step && e.label == f.second.label);
     table.add(event_row(e, program, at_fault ? ">" : ""));
   }
-  return fmt::format("The {} of {} that matter:\n{}",
-                     chosen.size() == 1 ? std::string("one step") : plural(chosen.size(), "step"),
-                     outcome.steps, table.text());
+  return fmt::format("The steps that matter, {} of {}:\n{}", chosen.size(), outcome.steps, table.text());
 }
 
 std::string side_text(const char* which, const machine::AccessInfo& a, const SideNames& names) {
-  return fmt::format("  {:<6} step {:>5}  {:<14} {:<5} {:<13} {}  ({}){}\n", which, a.step,
+  return fmt::format("  {:<6} step {:>5}  {:<20}  {:<5} {:<11}  {}: {}{}\n", which, a.step,
                      agent_text(a.label), name(a.kind), order_text(a.order, a.scope), names.place,
                      names.line, a.proxy == machine::Proxy::multicast ? ", by multicast" : "");
+}
+
+// What would have ordered the two, as far as the chain between them tells.
+std::string missing_lines(const Verdict& v, const schedule::Outcome& outcome,
+                          const schedule::Program& program) {
+  const std::string missing = missing_text(*v.finding);
+  if (missing.empty()) return "";
+  std::string text = fmt::format("  missing between them: {}\n", missing);
+  for (const BareLink& link : bare_links(outcome, *v.finding)) {
+    const auto tell = [&](const Event& e, const char* what) {
+      text += fmt::format("    step {} ({}) is {}: no {}\n", e.step,
+                          short_line(program.site_name(e.site)), order_text(e.order, e.scope), what);
+    };
+    if (link.no_release) tell(outcome.history[link.writer], "release");
+    if (link.no_acquire) tell(outcome.history[link.reader], "acquire");
+  }
+  return text;
 }
 
 // Stuck agents by the block they belong to, and whom each block waits for.
@@ -234,15 +261,14 @@ std::string story(const Trace& trace, const schedule::Outcome& outcome,
       machine::name(trace.header.policy.boundary), v.message);
   text += fmt::format("  case      {}\n", case_text(trace.header.config));
   text += fmt::format("  policies  {}\n", policy_text(trace.header.policy, trace.header.config));
-  text += fmt::format("  schedule  {}, {} steps\n", choices_text(trace.decisions), v.steps);
+  text += fmt::format("  schedule  {}, {} steps\n", options.free_running ? "free-running" : choices_text(trace.decisions), v.steps);
   if (v.finding) {
     const std::string steps = steps_text(trace, outcome, program, options.max_steps);
     if (!steps.empty()) text += '\n' + steps;
     if (v.finding->has_first && v.finding->has_second) {
       text += "\nThe two accesses:\n" + side_text("first", v.finding->first, v.first) +
-              side_text("second", v.finding->second, v.second);
-      const std::string missing = missing_text(*v.finding);
-      if (!missing.empty()) text += fmt::format("  missing between them: {}\n", missing);
+              side_text("second", v.finding->second, v.second) +
+              missing_lines(v, outcome, program);
     }
   }
   if (!v.stuck.empty() && outcome.end == schedule::RunEnd::deadlock) {

@@ -15,6 +15,7 @@ struct StoryOptions {
   std::size_t max_steps = 14;
   std::size_t max_stuck = 8;
   bool color = false;
+  bool free_running = false;  // nobody chose the schedule
 };
 
 // "tokenweave, 2 ranks x 1 block, 2 tokens, hidden 8, inner 8, bf16, 1 call, end.put=relaxed"

@@ -164,6 +164,33 @@ class Selection {
 
 }  // namespace
 
+std::vector<BareLink> bare_links(const schedule::Outcome& outcome,
+                                 const machine::Finding& finding) {
+  const std::span<const Event> events(outcome.history);
+  if (!finding.has_first || !finding.has_second) return {};
+  Past past(events);
+  const std::size_t first = find_event(past, events, finding.first);
+  const std::size_t second = find_event(past, events, finding.second);
+  if (first == Past::kNone || second == Past::kNone || first >= second) return {};
+  const auto fences = [&](std::uint64_t label) {
+    return std::any_of(events.begin(), events.end(), [&](const Event& e) {
+      return e.label == label && e.kind == Event::Kind::fence;
+    });
+  };
+  const auto chain = past.chain(first, second);
+  std::vector<BareLink> out;
+  for (std::size_t k = 0; k + 1 < chain.size(); ++k) {
+    const Event& a = events[chain[k]];
+    const Event& b = events[chain[k + 1]];
+    if (a.label == b.label || b.from_step != a.step) continue;
+    const BareLink link{chain[k], chain[k + 1],
+                        !machine::releases(a.order) && !fences(a.label),
+                        !machine::acquires(b.order) && !fences(b.label)};
+    if (link.no_release || link.no_acquire) out.push_back(link);
+  }
+  return out;
+}
+
 std::vector<std::size_t> steps_that_matter(const schedule::Outcome& outcome,
                                            const machine::Finding& finding, std::size_t limit) {
   const std::span<const Event> events(outcome.history);

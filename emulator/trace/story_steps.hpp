@@ -18,4 +18,14 @@ namespace ringfence::trace {
 std::vector<std::size_t> steps_that_matter(const schedule::Outcome& outcome,
                                            const machine::Finding& finding, std::size_t limit);
 
+// A link of the chain between the two accesses that orders nothing: `reader` saw the value of
+// `writer`, but one of them is only relaxed.
+struct BareLink {
+  std::size_t writer, reader;  // indices into outcome.history
+  bool no_release, no_acquire;
+};
+// Fences count for neither side, so nothing is said of agents that execute any.
+std::vector<BareLink> bare_links(const schedule::Outcome& outcome,
+                                 const machine::Finding& finding);
+
 }  // namespace ringfence::trace

@@ -192,6 +192,9 @@ Verdict make_verdict(const schedule::Outcome& outcome, const schedule::Program& 
   } else {
     v.message = outcome.end == schedule::RunEnd::complete ? "clean" : "ended without a verdict";
   }
+  if (const std::string numbers = v.finding ? program.last_mismatch() : ""; !numbers.empty()) {
+    v.message += ": " + numbers;
+  }
   for (const schedule::LostRank& l : outcome.lost) {
     v.message += fmt::format("; rank {} {} after step {} ({})", l.rank, lost_text(l), l.last_step,
                              l.last_agent);

@@ -141,6 +141,8 @@ TEST_CASE("a race's story names both accesses, what is missing, and how to run i
   CHECK(text.find("first  step     1  r0.c0.product.b0.t0") != std::string::npos);
   CHECK(text.find("second step    64  r1.c0.b0.t0") != std::string::npos);
   CHECK(text.find("missing between them: a chain of strong accesses") != std::string::npos);
+  CHECK(text.find("step 32 (line 32) is relaxed.sys: no release") != std::string::npos);
+  CHECK(text.find("step 33 (line 33) is relaxed.sys: no acquire") != std::string::npos);
   CHECK(text.find("(of step 32)") != std::string::npos);
   CHECK(text.rfind("replay: ringfence replay x.trace.jsonl\n") == text.size() - 39);
   CHECK(lines(text) <= 24);

@@ -1,0 +1,247 @@
+#include "emulator/cli/case_options.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "emulator/cli/errors.hpp"
+#include "emulator/machine/names.hpp"
+#include "emulator/trace/trace.hpp"
+#include "verify/inputs.hpp"
+
+namespace ringfence::cli {
+
+namespace {
+
+using machine::Boundary;
+constexpr Boundary kModes[] = {Boundary::strict, Boundary::stream, Boundary::coherent};
+
+std::pair<std::string, std::string> key_value(const char* option, const std::string& text) {
+  const std::size_t equals = text.find('=');
+  if (equals == std::string::npos || equals == 0) {
+    throw UsageError(fmt::format("{} {}: NAME=VALUE is due", option, text));
+  }
+  return {text.substr(0, equals), text.substr(equals + 1)};
+}
+
+const programs::Protocol* find_protocol(const std::string& name) {
+  for (const programs::Protocol& p : programs::protocols()) {
+    if (p.name == name) return &p;
+  }
+  return nullptr;
+}
+
+const programs::Protocol& protocol_of(const std::string& name) {
+  if (const programs::Protocol* p = find_protocol(name)) return *p;
+  std::vector<std::string> known;
+  for (const programs::Protocol& p : programs::protocols()) known.push_back(p.name);
+  throw UsageError(
+      fmt::format("--protocol {}: unknown; there are {}", name, fmt::join(known, ", ")));
+}
+
+void apply_policy(const std::string& text, Case& c) {
+  const auto [name, value] = key_value("--policy", text);
+  const auto wrong = [&](const char* words) {
+    throw UsageError(fmt::format("--policy {}={}: {} is {}", name, value, name, words));
+  };
+  if (name == "multicast-flag") {
+    if (value != "cohere" && value != "strict") wrong("cohere or strict");
+    c.policy.multicast_flag =
+        value == "cohere" ? machine::MulticastFlag::cohere : machine::MulticastFlag::strict;
+  } else if (name == "alias-data") {
+    if (value != "cohere" && value != "fence-required") wrong("cohere or fence-required");
+    c.policy.alias_data =
+        value == "cohere" ? machine::AliasData::cohere : machine::AliasData::fence_required;
+  } else if (name == "load-buffering") {
+    if (value != "off") wrong("off: load buffering is not modelled");
+  } else if (name == "summation") {
+    c.config.summation = value;
+  } else {
+    throw UsageError(fmt::format(
+        "--policy {}: unknown; there are multicast-flag, alias-data, load-buffering and summation",
+        name));
+  }
+}
+
+std::vector<machine::FindingKind> parse_ignore(const std::vector<std::string>& kinds) {
+  std::vector<machine::FindingKind> out;
+  for (const std::string& k : kinds) {
+    const auto kind = machine::parse_finding_kind(k);
+    if (!kind) {
+      std::vector<std::string_view> known;
+      for (int i = 0; i < machine::kFindingKinds; ++i) {
+        known.push_back(machine::name(static_cast<machine::FindingKind>(i)));
+      }
+      throw UsageError(
+          fmt::format("--ignore {}: unknown kind; there are {}", k, fmt::join(known, ", ")));
+    }
+    out.push_back(*kind);
+  }
+  return out;
+}
+
+// Sizes and dtype come from the file; giving them as well is only right if they agree.
+void adopt_input(const CaseOptions& o, programs::Config& config) {
+  const verify::LoadedInputs in = verify::load_inputs(config.input);
+  const auto adopt = [&](CLI::Option* option, std::uint32_t& field, std::int64_t there,
+                         const char* name) {
+    if (there < 1 || there > std::numeric_limits<std::uint32_t>::max()) {
+      throw UsageError(fmt::format("{}: {} is {}; 1 to {} fit", config.input, name, there,
+                                   std::numeric_limits<std::uint32_t>::max()));
+    }
+    if (option->count() > 0 && field != there) {
+      throw UsageError(fmt::format("--{} {}: {} has {}; leave the option out", name, field,
+                                   config.input, there));
+    }
+    field = static_cast<std::uint32_t>(there);
+  };
+  adopt(o.tokens, config.tokens, in.tokens, "tokens");
+  adopt(o.hidden, config.hidden, in.hidden, "hidden");
+  adopt(o.inner, config.inner, in.inner, "inner");
+  const std::string dtype = in.dtype == verify::Dtype::f16 ? "fp16" : "bf16";
+  if (o.dtype->count() > 0 && config.dtype != dtype) {
+    throw UsageError(fmt::format("--dtype {}: {} has {}; leave the option out", config.dtype,
+                                 config.input, dtype));
+  }
+  config.dtype = dtype;
+  if (o.eps->count() == 0) config.eps = -1;  // the file's
+}
+
+}  // namespace
+
+bool Case::claims(Boundary mode) const {
+  const auto& claims = protocol_of(config.protocol).claims;
+  return std::find(claims.begin(), claims.end(), mode) != claims.end();
+}
+
+bool Case::judges(Boundary mode) const {
+  return std::find(judged.begin(), judged.end(), mode) != judged.end();
+}
+
+void add_case_options(CLI::App& app, CaseOptions& o) {
+  programs::Config& c = o.config;
+  const char* group = "Case";
+  std::vector<std::string> protocols;
+  for (const programs::Protocol& p : programs::protocols()) protocols.push_back(p.name);
+  app.add_option("--protocol", c.protocol, fmt::format("{}", fmt::join(protocols, ", ")))
+      ->capture_default_str()->group(group);
+  app.add_option("--ranks", c.ranks, "Ranks R; divides inner, and tokens for tokenweave")
+      ->capture_default_str()->group(group);
+  o.tokens = app.add_option("--tokens", c.tokens, "Token rows T")
+      ->capture_default_str()->group(group);
+  o.hidden = app.add_option("--hidden", c.hidden, "Hidden size H, a multiple of 8")
+      ->capture_default_str()->group(group);
+  o.inner = app.add_option("--inner", c.inner, "Inner size K of the product")
+      ->capture_default_str()->group(group);
+  app.add_option("--blocks", c.blocks, "Blocks a rank")->capture_default_str()->group(group);
+  app.add_option("--calls", c.calls, "Calls of the operator, each with its own payload")
+      ->capture_default_str()->group(group);
+  o.dtype = app.add_option("--dtype", c.dtype, "bf16 or fp16")
+      ->capture_default_str()->group(group);
+  o.eps = app.add_option("--eps", c.eps, "RMSNorm epsilon (default: the file's, else 1e-6)")
+      ->group(group);
+  app.add_option("--input", c.input, "safetensors file with attn (or x), weight, residual, gamma "
+                 "and optionally beta; else inputs are generated")->group(group);
+  app.add_option("--payload", c.payload, "Generated inputs: exact, integers or normal")
+      ->capture_default_str()->group(group);
+  app.add_option("--payload-seed", c.payload_seed, "Seed of the generated inputs")
+      ->capture_default_str()->group(group);
+  std::string switches = "A switch of the protocol, KEY=VALUE; may be repeated.";
+  for (const programs::Protocol& p : programs::protocols()) {
+    switches += fmt::format(" {}: {}.", p.name, fmt::join(p.switches, ", "));
+  }
+  app.add_option("--set", o.set, switches)->group(group)->allow_extra_args(false);
+}
+
+void add_model_options(CLI::App& app, CaseOptions& o) {
+  const char* group = "Memory model";
+  app.add_option("--boundary", o.boundary,
+                 "What a kernel boundary does for other ranks: strict, stream, coherent, or all; the "
+                 "exit status judges the modes that the protocol claims, or the one named here")
+      ->capture_default_str()->group(group);
+  app.add_option("--policy", o.policy,
+                 "NAME=VALUE; may be repeated: multicast-flag=cohere|strict, "
+                 "alias-data=cohere|fence-required, load-buffering=off, summation=POLICY")
+      ->group(group)->allow_extra_args(false);
+  app.add_option("--ignore", o.ignore, "A kind of finding to pass over, such as data-race; may be "
+                 "repeated")->group(group)->allow_extra_args(false);
+}
+
+void add_executor_options(CLI::App& app, ExecutorOptions& o) {
+  const char* group = "Execution";
+  app.add_option("--executor", o.executor,
+                 "processes: one process a rank; inline: all ranks in this process, faster")
+      ->check(CLI::IsMember({"processes", "inline"}))->capture_default_str()->group(group);
+  app.add_option("--stall", o.stall_seconds, "Seconds after which a rank that does not step is lost")
+      ->check(CLI::PositiveNumber)->capture_default_str()->group(group);
+}
+
+Case resolve(const CaseOptions& o) {
+  Case c;
+  c.config = o.config;
+  const programs::Protocol& protocol = protocol_of(c.config.protocol);
+  for (const std::string& s : o.set) {
+    const auto [key, value] = key_value("--set", s);
+    if (!c.config.set.emplace(key, value).second) {
+      throw UsageError(fmt::format("--set {}: given twice", key));
+    }
+  }
+  for (const std::string& p : o.policy) apply_policy(p, c);
+  c.ignore = parse_ignore(o.ignore);
+  if (o.boundary == "all") {
+    c.modes.assign(std::begin(kModes), std::end(kModes));
+    c.judged = protocol.claims;
+  } else if (const auto mode = machine::parse_boundary(o.boundary)) {
+    c.modes = c.judged = {*mode};
+  } else {
+    throw UsageError(
+        fmt::format("--boundary {}: strict, stream, coherent or all is due", o.boundary));
+  }
+  if (o.eps->count() > 0 && !(std::isfinite(c.config.eps) && c.config.eps >= 0)) {
+    throw UsageError(fmt::format("--eps {}: a finite number of at least 0 is due", c.config.eps));
+  }
+  if (!c.config.input.empty()) {
+    adopt_input(o, c.config);
+    c.input_digest = trace::file_digest(c.config.input);
+  }
+  programs::validate(c.config);
+  return c;
+}
+
+void check_input(const programs::Config& config, const std::string& recorded_digest) {
+  if (config.input.empty()) return;
+  const std::string digest = trace::file_digest(config.input);
+  if (digest != recorded_digest) {
+    throw UsageError(fmt::format("{}: its content (digest {}) is not that of the trace ({})",
+                                 config.input, digest, recorded_digest));
+  }
+}
+
+std::string command_options(const programs::Config& c) {
+  const programs::Config d;
+  std::string text = "--protocol " + c.protocol;
+  const auto number = [&](const char* name, auto value, auto usual) {
+    if (value != usual) text += fmt::format(" --{} {}", name, value);
+  };
+  number("ranks", c.ranks, d.ranks);
+  if (c.input.empty()) {
+    number("tokens", c.tokens, d.tokens);
+    number("hidden", c.hidden, d.hidden);
+    number("inner", c.inner, d.inner);
+    if (c.dtype != d.dtype) text += " --dtype " + c.dtype;
+    number("payload", c.payload, d.payload);
+    number("payload-seed", c.payload_seed, d.payload_seed);
+  } else {
+    text += " --input " + c.input;
+  }
+  number("blocks", c.blocks, d.blocks);
+  number("calls", c.calls, d.calls);
+  if (c.eps >= 0) number("eps", c.eps, d.eps);
+  for (const auto& [key, value] : c.set) text += fmt::format(" --set {}={}", key, value);
+  if (c.summation != d.summation) text += " --policy summation=" + c.summation;
+  return text;
+}
+
+}  // namespace ringfence::cli

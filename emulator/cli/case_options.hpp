@@ -1,0 +1,59 @@
+#pragma once
+// The options that say what to run and how it is judged, common to several subcommands.
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "emulator/machine/finding.hpp"
+#include "emulator/machine/policy.hpp"
+#include "emulator/programs/config.hpp"
+
+namespace ringfence::cli {
+
+// As given; `resolve` turns it into a case.
+struct CaseOptions {
+  programs::Config config;
+  std::vector<std::string> set, policy, ignore;
+  std::string boundary = "all";
+  CLI::Option* tokens = nullptr;  // sizes and dtype that an input file decides instead
+  CLI::Option* hidden = nullptr;
+  CLI::Option* inner = nullptr;
+  CLI::Option* dtype = nullptr;
+  CLI::Option* eps = nullptr;
+};
+
+// A checked case: everything here is legal.
+struct Case {
+  programs::Config config;
+  machine::Policy policy;  // its boundary is set for each mode in turn
+  std::vector<machine::FindingKind> ignore;
+  std::vector<machine::Boundary> modes;   // to try
+  std::vector<machine::Boundary> judged;  // those that the exit status covers
+  std::string input_digest;               // of config.input, if there is one
+  bool claims(machine::Boundary mode) const;
+  bool judges(machine::Boundary mode) const;
+};
+
+void add_case_options(CLI::App& app, CaseOptions& options);
+// --boundary, --policy, --ignore
+void add_model_options(CLI::App& app, CaseOptions& options);
+
+// Throws UsageError or std::invalid_argument.
+Case resolve(const CaseOptions& options);
+
+// The same for a configuration from a trace, which is checked again as it may come from elsewhere.
+void check_input(const programs::Config& config, const std::string& recorded_digest);
+
+// The configuration as a command line repeats it: only what differs from the defaults.
+std::string command_options(const programs::Config& config);
+
+// --stall and --executor
+struct ExecutorOptions {
+  std::string executor = "processes";
+  double stall_seconds = 10;
+};
+void add_executor_options(CLI::App& app, ExecutorOptions& options);
+
+}  // namespace ringfence::cli

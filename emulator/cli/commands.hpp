@@ -1,0 +1,16 @@
+#pragma once
+// The subcommands. Each adds itself to the application; when it is the one given, its callback runs
+// it and puts the exit status into `exit`.
+
+#include <CLI/CLI.hpp>
+
+#include "emulator/cli/errors.hpp"
+
+namespace ringfence::cli {
+
+void add_run(CLI::App& app, Exit& exit);
+void add_fuzz(CLI::App& app, Exit& exit);
+void add_replay(CLI::App& app, Exit& exit);
+void add_diff(CLI::App& app, Exit& exit);
+
+}  // namespace ringfence::cli

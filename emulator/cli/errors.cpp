@@ -1,0 +1,46 @@
+#include "emulator/cli/errors.hpp"
+
+#include <new>
+
+#include "emulator/ranks/executors.hpp"
+#include "emulator/trace/trace.hpp"
+#include "verify/error.hpp"
+
+namespace ringfence::cli {
+
+Exit describe(const std::exception_ptr& error, std::string& line) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const Interrupted& e) {
+    line = e.what();
+    return Exit::interrupted;
+  } catch (const UsageError& e) {
+    line = e.what();
+    return Exit::bad_input;
+  } catch (const verify::InputError& e) {
+    line = e.what();
+    return Exit::bad_input;
+  } catch (const trace::TraceError& e) {
+    line = e.what();
+    return Exit::bad_input;
+  } catch (const ranks::SegmentError& e) {
+    line = e.what();
+    return Exit::bad_input;
+  } catch (const std::invalid_argument& e) {
+    line = e.what();
+    return Exit::bad_input;
+  } catch (const std::bad_alloc& e) {
+    // The segment's own says what was asked and what there is.
+    line = std::string(e.what()) == "std::bad_alloc" ? "out of memory" : e.what();
+    line += "; smaller --tokens, --hidden, --inner, --ranks or --jobs need less";
+    return Exit::bad_input;
+  } catch (const std::exception& e) {
+    line = std::string("internal error: ") + e.what();
+    return Exit::internal;
+  } catch (...) {
+    line = "internal error: an exception of unknown type";
+    return Exit::internal;
+  }
+}
+
+}  // namespace ringfence::cli

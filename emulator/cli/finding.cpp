@@ -1,0 +1,106 @@
+#include "emulator/cli/finding.hpp"
+
+#include <fmt/format.h>
+
+#include "emulator/cli/instance.hpp"
+#include "emulator/cli/reduce.hpp"
+#include "emulator/cli/version.hpp"
+#include "emulator/schedule/failure.hpp"
+#include "emulator/schedule/shrink.hpp"
+#include "emulator/trace/story.hpp"
+#include "emulator/trace/verdict.hpp"
+
+namespace ringfence::cli {
+
+namespace {
+
+// The smallest failing run: choices first, as a shorter run makes configurations cheap to compare.
+void make_small(programs::Config& config, const schedule::RunSpec& base,
+                schedule::Outcome& outcome, machine::FindingKind kind) {
+  const auto shrink_choices = [&] {
+    const Instance instance = make_inline_instance(config);
+    outcome = schedule::shrink(*instance.executor, base, outcome, kind).outcome;
+  };
+  Reduced reduced = reduce(config, base, outcome, kind);
+  config = reduced.config;
+  outcome = std::move(reduced.outcome);
+  shrink_choices();
+}
+
+trace::Header header_of(const Case& c, const programs::Config& config,
+                        const schedule::RunSpec& base, const schedule::StrategySpec& strategy,
+                        const std::string& executor) {
+  trace::Header h;
+  h.made_by = version();
+  h.config = config;
+  h.input_digest = c.input_digest;
+  h.policy = base.policy;
+  h.ignore = base.ignore;
+  h.strategy = std::string(schedule::name(strategy.kind));
+  h.seed = strategy.seed;
+  h.executor = executor;
+  return h;
+}
+
+// Text that a shell takes as one word.
+std::string shell_word(const std::string& text) {
+  const bool plain =
+      !text.empty() &&
+      text.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                             "_-./=+,:@%") == std::string::npos;
+  if (plain) return text;
+  std::string quoted = "'";
+  for (char ch : text) quoted += ch == '\'' ? std::string("'\\''") : std::string(1, ch);
+  return quoted + "'";
+}
+
+}  // namespace
+
+schedule::RunSpec run_spec(const Case& c, machine::Boundary mode) {
+  schedule::RunSpec spec;
+  spec.policy = c.policy;
+  spec.policy.boundary = mode;
+  spec.ignore = c.ignore;
+  return spec;
+}
+
+std::string replay_command(const std::string& path) {
+  return "ringfence replay " + shell_word(path);
+}
+
+Recorded record_finding(const Case& c, machine::Boundary mode,
+                        const schedule::SearchResult& result, const RecordOptions& options) {
+  const schedule::RunSpec base = run_spec(c, mode);
+  programs::Config config = c.config;
+  schedule::Outcome outcome = result.outcome;
+  Recorded r;
+  r.kind = schedule::failure(outcome)->kind;
+
+  const bool replayable = r.kind != machine::FindingKind::rank_lost;
+  if (replayable && options.shrink) make_small(config, base, outcome, r.kind);
+
+  // Told from an inline run with its history, confirmed over processes without.
+  const Instance inline_instance = make_inline_instance(config);
+  if (replayable) {
+    schedule::RunSpec again = schedule::replay_spec(base, outcome.decisions);
+    ExecutorOptions over_processes = options.executor;
+    over_processes.executor = "processes";
+    const Instance processes = make_instance(config, over_processes);
+    r.confirmed = schedule::same_run(outcome, processes.executor->run(again));
+    again.history = true;
+    const schedule::Outcome told = inline_instance.executor->run(again);
+    r.confirmed = r.confirmed && schedule::same_run(outcome, told);
+    outcome.history = told.history;
+  }
+
+  r.trace.header = header_of(c, config, base, result.strategy, options.executor.executor);
+  r.trace.decisions = outcome.decisions;
+  r.trace.verdict = trace::make_verdict(outcome, *inline_instance.program);
+  r.path = options.path.empty() ? trace::file_name(r.trace) : options.path;
+  trace::write_file(r.path, r.trace);
+  r.story = trace::story(r.trace, outcome, *inline_instance.program,
+                         {.replay = replay_command(r.path), .color = options.color});
+  return r;
+}
+
+}  // namespace ringfence::cli

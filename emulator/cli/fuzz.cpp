@@ -1,0 +1,305 @@
+// fuzz: many schedules under weak memory, in each boundary mode until it finds something.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <thread>
+
+#include "emulator/cli/case_options.hpp"
+#include "emulator/cli/commands.hpp"
+#include "emulator/cli/finding.hpp"
+#include "emulator/cli/instance.hpp"
+#include "emulator/cli/memory.hpp"
+#include "emulator/cli/progress.hpp"
+#include "emulator/cli/report.hpp"
+#include "emulator/machine/names.hpp"
+#include "emulator/schedule/failure.hpp"
+#include "emulator/schedule/interrupt.hpp"
+#include "emulator/trace/story.hpp"
+
+namespace ringfence::cli {
+
+namespace {
+
+struct FuzzOptions {
+  CaseOptions c;
+  ExecutorOptions executor;
+  ReportOptions reports;
+  std::string strategy = "pct";
+  std::uint32_t depth = 3;
+  double stale = 0.05;
+  std::uint64_t seed = 1;
+  std::uint64_t schedules = 2000;
+  CLI::Option* schedules_given = nullptr;
+  double seconds = 0;
+  unsigned jobs = 1;
+  std::string trace;
+  bool shrink = true;
+};
+
+struct ModeResult {
+  machine::Boundary mode;
+  bool claimed, judged;
+  schedule::SearchResult search;
+  Verdict verdict = Verdict::unknown;
+  std::optional<Recorded> recorded;
+};
+
+schedule::SearchSpec search_spec(const FuzzOptions& o, const Case& c, machine::Boundary mode) {
+  schedule::SearchSpec s;
+  s.run = run_spec(c, mode);
+  s.run.strategy.kind = o.strategy == "random" ? schedule::StrategySpec::Kind::random
+                                               : schedule::StrategySpec::Kind::pct;
+  s.run.strategy.seed = o.seed;
+  s.run.strategy.depth = o.depth;
+  s.run.strategy.stale = o.stale;
+  // Time alone bounds the search if only time is given.
+  const bool unlimited = o.seconds > 0 && o.schedules_given->count() == 0;
+  s.schedules = unlimited ? 0 : o.schedules;
+  return s;
+}
+
+void print_head(const FuzzOptions& o, const Case& c) {
+  fmt::print("fuzz {}\n", trace::case_text(c.config));
+  fmt::print("policies {}\n", trace::policy_text(c.policy, c.config));
+  std::string budget;
+  if (o.seconds == 0 || o.schedules_given->count() > 0) {
+    budget += fmt::format(", {} schedules a mode", o.schedules);
+  }
+  if (o.seconds > 0) budget += fmt::format(", {} s", o.seconds);
+  fmt::print("strategy {}{}, seed {}{}, executor {}\n\n", o.strategy,
+             o.strategy == "pct" ? fmt::format(" of depth {}", o.depth) : "", o.seed, budget,
+             o.executor.executor);
+  std::fflush(stdout);
+}
+
+void print_table(const std::vector<ModeResult>& modes) {
+  fmt::print("{:<9} {:<8} {:<9} {:>10} {:>12}  {}\n", "mode", "claimed", "verdict", "schedules",
+             "schedules/s", "finding");
+  for (const ModeResult& m : modes) {
+    const auto f = m.search.found ? schedule::failure(m.search.outcome) : std::nullopt;
+    fmt::print("{:<9} {:<8} {:<9} {:>10} {:>12.0f}  {}\n", machine::name(m.mode),
+               m.claimed ? "yes" : "no", name(m.verdict), m.search.schedules,
+               m.search.seconds > 0 ? static_cast<double>(m.search.schedules) / m.search.seconds : 0,
+               f ? machine::name(f->kind) : "");
+  }
+}
+
+// The story of a finding that counts; of one in a mode that nobody claimed, the gist.
+void print_finding(const ModeResult& m) {
+  const Recorded& r = *m.recorded;
+  if (m.judged) {
+    fmt::print("\n{}", r.story);
+  } else {
+    fmt::print("\n{} in boundary mode {}, which is not claimed: {}\nreplay: {}\n",
+               machine::name(r.kind), machine::name(m.mode), r.trace.verdict.message,
+               replay_command(r.path));
+  }
+  if (!r.confirmed && r.kind != machine::FindingKind::rank_lost) {
+    fmt::print("NOT CONFIRMED over rank processes: the executors disagree, which is a fault of "
+               "ringfence; please report it with the trace\n");
+  }
+}
+
+Verdict overall(const std::vector<ModeResult>& modes) {
+  Verdict v = Verdict::pass;
+  for (const ModeResult& m : modes) {
+    if (!m.judged) continue;
+    if (m.verdict == Verdict::finding) return Verdict::finding;
+    if (m.verdict == Verdict::unknown) v = Verdict::unknown;
+  }
+  return v;
+}
+
+Json result_json(const FuzzOptions& o, const Case& c, const std::vector<ModeResult>& modes,
+                 Verdict verdict) {
+  Json j = result_head("fuzz", verdict, o.seed);
+  j["configuration"] = config_json(c.config);
+  j["policy"] = policy_json(c.policy, c.config);
+  j["strategy"] = o.strategy;
+  j["depth"] = o.depth;
+  j["stale"] = o.stale;
+  j["executor"] = o.executor.executor;
+  j["jobs"] = o.jobs;
+  std::uint64_t executions = 0;
+  double seconds = 0;
+  Json verdicts = Json::object(), findings = Json::array(), detail = Json::object();
+  for (const ModeResult& m : modes) {
+    executions += m.search.schedules;
+    seconds += m.search.seconds;
+    const std::string mode(machine::name(m.mode));
+    verdicts[mode] = name(m.verdict);
+    detail[mode] = Json{{"claimed", m.claimed},
+                        {"judged", m.judged},
+                        {"executions", m.search.schedules},
+                        {"undecided", m.search.undecided},
+                        {"points", m.search.points},
+                        {"seconds", m.search.seconds}};
+    if (m.recorded) {
+      findings.push_back(Json{{"kind", machine::name(m.recorded->kind)},
+                              {"mode", mode},
+                              {"claimed", m.claimed},
+                              {"message", m.recorded->trace.verdict.message},
+                              {"trace", m.recorded->path},
+                              {"confirmed", m.recorded->confirmed},
+                              {"schedule_seed", m.search.strategy.seed}});
+    }
+  }
+  j["executions"] = executions;
+  j["seconds"] = seconds;
+  j["executions_per_second"] = seconds > 0 ? static_cast<double>(executions) / seconds : 0.0;
+  j["modes"] = verdicts;
+  j["searches"] = detail;
+  j["findings"] = findings;
+  return j;
+}
+
+verify::JunitSuite junit_of(const Case& c, const std::vector<ModeResult>& modes) {
+  using Status = verify::JunitCase::Status;
+  verify::JunitSuite suite;
+  suite.name = "fuzz";
+  suite.properties = properties(c.config);
+  for (const ModeResult& m : modes) {
+    verify::JunitCase one;
+    one.classname = "fuzz." + c.config.protocol;
+    one.name = std::string(machine::name(m.mode));
+    one.seconds = m.search.seconds;
+    if (m.recorded) {
+      one.message = fmt::format("{}: {}", machine::name(m.recorded->kind),
+                                m.recorded->trace.verdict.message);
+      one.detail = m.recorded->story;
+    }
+    // A finding in a mode that nobody claimed fails nothing.
+    if (!m.judged) {
+      one.status = Status::skipped;
+      if (!m.recorded) one.message = "not claimed; no finding";
+    } else if (m.verdict == Verdict::finding) {
+      one.status = Status::failed;
+    } else if (m.verdict == Verdict::unknown) {
+      one.status = Status::error;
+      one.message = "ended without a verdict";
+    }
+    suite.cases.push_back(one);
+  }
+  return suite;
+}
+
+// Of several findings, the first of a judged mode goes to the file asked for; the others beside it.
+std::string trace_path(const FuzzOptions& o, const ModeResult& m, bool taken) {
+  if (o.trace.empty() || !taken) return o.trace;
+  const std::string mode = "." + std::string(machine::name(m.mode));
+  const std::string suffix(trace::kSuffix);
+  if (o.trace.ends_with(suffix)) {
+    return o.trace.substr(0, o.trace.size() - suffix.size()) + mode + suffix;
+  }
+  return o.trace + mode;
+}
+
+Exit fuzz(const FuzzOptions& o) {
+  const Case c = resolve(o.c);
+  check_writable(o.reports);
+  check_writable("--trace", o.trace);
+  check_memory(c.config, o.jobs);
+  std::vector<Instance> instances;
+  std::vector<schedule::Executor*> workers;
+  for (unsigned i = 0; i < o.jobs; ++i) {
+    instances.push_back(make_instance(c.config, o.executor));
+    workers.push_back(instances.back().executor.get());
+  }
+  print_head(o, c);
+
+  std::vector<ModeResult> modes;
+  double left = o.seconds;
+  for (std::size_t i = 0; i < c.modes.size(); ++i) {
+    ModeResult m{c.modes[i], c.claims(c.modes[i]), c.judges(c.modes[i]), {}, Verdict::unknown, {}};
+    schedule::SearchSpec spec = search_spec(o, c, m.mode);
+    // Each mode gets an equal share of the time that is left.
+    if (o.seconds > 0) {
+      spec.seconds = std::max(left, 0.001) / static_cast<double>(c.modes.size() - i);
+    }
+    {
+      Progress progress(std::string(machine::name(m.mode)), spec.schedules);
+      m.search = schedule::search(workers, spec, [&](std::uint64_t done, double seconds) {
+        progress.at(done, seconds);
+      });
+    }
+    if (m.search.interrupted && !m.search.found) throw Interrupted();
+    left -= m.search.seconds;
+    m.verdict = m.search.found           ? Verdict::finding
+                : m.search.undecided > 0 ? Verdict::unknown
+                                         : Verdict::pass;
+    modes.push_back(std::move(m));
+  }
+  instances.clear();
+  print_table(modes);
+  std::fflush(stdout);
+
+  bool taken = false, all_confirmed = true;
+  for (const bool judged : {true, false}) {
+    for (ModeResult& m : modes) {
+      if (m.judged != judged || !m.search.found) continue;
+      RecordOptions record{o.executor, trace_path(o, m, taken), o.shrink, wants_color(STDOUT_FILENO)};
+      m.recorded = record_finding(c, m.mode, m.search, record);
+      taken = true;
+      all_confirmed &= m.recorded->confirmed || m.recorded->kind == machine::FindingKind::rank_lost;
+      print_finding(m);
+    }
+  }
+
+  const Verdict verdict = overall(modes);
+  std::string judged;
+  for (const ModeResult& m : modes) {
+    if (m.judged) judged += (judged.empty() ? "" : ", ") + std::string(machine::name(m.mode));
+  }
+  const char* word = verdict == Verdict::pass      ? "clean (except load buffering)"
+                     : verdict == Verdict::finding ? "FINDING"
+                                                   : "UNKNOWN: some runs met the limit of points";
+  fmt::print("\n{} in {}\n", word, judged);
+  write_reports(o.reports, result_json(o, c, modes, verdict), {junit_of(c, modes)});
+  if (schedule::interrupted()) return Exit::interrupted;
+  if (!all_confirmed) return Exit::internal;
+  return verdict == Verdict::pass      ? Exit::clean
+         : verdict == Verdict::finding ? Exit::finding
+                                       : Exit::unknown;
+}
+
+}  // namespace
+
+void add_fuzz(CLI::App& app, Exit& exit) {
+  auto o = std::make_shared<FuzzOptions>();
+  CLI::App* sub = app.add_subcommand(
+      "fuzz", "Runs many schedules under weak memory; stops at, shrinks and records a finding");
+  sub->footer("Exit status: 0 no finding, 1 a finding in a judged mode, 2 bad usage or input, "
+              "3 no verdict, 4 interrupted.");
+  add_case_options(*sub, o->c);
+  add_model_options(*sub, o->c);
+  const char* group = "Search";
+  o->schedules_given =
+      sub->add_option("--schedules", o->schedules, "Schedules for each mode")
+          ->check(CLI::PositiveNumber)->capture_default_str()->group(group);
+  sub->add_option("--time", o->seconds,
+                  "Seconds for all modes together; with no --schedules, time alone ends the search")
+      ->check(CLI::PositiveNumber)->group(group);
+  sub->add_option("--strategy", o->strategy, "random: a random walk; pct: random priorities")
+      ->check(CLI::IsMember({"random", "pct"}))->capture_default_str()->group(group);
+  sub->add_option("--depth", o->depth, "pct: ordered steps that a fault may need")
+      ->check(CLI::Range(1, 100))->capture_default_str()->group(group);
+  sub->add_option("--stale", o->stale, "How often a read with several answers takes an old one, 0 to 1")
+      ->check(CLI::Range(0.0, 1.0))->capture_default_str()->group(group);
+  sub->add_option("--seed", o->seed, "First seed; equal seeds search equal schedules")
+      ->capture_default_str()->group(group);
+  sub->add_option("--jobs", o->jobs, "Schedules at once, each with ranks of its own")
+      ->check(CLI::Range(1, 1024))->capture_default_str()->group(group);
+  add_executor_options(*sub, o->executor);
+  sub->add_option("--trace", o->trace,
+                  "File for the trace of a finding (default: named by its content, here)")
+      ->group("Reports");
+  sub->add_flag("--shrink,!--no-shrink", o->shrink, "Make a finding small before it is recorded")
+      ->group("Reports");
+  add_report_options(*sub, o->reports);
+  sub->callback([o, &exit] { exit = fuzz(*o); });
+}
+
+}  // namespace ringfence::cli

@@ -1,0 +1,52 @@
+#include "emulator/cli/progress.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+namespace ringfence::cli {
+
+bool wants_color(int fd) {
+  const char* no = std::getenv("NO_COLOR");
+  const char* term = std::getenv("TERM");
+  return ::isatty(fd) == 1 && (no == nullptr || *no == '\0') &&
+         (term == nullptr || std::strcmp(term, "dumb") != 0);
+}
+
+Progress::Progress(std::string what, std::uint64_t of)
+    : what_(std::move(what)),
+      of_(of),
+      terminal_(::isatty(STDERR_FILENO) == 1),
+      next_line_(std::chrono::steady_clock::now() + interval_) {}
+
+Progress::~Progress() {
+  if (terminal_ && shown_) std::fputs("\r\x1b[K", stderr);
+}
+
+void Progress::at(std::uint64_t done, double seconds) {
+  const std::string text = fmt::format(
+      "{}: {}{} schedules, {:.0f}/s", what_, done, of_ > 0 ? fmt::format(" of {}", of_) : "",
+      seconds > 0 ? static_cast<double>(done) / seconds : 0.0);
+  if (terminal_) {
+    constexpr std::uint64_t kBar = 24;
+    std::string bar;
+    if (of_ > 0) {
+      const auto full = std::min<std::uint64_t>(kBar, done * kBar / of_);
+      bar = "[" + std::string(full, '#') + std::string(kBar - full, '.') + "] ";
+    }
+    std::fprintf(stderr, "\r\x1b[K%s%s", bar.c_str(), text.c_str());
+    std::fflush(stderr);
+    shown_ = true;
+    return;
+  }
+  const auto now = std::chrono::steady_clock::now();
+  if (now < next_line_) return;
+  interval_ = std::min(interval_ * 2, std::chrono::seconds(60));
+  next_line_ = now + interval_;
+  std::fprintf(stderr, "%s\n", text.c_str());
+}
+
+}  // namespace ringfence::cli

@@ -1,0 +1,32 @@
+#pragma once
+// How far a long command is, on standard error: a line that rewrites itself on a terminal, a quiet
+// line at growing intervals elsewhere.
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+namespace ringfence::cli {
+
+// Whether stream `fd` should have colours: it is a terminal that can, and NO_COLOR is not set.
+bool wants_color(int fd);
+
+class Progress {
+ public:
+  // `of`: 0 if the end is not known.
+  Progress(std::string what, std::uint64_t of);
+  ~Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+  void at(std::uint64_t done, double seconds);
+
+ private:
+  std::string what_;
+  std::uint64_t of_;
+  bool terminal_;
+  bool shown_ = false;
+  std::chrono::steady_clock::time_point next_line_;
+  std::chrono::seconds interval_{5};
+};
+
+}  // namespace ringfence::cli

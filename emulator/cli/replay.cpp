@@ -1,0 +1,155 @@
+// replay: a recorded run once more, bit for bit, and its story.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <memory>
+
+#include "emulator/cli/case_options.hpp"
+#include "emulator/cli/commands.hpp"
+#include "emulator/cli/finding.hpp"
+#include "emulator/cli/instance.hpp"
+#include "emulator/cli/memory.hpp"
+#include "emulator/cli/progress.hpp"
+#include "emulator/cli/report.hpp"
+#include "emulator/machine/names.hpp"
+#include "emulator/schedule/failure.hpp"
+#include "emulator/schedule/interrupt.hpp"
+#include "emulator/schedule/shrink.hpp"
+#include "emulator/trace/story.hpp"
+#include "emulator/trace/verdict.hpp"
+
+namespace ringfence::cli {
+
+namespace {
+
+struct ReplayOptions {
+  std::string file;
+  bool steps = false;
+  ExecutorOptions executor;
+  ReportOptions reports;
+};
+
+std::string verdict_text(const trace::Verdict& v) {
+  return v.finding ? std::string(machine::name(v.finding->kind)) : std::string(trace::name(v.end));
+}
+
+// Where the run differs from the recorded one; empty if nowhere.
+std::string divergence(const trace::Trace& t, const schedule::Outcome& run,
+                       const trace::Verdict& now) {
+  const trace::Verdict& then = t.verdict;
+  if (run.decisions.size() != t.decisions.size()) {
+    return fmt::format("{} of the {} recorded choices took effect", run.decisions.size(),
+                       t.decisions.size());
+  }
+  for (std::size_t i = 0; i < t.decisions.size(); ++i) {
+    if (run.decisions[i] != t.decisions[i]) {
+      return fmt::format("the choice of line {} did not take effect", i + 2);
+    }
+  }
+  if (verdict_text(now) != verdict_text(then)) {
+    return fmt::format("the verdict is {} and was {}", verdict_text(now), verdict_text(then));
+  }
+  if (now.finding && !schedule::same_finding(*now.finding, *then.finding)) {
+    return fmt::format("the {} is another one: {}", verdict_text(now), now.message);
+  }
+  if (now.steps != then.steps || now.points != then.points) {
+    return fmt::format("it took {} steps at {} points, and took {} at {}", now.steps, now.points,
+                       then.steps, then.points);
+  }
+  if (now.digest != then.digest) {
+    return fmt::format("the values read differ (digest {:016x}, was {:016x})", now.digest,
+                       then.digest);
+  }
+  return "";
+}
+
+Exit replay(const ReplayOptions& o) {
+  check_writable(o.reports);
+  const trace::Trace recorded = trace::read_file(o.file);
+  const programs::Config& config = recorded.header.config;
+  programs::validate(config);
+  check_input(config, recorded.header.input_digest);
+  check_memory(config, 1);
+
+  schedule::RunSpec base;
+  base.policy = recorded.header.policy;
+  base.ignore = recorded.header.ignore;
+  schedule::RunSpec spec = schedule::replay_spec(base, recorded.decisions);
+  spec.history = true;
+  const Instance instance = make_instance(config, o.executor);
+  const schedule::Outcome run = instance.executor->run(spec);
+  if (schedule::interrupted()) throw Interrupted();
+
+  trace::Trace now = recorded;
+  now.decisions = run.decisions;
+  now.verdict = trace::make_verdict(run, *instance.program);
+  const std::string difference = divergence(recorded, run, now.verdict);
+
+  if (o.steps) fmt::print("{}\n", trace::step_by_step(run, *instance.program));
+  fmt::print("{}", trace::story(now, run, *instance.program,
+                                {.replay = replay_command(o.file), .color = wants_color(STDOUT_FILENO)}));
+  if (difference.empty()) {
+    fmt::print("\nthe recorded run, bit for bit (digest {:016x})\n", now.verdict.digest);
+  } else {
+    fmt::print("\nDIVERGED from the recorded run: {} (recorded by {})\n", difference,
+               recorded.header.made_by);
+  }
+
+  const Verdict verdict = !difference.empty()           ? Verdict::error
+                          : now.verdict.finding         ? Verdict::finding
+                          : schedule::undecided(run)    ? Verdict::unknown
+                                                        : Verdict::pass;
+  Json j = result_head("replay", verdict, recorded.header.seed);
+  j["trace"] = o.file;
+  j["configuration"] = config_json(config);
+  j["boundary"] = machine::name(recorded.header.policy.boundary);
+  j["policy"] = policy_json(recorded.header.policy, config);
+  j["executor"] = o.executor.executor;
+  j["reproduced"] = difference.empty();
+  j["divergence"] = difference;
+  j["kind"] = now.verdict.finding ? Json(machine::name(now.verdict.finding->kind)) : Json(nullptr);
+  j["message"] = now.verdict.message;
+  j["steps"] = run.steps;
+  j["points"] = run.points;
+  j["digest"] = fmt::format("{:016x}", run.digest);
+  verify::JunitCase one;
+  one.classname = "replay";
+  one.name = o.file;
+  one.status = difference.empty() ? verify::JunitCase::Status::passed
+                                  : verify::JunitCase::Status::failed;
+  one.message = difference;
+  verify::JunitSuite suite;
+  suite.name = "replay";
+  suite.cases = {one};
+  suite.properties = properties(config);
+  write_reports(o.reports, j, {suite});
+
+  switch (verdict) {
+    case Verdict::pass:
+      return Exit::clean;
+    case Verdict::finding:
+      return Exit::finding;
+    case Verdict::unknown:
+      return Exit::unknown;
+    case Verdict::error:
+      break;
+  }
+  return Exit::diverged;
+}
+
+}  // namespace
+
+void add_replay(CLI::App& app, Exit& exit) {
+  auto o = std::make_shared<ReplayOptions>();
+  CLI::App* sub = app.add_subcommand("replay", "Re-runs a trace and tells its story");
+  sub->footer("Exit status: 0 the recorded clean run, 1 the recorded finding, 2 bad usage or input, "
+              "5 the run is no longer the recorded one.");
+  sub->add_option("trace", o->file, "Trace file")->required();
+  sub->add_flag("--steps", o->steps, "Print every step, not only those that matter");
+  add_executor_options(*sub, o->executor);
+  add_report_options(*sub, o->reports);
+  sub->callback([o, &exit] { exit = replay(*o); });
+}
+
+}  // namespace ringfence::cli

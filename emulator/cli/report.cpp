@@ -1,0 +1,104 @@
+#include "emulator/cli/report.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include "emulator/cli/errors.hpp"
+#include "emulator/cli/version.hpp"
+#include "emulator/machine/names.hpp"
+#include "emulator/trace/trace.hpp"
+
+namespace ringfence::cli {
+
+const char* name(Verdict v) {
+  switch (v) {
+    case Verdict::pass:
+      return "pass";
+    case Verdict::finding:
+      return "finding";
+    case Verdict::unknown:
+      return "unknown";
+    case Verdict::error:
+      return "error";
+  }
+  return "";
+}
+
+void add_report_options(CLI::App& app, ReportOptions& o) {
+  app.add_option("--json", o.json, "File for the result as JSON")->group("Reports");
+  app.add_option("--junit", o.junit, "File for the result as JUnit XML")->group("Reports");
+}
+
+void check_writable(const char* option, const std::string& path) {
+  if (path.empty()) return;
+  namespace fs = std::filesystem;
+  std::error_code error;
+  if (fs::is_directory(path, error)) {
+    throw UsageError(fmt::format("{} {}: is a folder; a file's name is due", option, path));
+  }
+  fs::path folder = fs::path(path).parent_path();
+  if (folder.empty()) folder = ".";
+  if (!fs::is_directory(folder, error)) {
+    throw UsageError(fmt::format("{} {}: there is no folder {}", option, path, folder.string()));
+  }
+  const std::string there = fs::exists(path, error) ? path : folder.string();
+  if (::access(there.c_str(), W_OK) != 0) {
+    throw UsageError(fmt::format("{} {}: cannot write: {}", option, path, std::strerror(errno)));
+  }
+}
+
+void check_writable(const ReportOptions& o) {
+  check_writable("--json", o.json);
+  check_writable("--junit", o.junit);
+}
+
+Json result_head(const char* command, Verdict verdict, std::uint64_t seed) {
+  return Json{{"version", kResultVersion},
+              {"command", command},
+              {"ringfence", version()},
+              {"verdict", name(verdict)},
+              {"seed", seed}};
+}
+
+Json config_json(const programs::Config& c) {
+  Json set = Json::object();
+  for (const auto& [key, value] : c.set) set[key] = value;
+  Json j{{"protocol", c.protocol}, {"ranks", c.ranks},   {"tokens", c.tokens},
+         {"hidden", c.hidden},     {"inner", c.inner},   {"blocks", c.blocks},
+         {"calls", c.calls},       {"dtype", c.dtype},   {"eps", c.eps},
+         {"payload", c.payload},   {"payload_seed", c.payload_seed},
+         {"summation", c.summation}, {"set", set}};
+  if (c.eps < 0) j["eps"] = nullptr;  // the input file's
+  if (!c.input.empty()) j["input"] = c.input;
+  return j;
+}
+
+Json policy_json(const machine::Policy& p, const programs::Config& c) {
+  return Json{{"multicast-flag", machine::name(p.multicast_flag)},
+              {"alias-data", machine::name(p.alias_data)},
+              {"load-buffering", "off"},
+              {"summation", c.summation}};
+}
+
+std::vector<std::pair<std::string, std::string>> properties(const programs::Config& c) {
+  std::vector<std::pair<std::string, std::string>> out;
+  const Json config = config_json(c);
+  for (const auto& [key, value] : config.items()) {
+    out.emplace_back(key, value.is_string() ? value.get<std::string>() : value.dump());
+  }
+  return out;
+}
+
+void write_reports(const ReportOptions& o, const Json& result,
+                   const std::vector<verify::JunitSuite>& suites) {
+  if (!o.json.empty()) {
+    trace::write_text_file(o.json, result.dump(2, ' ', false, Json::error_handler_t::replace) + '\n');
+  }
+  if (!o.junit.empty()) trace::write_text_file(o.junit, verify::junit_xml(suites));
+}
+
+}  // namespace ringfence::cli

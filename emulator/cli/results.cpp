@@ -1,0 +1,156 @@
+#include "emulator/cli/results.hpp"
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <stdexcept>
+
+#include "emulator/programs/operator_program.hpp"
+#include "verify/diff.hpp"
+#include "verify/product.hpp"
+#include "verify/safetensors.hpp"
+
+namespace ringfence::cli {
+
+namespace {
+
+using programs::OperatorProgram;
+using programs::Payload;
+
+const OperatorProgram& operator_of(const schedule::Program& program) {
+  const auto* p = dynamic_cast<const OperatorProgram*>(&program);
+  if (p == nullptr) throw std::logic_error("the program computes no operator");
+  return *p;
+}
+
+// "out", "out, call 2", "out, group 1"
+std::string name_of(const char* tensor, const Payload& payload, std::uint32_t group,
+                    std::uint32_t call) {
+  std::string name = tensor;
+  if (payload.groups() > 1) name += fmt::format(", group {}", group);
+  if (payload.calls() > 1) name += fmt::format(", call {}", call);
+  return name;
+}
+
+verify::Comparison compare_product(const Payload& payload, std::uint32_t group,
+                                   std::uint32_t call) {
+  const Payload::Call& c = payload.call(group, call);
+  const verify::Inputs inputs = payload.inputs(group, call);
+  const verify::Shape shape{c.problem.tokens, c.problem.hidden};
+  verify::Comparison whole;
+  for (int r = 0; r < c.problem.ranks; ++r) {
+    // In slices of rows, as the double-precision reference takes four times the space.
+    constexpr std::int64_t kRows = 256;
+    for (std::int64_t row = 0; row < c.problem.tokens; row += kRows) {
+      const verify::RowRange rows{row, std::min(row + kRows, c.problem.tokens)};
+      const auto expected = verify::product_reference(c.problem, inputs, r, rows);
+      const auto first = static_cast<std::size_t>(row * c.problem.hidden);
+      const auto part = verify::compare(
+          name_of("partial", payload, group, call), c.problem.dtype, shape,
+          c.partial(static_cast<std::uint32_t>(r)) + first, expected.value.data(),
+          expected.bound.data(), expected.value.size(), first);
+      if (r == 0 && row == 0) {
+        whole = part;
+      } else {
+        whole.merge(part);
+      }
+    }
+  }
+  return whole;
+}
+
+// One rank's rows of out or residual_out.
+verify::Comparison compare_rows(std::string name, const Payload::Call& c, bool is_residual,
+                                const std::uint16_t* got, verify::RowRange rows) {
+  const verify::Shape shape{c.problem.tokens, c.problem.hidden};
+  const auto first = static_cast<std::size_t>(rows.begin * c.problem.hidden);
+  const auto count = static_cast<std::size_t>(rows.count() * c.problem.hidden);
+  if (c.exact) {
+    return verify::compare_bits(std::move(name), c.problem.dtype, shape, got + first,
+                                (is_residual ? c.residual_out : c.out).bits() + first, count, first);
+  }
+  const verify::FusedReference& r = c.reference;
+  return verify::compare(std::move(name), c.problem.dtype, shape, got + first,
+                         (is_residual ? r.residual_out : r.out).data() + first,
+                         (is_residual ? r.residual_out_bound : r.out_bound).data() + first, count,
+                         first);
+}
+
+}  // namespace
+
+std::vector<verify::Comparison> compare_results(const schedule::Program& program) {
+  const OperatorProgram& p = operator_of(program);
+  const Payload& payload = p.payload();
+  std::vector<verify::Comparison> all;
+  for (std::uint32_t g = 0; g < payload.groups(); ++g) {
+    for (std::uint32_t call = 0; call < payload.calls(); ++call) {
+      const Payload::Call& c = payload.call(g, call);
+      all.push_back(compare_product(payload, g, call));
+      for (const bool is_residual : {false, true}) {
+        const std::string name = name_of(is_residual ? "residual_out" : "out", payload, g, call);
+        verify::Comparison whole;
+        bool any = false;
+        for (std::uint32_t r = 0; r < program.ranks(); ++r) {
+          const verify::RowRange rows = is_residual ? c.problem.rows_of(static_cast<int>(r))
+                                                    : verify::RowRange{0, c.problem.tokens};
+          if (rows.count() == 0) continue;
+          const auto part = compare_rows(name, c, is_residual,
+                                         is_residual ? p.residual_out(g, call, r) : p.out(g, call, r),
+                                         rows);
+          if (any) {
+            whole.merge(part);
+          } else {
+            whole = part;
+          }
+          any = true;
+        }
+        all.push_back(whole);
+      }
+    }
+  }
+  return all;
+}
+
+ReplicaCheck check_replicas(const schedule::Program& program) {
+  const OperatorProgram& p = operator_of(program);
+  const Payload& payload = p.payload();
+  for (std::uint32_t g = 0; g < payload.groups(); ++g) {
+    for (std::uint32_t call = 0; call < payload.calls(); ++call) {
+      const verify::Problem& problem = payload.call(g, call).problem;
+      const auto count = static_cast<std::size_t>(problem.tokens * problem.hidden);
+      const std::uint16_t* a = p.out(g, call, 0);
+      for (std::uint32_t r = 1; r < program.ranks(); ++r) {
+        const std::uint16_t* b = p.out(g, call, r);
+        if (std::memcmp(a, b, count * 2) == 0) continue;
+        std::size_t i = 0;
+        while (a[i] == b[i]) ++i;
+        return {false, fmt::format("{} [{}, {}] differs: 0x{:04x} on rank 0, 0x{:04x} on rank {}",
+                                   name_of("out", payload, g, call),
+                                   i / static_cast<std::size_t>(problem.hidden),
+                                   i % static_cast<std::size_t>(problem.hidden), a[i], b[i], r)};
+      }
+    }
+  }
+  return {true, "out is equal bit for bit"};
+}
+
+void write_results(const std::string& path, const schedule::Program& program,
+                   const programs::Config& config) {
+  const OperatorProgram& p = operator_of(program);
+  const verify::Problem& problem = p.payload().call(0, 0).problem;
+  const auto tensor = [&](const std::uint16_t* bits) {
+    verify::Tensor t(problem.dtype, {problem.tokens, problem.hidden});
+    std::memcpy(t.bytes.data(), bits, t.bytes.size());
+    return t;
+  };
+  verify::Safetensors file;
+  file.add("out", tensor(p.out(0, 0, 0)));
+  file.add("residual_out", tensor(p.residual_out(0, 0, 0)));
+  file.metadata[verify::kMetaProtocol] = config.protocol;
+  file.metadata[verify::kMetaRanks] = std::to_string(config.ranks);
+  file.metadata[verify::kMetaSummation] = verify::summation_name(p.payload().summation());
+  file.metadata[verify::kMetaEps] = fmt::format("{}", problem.eps);
+  verify::write_safetensors(path, file);
+}
+
+}  // namespace ringfence::cli

@@ -1,0 +1,102 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "tests/cli/command.hpp"
+
+namespace ringfence::cli {
+namespace {
+
+const std::string kCase = " --ranks 4 --blocks 2 --tokens 8 --hidden 64 --inner 64";
+
+// The decisions and the verdict, without the header that says how it was found.
+std::string body(const std::string& trace) { return trace.substr(trace.find('\n') + 1); }
+
+TEST_CASE("the correct barrier is clean in the mode that it claims, and exit 0 judges that one") {
+  const Folder f;
+  const Result r = ringfence(f, "fuzz" + kCase + " --schedules 200 --json r.json --junit r.xml");
+  CHECK_MESSAGE(r.status == 0, r.out, r.err);
+  const auto j = json_of(f / "r.json");
+  CHECK(j["verdict"] == "pass");
+  CHECK(j["modes"]["coherent"] == "pass");
+  CHECK(j["modes"]["strict"] == "finding");
+  CHECK(j["modes"]["stream"] == "finding");
+  CHECK(j["executions"].get<int>() >= 203);
+  CHECK(j["searches"]["coherent"]["executions"] == 201);
+  for (const auto& finding : j["findings"]) {
+    CHECK(finding["claimed"] == false);
+    CHECK(finding["confirmed"] == true);
+    const std::string trace = finding["trace"];
+    CHECK(std::filesystem::exists(f / trace));
+  }
+  CHECK(r.out.find("multicast-flag=cohere") != std::string::npos);
+  CHECK(r.out.find("except load buffering") != std::string::npos);
+  CHECK(content(f / "r.xml").find("failures=\"0\"") != std::string::npos);
+}
+
+TEST_CASE("naming a mode judges it, claimed or not") {
+  const Folder f;
+  CHECK(ringfence(f, "fuzz" + kCase + " --schedules 50 --boundary strict").status == 1);
+  CHECK(ringfence(f, "fuzz" + kCase + " --schedules 50 --boundary coherent").status == 0);
+}
+
+TEST_CASE("a broken barrier is found, told on one screen, and recorded under its content's name") {
+  const Folder f;
+  const Result r = ringfence(f, "fuzz" + kCase + " --set end.put=relaxed --boundary coherent");
+  CHECK(r.status == 1);
+  const auto files = f.files();
+  REQUIRE(files.size() == 1);
+  CHECK(files[0].rfind("data-race-", 0) == 0);
+  CHECK(files[0].size() == std::string("data-race-0123456789abcdef.trace.jsonl").size());
+  CHECK(r.out.find("replay: ringfence replay " + files[0] + "\n") != std::string::npos);
+  CHECK(r.out.find("no release") != std::string::npos);
+  CHECK(lines(r.out) <= 40);
+  // Found again, it has the same name.
+  ringfence(f, "fuzz" + kCase + " --set end.put=relaxed --boundary coherent");
+  CHECK(f.files() == files);
+}
+
+TEST_CASE("the same seed gives the same trace over processes, inline and with more jobs") {
+  const Folder f;
+  // Needs a choice: the default schedule is clean. Not shrunk, so the choices are the search's.
+  const std::string search = "fuzz" + kCase +
+                             " --set scope=gpu --boundary stream --ignore data-race --schedules 3000 "
+                             "--seed 5 --no-shrink --trace ";
+  const int status = ringfence(f, search + "a.jsonl --executor inline").status;
+  REQUIRE(status == 1);
+  CHECK(ringfence(f, search + "b.jsonl --executor processes").status == 1);
+  CHECK(ringfence(f, search + "c.jsonl --executor inline --jobs 3").status == 1);
+  CHECK(body(content(f / "a.jsonl")) == body(content(f / "b.jsonl")));
+  CHECK(body(content(f / "a.jsonl")) == body(content(f / "c.jsonl")));
+}
+
+TEST_CASE("with races ignored, a relaxed end signal hands old bits to the result") {
+  const Folder f;
+  const Result r = ringfence(f, "fuzz" + kCase + " --set end.put=relaxed --boundary coherent "
+                                "--ignore data-race --schedules 2000 --executor inline --json r.json");
+  CHECK(r.status == 1);
+  const std::string kind = json_of(f / "r.json")["findings"][0]["kind"];
+  CHECK((kind == "stale-read" || kind == "numeric-mismatch" || kind == "replica-mismatch"));
+}
+
+TEST_CASE("findings in several modes get files of their own beside the one asked for") {
+  const Folder f;
+  const Result r = ringfence(f, "fuzz" + kCase + " --set slot=wrong --executor inline --trace x.trace.jsonl");
+  CHECK(r.status == 1);
+  CHECK(f.files() == std::vector<std::string>{"x.stream.trace.jsonl", "x.strict.trace.jsonl",
+                                              "x.trace.jsonl"});
+  CHECK(content(f / "x.trace.jsonl").find("\"boundary\":\"coherent\"") != std::string::npos);
+}
+
+TEST_CASE("time alone bounds a search if only time is given") {
+  const Folder f;
+  const Result r = ringfence(f, "fuzz" + kCase + " --boundary coherent --time 0.5 --executor inline "
+                                "--json r.json");
+  CHECK(r.status == 0);
+  const double seconds = json_of(f / "r.json")["seconds"];
+  CHECK(seconds >= 0.5);
+  CHECK(seconds < 10);
+}
+
+}  // namespace
+}  // namespace ringfence::cli

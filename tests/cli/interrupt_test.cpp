@@ -1,0 +1,52 @@
+#include <doctest/doctest.h>
+#include <signal.h>
+
+#include <chrono>
+#include <thread>
+
+#include "tests/cli/command.hpp"
+
+namespace ringfence::cli {
+namespace {
+
+using namespace std::chrono_literals;
+
+// Waits until the ranks are there.
+void until_running(const Command& c, std::size_t processes) {
+  for (int i = 0; i < 500 && c.processes() < processes; ++i) std::this_thread::sleep_for(10ms);
+  REQUIRE(c.processes() >= processes);
+}
+
+TEST_CASE("Ctrl-C ends a campaign with 4 and leaves no process and no file") {
+  const Folder f;
+  Command c(f, "fuzz --ranks 4 --boundary coherent --time 120 --json r.json");
+  until_running(c, 5);
+  const auto began = std::chrono::steady_clock::now();
+  c.signal(SIGINT);
+  const Result r = c.wait();
+  CHECK(r.status == 4);
+  CHECK(r.err == "ringfence: interrupted\n");
+  CHECK(std::chrono::steady_clock::now() - began < 5s);
+  CHECK_FALSE(c.left_behind());
+  CHECK(f.files().empty());
+}
+
+TEST_CASE("SIGKILL of the parent takes the rank processes with it") {
+  const Folder f;
+  Command c(f, "fuzz --ranks 4 --boundary coherent --time 120");
+  until_running(c, 5);
+  c.signal(SIGKILL);
+  CHECK(c.wait().status == 128 + SIGKILL);
+  CHECK_FALSE(c.left_behind());
+}
+
+TEST_CASE("two campaigns run at once") {
+  const Folder f, g;
+  Command a(f, "fuzz --ranks 2 --boundary coherent --schedules 300");
+  Command b(g, "fuzz --ranks 2 --boundary coherent --schedules 300");
+  CHECK(a.wait().status == 0);
+  CHECK(b.wait().status == 0);
+}
+
+}  // namespace
+}  // namespace ringfence::cli

@@ -1,0 +1,77 @@
+#include "emulator/cli/reduce.hpp"
+
+#include <doctest/doctest.h>
+
+#include "emulator/cli/case_options.hpp"
+#include "emulator/cli/instance.hpp"
+#include "emulator/schedule/failure.hpp"
+
+namespace ringfence::cli {
+namespace {
+
+TEST_CASE("configurations to try are smaller in one respect each, the greatest reductions first") {
+  programs::Config c;
+  c.ranks = 8;
+  c.tokens = 64;
+  c.calls = 5;
+  const auto tries = smaller_configs(c);
+  REQUIRE_FALSE(tries.empty());
+  CHECK(tries.front().calls == 1);
+  bool ranks = false, blocks = false, hidden = false;
+  for (const programs::Config& t : tries) {
+    const bool smaller = t.calls < c.calls || t.ranks < c.ranks || t.blocks < c.blocks ||
+                         t.tokens < c.tokens || t.hidden < c.hidden || t.inner < c.inner;
+    CHECK(smaller);
+    CHECK(t.ranks >= 2);
+    ranks |= t.ranks == 2 && t.tokens == 16;
+    blocks |= t.blocks == 1;
+    hidden |= t.hidden == 8;
+  }
+  CHECK(ranks);
+  CHECK(blocks);
+  CHECK(hidden);
+}
+
+TEST_CASE("a file's sizes are not reduced") {
+  programs::Config c;
+  c.input = "x.safetensors";
+  for (const programs::Config& t : smaller_configs(c)) {
+    CHECK(t.tokens == c.tokens);
+    CHECK(t.hidden == c.hidden);
+    CHECK(t.inner == c.inner);
+  }
+}
+
+TEST_CASE("a deadlock of two slots reduces to two ranks of one block and one row each") {
+  programs::Config c;
+  c.ranks = 4;
+  c.blocks = 2;
+  c.calls = 2;
+  c.set["slot"] = "wrong";
+  const Instance instance = make_inline_instance(c);
+  schedule::RunSpec base;
+  schedule::RunSpec first = base;
+  first.strategy.kind = schedule::StrategySpec::Kind::first;
+  const schedule::Outcome found = instance.executor->run(first);
+  REQUIRE(schedule::failure(found));
+  const Reduced r = reduce(c, base, found, schedule::failure(found)->kind);
+  CHECK(r.smaller);
+  CHECK(r.config.ranks == 2);
+  CHECK(r.config.blocks == 1);
+  CHECK(r.config.calls == 1);
+  CHECK(r.config.tokens == 2);
+  CHECK(r.config.hidden == 8);
+  REQUIRE(schedule::failure(r.outcome));
+  CHECK(schedule::failure(r.outcome)->kind == schedule::failure(found)->kind);
+}
+
+TEST_CASE("options that a command line needs to repeat a configuration are those that differ") {
+  programs::Config c;
+  CHECK(command_options(c) == "--protocol tokenweave");
+  c.ranks = 2;
+  c.set["end.put"] = "relaxed";
+  CHECK(command_options(c) == "--protocol tokenweave --ranks 2 --set end.put=relaxed");
+}
+
+}  // namespace
+}  // namespace ringfence::cli
