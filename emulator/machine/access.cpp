@@ -136,15 +136,24 @@ void Machine::publish(const Now& now, Cell& cell, Message& m, const Message* sou
   }
 }
 
-// What reading `m` brings: causality by an acquire pattern, and observed time.
+// Observed time: a strong sys access that reads from another one follows it, relaxed or not; so
+// does a reduction, although it acquires nothing.
+void Machine::observe(const Now& now, const Message& m) {
+  const Access& a = *now.access;
+  if (!is_strong(a.order) || a.scope != Scope::sys) return;
+  if (m.initial || !is_strong(m.order) || m.scope != Scope::sys) return;
+  Clock& observed = now.thread->view.observed;
+  if (m.at.thread == now.id || observed.covers(m.at)) return;
+  observed.join(m.observed);
+  observed.join_thread(m.at.thread, m.at.slot, m.at.time + 1);
+}
+
+// Causality by an acquire pattern. A message of the reader's own may bring some as well: its
+// reductions hand on what others released.
 void Machine::take_in(const Now& now, const Message& m) {
   const Access& a = *now.access;
-  if (!is_strong(a.order) || m.initial || m.at.thread == now.id || !is_strong(m.order)) return;
+  if (!is_strong(a.order) || m.initial) return;
   Thread& t = *now.thread;
-  if (a.scope == Scope::sys && m.scope == Scope::sys && !t.view.observed.covers(m.at)) {
-    t.view.observed.join(m.observed);
-    t.view.observed.join_thread(m.at.thread, m.at.slot, m.at.time + 1);
-  }
   if (!morally_strong(now, m)) return;
   for (const Entry* e = m.entries; e != nullptr; e = e->next) {
     if (in_past(t, now.id, e->at)) continue;
@@ -252,6 +261,7 @@ void Machine::read_cell(const Now& now, Cell& cell, std::byte* out) {
          m != cell.newest);
   }
   note_read(now, cell, *m, known_set);
+  observe(now, *m);
   take_in(now, *m);
 }
 
@@ -374,6 +384,7 @@ Message* Machine::insert_rmw(const Now& now, Cell& cell, Message& source, Messag
   }
   const bool strong_link = morally_strong(now, source);
   check_lost_signal(now, cell, &source);
+  observe(now, source);
   Message& m = add_message(cell, now);
   m.before = (goes_to_coherence_point(*now.access) ? cell.ids : required | downward(cell, strong)) &
              cell.ids & ~after;
@@ -550,6 +561,7 @@ void Machine::finish_failed_cas(Now& now, Cell& cell, Message& source, MessageSe
          &source != cell.newest);
   }
   note_read(now, cell, source, known_set);
+  observe(now, source);
   take_in(now, source);
 }
 
@@ -612,6 +624,7 @@ std::optional<std::uint64_t> Machine::try_read_until(ThreadId id, Address at, co
     tell(Event::Kind::read, now, cell.size, value, 0, m, m != cell.newest);
   }
   note_read(now, cell, *m, known_set);
+  observe(now, *m);
   take_in(now, *m);
   return value;
 }

@@ -343,6 +343,7 @@ class Machine {
   bool morally_strong(const Now& now, const Message& m) const;
   bool morally_strong(const Now& now, const Reader& r) const;
   void publish(const Now& now, Cell& cell, Message& m, const Message* source, bool source_strong);
+  void observe(const Now& now, const Message& m);
   void take_in(const Now& now, const Message& m);
   void take_entry(Thread& t, const Epoch& at, const View& view);
   void bridge(Thread& t, ThreadId id);

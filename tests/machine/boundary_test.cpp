@@ -214,6 +214,30 @@ TEST_CASE("coherent: the launch boundary must lie between in observed time, not 
   CHECK_FALSE(races(Boundary::coherent, acc(weak), acc(rlx), true));
 }
 
+TEST_CASE("coherent: observed time passes through a reduction") {
+  Policy policy;
+  policy.boundary = Boundary::coherent;
+  Machine m(std::pmr::new_delete_resource(), policy);
+  const RegionId data = m.add_region(word(0)), pad = m.add_region(word(1));
+  const StreamId s0 = m.add_stream(0), s1 = m.add_stream(1);
+  const std::uint32_t one = 1;
+  std::uint32_t got = 0;
+  m.begin_launch(s0);
+  ThreadId t = m.launch_thread(s0, 0, 0, 1);
+  m.write(t, {data, 0}, acc(weak), std::as_bytes(std::span(&one, 1)));
+  m.end_thread(t);
+  m.end_launch(s0);
+  m.begin_launch(s0);
+  t = m.launch_thread(s0, 0, 0, 2);
+  m.write(t, {pad, 0}, acc(rlx), std::as_bytes(std::span(&one, 1)));
+  m.begin_launch(s1);
+  const ThreadId u = m.launch_thread(s1, 0, 0, 3);
+  m.reduce(u, {pad, 0}, acc(rlx), std::as_bytes(std::span(&one, 1)), add);
+  m.read(u, {data, 0}, acc(rlx), std::as_writable_bytes(std::span(&got, 1)));
+  CHECK(got == 1);
+  CHECK_FALSE(m.failed());
+}
+
 TEST_CASE("coherent: two strong sys accesses of different sizes, observed in order, are no race") {
   CHECK_FALSE(races(Boundary::coherent, acc(rlx, 4), acc(rlx, 2), false));
   CHECK(races(Boundary::stream, acc(rlx, 4), acc(rlx, 2), false));

@@ -49,6 +49,15 @@ TEST_CASE("a release sequence goes through red as well") {
   CHECK(o.findings.empty());
 }
 
+TEST_CASE("a thread that reads its own reduction takes in what that one handed on") {
+  // Arrival counter: both add 1 with release, then wait for 2 with acquire.
+  auto e = on_two_words({{0, 0, {st(x, 1, weak), red_add(y, 1, rel), await(y, 2, acq)}},
+                         {1, 0, {red_add(y, 1, rel), await(y, 2, acq), ld("b", x, weak)}}});
+  const auto o = e.run();
+  CHECK(o.all == kDelivered);
+  CHECK(o.findings.empty());
+}
+
 TEST_CASE("a plain store by another thread cuts the release sequence") {
   auto e = on_two_words({{0, 0, {st(x, 1, weak), st(y, 1, rel)}},
                          {1, 0, {await(y, 1, rlx), st(y, 2, rlx)}},
