@@ -139,9 +139,12 @@ void Machine::publish(const Now& now, Cell& cell, Message& m, const Message* sou
 // What reading `m` brings: causality by an acquire pattern, and observed time.
 void Machine::take_in(const Now& now, const Message& m) {
   const Access& a = *now.access;
-  if (!is_strong(a.order) || m.initial || m.at.thread == now.id || !is_strong(m.order)) return;
+  if (!is_strong(a.order) || m.initial || !is_strong(m.order)) return;
   Thread& t = *now.thread;
-  if (a.scope == Scope::sys && m.scope == Scope::sys && !t.view.observed.covers(m.at)) {
+  // The thread's own red brings nothing of the thread's, but what it took over from the chain.
+  const bool own = m.at.thread == now.id;
+  if (own && m.entries == nullptr) return;
+  if (!own && a.scope == Scope::sys && m.scope == Scope::sys && !t.view.observed.covers(m.at)) {
     t.view.observed.join(m.observed);
     t.view.observed.join_thread(m.at.thread, m.at.slot, m.at.time + 1);
   }
