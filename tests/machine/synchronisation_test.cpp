@@ -360,6 +360,16 @@ TEST_CASE("in one run: red reads a release and still acquires nothing") {
   CHECK(r.m.failed());
 }
 
+TEST_CASE("in one run: an acquire read of a thread's own red takes in what the red took over") {
+  InOrder r;
+  r.step(0, st(x, 1, weak));
+  r.step(0, st(y, 1, rel));
+  r.step(1, red_add(y, 1, rlx));
+  r.step(1, await(y, 2, acq));
+  r.step(1, ld("b", x, weak));
+  CHECK_FALSE(r.m.failed());
+}
+
 TEST_CASE("in one run: a weak read stays on record behind an ordered strong write") {
   InOrder r;
   r.step(0, ld("a", x, weak));
