@@ -26,7 +26,7 @@ struct Config {
   std::string input;              // a safetensors file; empty: generated
   std::string payload = "exact";  // generated inputs: exact | integers | normal
   std::uint64_t payload_seed = 1;
-  std::string summation = "fp32-rank-order";
+  std::string summation = "rank-order";    // a name of verify::Summation
   std::map<std::string, std::string> set;  // --set KEY=VALUE
 };
 

@@ -76,7 +76,15 @@ class ProcessExecutor final : public schedule::Executor {
       out.end = RunEnd::stopped;
       return out;
     }
-    start(spec);
+    try {
+      start(spec);
+    } catch (const SegmentFull& e) {
+      broken_ = true;
+      throw SegmentError(e.what());
+    } catch (...) {
+      broken_ = true;
+      throw;
+    }
     const std::vector<Loss> lost = Watchdog(*pool_, options_.stall).wait(pids_);
     if (!lost.empty()) return lost_ranks(lost);
     if (pool_->failed.load()) {
@@ -101,7 +109,11 @@ class ProcessExecutor final : public schedule::Executor {
     pool_ = in_segment<PoolState>(1);
     pool_->ranks = program_.ranks();
     pool_->slots = in_segment<RankSlot>(pool_->ranks);
-    pool_->run = in_segment<schedule::RunState>(1, program_, segment_->memory());
+    try {
+      pool_->run = in_segment<schedule::RunState>(1, program_, segment_->memory());
+    } catch (const SegmentFull& e) {
+      throw SegmentError(e.what());
+    }
     broken_ = false;
   }
 

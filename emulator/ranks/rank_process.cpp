@@ -158,6 +158,7 @@ void RankProcess::free() {
     slot_.idle.store(false, std::memory_order_relaxed);
     gate_.leave();
   }
+  pool_.ring_all_but(rank_);  // whoever sleeps has to clean up too
   clean_up();
 }
 

@@ -9,6 +9,8 @@
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
+#elif defined(__SANITIZE_THREAD__)
+#include <sanitizer/tsan_interface.h>
 #endif
 
 namespace ringfence::schedule {
@@ -34,6 +36,9 @@ void FiberPool::switch_to(Fiber& from, Fiber& to) {
   from_ = &from;
 #if defined(__SANITIZE_ADDRESS__)
   __sanitizer_start_switch_fiber(&from.fake_stack_, to.stack_bottom_, to.stack_bytes_);
+#elif defined(__SANITIZE_THREAD__)
+  if (&from == &root_) root_.thread_ = __tsan_get_current_fiber();
+  __tsan_switch_to_fiber(to.thread_, 0);
 #endif
   boost::context::fiber previous = std::move(to.context_).resume();
   arrive(from, std::move(previous));
@@ -49,7 +54,12 @@ void FiberPool::arrive([[maybe_unused]] Fiber& at, boost::context::fiber&& previ
 
 FiberPool::~FiberPool() {
   quit_ = true;
-  for (auto& f : fibers_) switch_to(root_, *f);
+  for (auto& f : fibers_) {
+    switch_to(root_, *f);
+#if defined(__SANITIZE_THREAD__)
+    __tsan_destroy_fiber(f->thread_);
+#endif
+  }
   fibers_.clear();
   for (void* slab : slabs_) {
 #if defined(__SANITIZE_ADDRESS__)
@@ -90,6 +100,9 @@ void FiberPool::grow() {
   Fiber* const self = f.get();
   self->stack_bottom_ = base + page_bytes();
   self->stack_bytes_ = stack.context.size;
+#if defined(__SANITIZE_THREAD__)
+  self->thread_ = __tsan_create_fiber(0);
+#endif
   self->context_ = boost::context::fiber(
       std::allocator_arg, stack, [this, self](boost::context::fiber&& previous) {
         arrive(*self, std::move(previous));
@@ -97,6 +110,8 @@ void FiberPool::grow() {
         from_ = self;
 #if defined(__SANITIZE_ADDRESS__)
         __sanitizer_start_switch_fiber(nullptr, root_.stack_bottom_, root_.stack_bytes_);
+#elif defined(__SANITIZE_THREAD__)
+        __tsan_switch_to_fiber(root_.thread_, 0);
 #endif
         return std::move(root_.context_);
       });

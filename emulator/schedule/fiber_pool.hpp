@@ -39,7 +39,8 @@ class Fiber {
   friend class FiberPool;
 
   boost::context::fiber context_;  // valid while suspended
-  // For the address sanitizer, which has to be told of every switch.
+  // For the address and the thread sanitizer, which have to be told of every switch.
+  void* thread_ = nullptr;
   void* fake_stack_ = nullptr;
   const void* stack_bottom_ = nullptr;
   std::size_t stack_bytes_ = 0;

@@ -89,3 +89,10 @@ TEST_CASE("a run that fills the segment is an error that says so, and the pool i
   shared[0] = 0;
   CHECK(executor->run({}).end == schedule::RunEnd::complete);
 }
+
+TEST_CASE("a program that does not fit into its segment is refused when the pool is made") {
+  MiniReduce program({.ranks = 4, .blocks = 64, .threads = 256});
+  ranks::ProcessOptions options;
+  options.segment_bytes = 1 << 20;
+  CHECK_THROWS_AS(ranks::make_processes(program, options), ranks::SegmentError);
+}

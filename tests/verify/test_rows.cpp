@@ -91,7 +91,7 @@ TEST_CASE("a pair is fl(y·y) and then one fused multiply-add of x, in that orde
   CHECK(vector_sum_squares(Dtype::bf16, vector.data()) == q);
 }
 
-TEST_CASE("rsqrt_rounded is correctly rounded over [1, 4), and so for every normal number") {
+TEST_CASE("rsqrt_rounded is correctly rounded from 1 to 4, and so for every normal number") {
   // r, in (1/2, 1], is n·2^-25 with n even, and half its last place is 2^-25; x is m·2^-23. So r is
   // nearest to 1/sqrt(x) where (n-1)²·m < 2^73 < (n+1)²·m: an inequality of integers.
   int wrong = 0;

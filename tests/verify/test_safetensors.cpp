@@ -217,7 +217,7 @@ TEST_CASE("a failed write leaves neither a part nor a temporary, and the old fil
 
 TEST_CASE("of the fuzzer's corpus the two well-formed files are read, all others refused") {
   int accepted = 0, refused = 0;
-  for (const auto& entry : std::filesystem::directory_iterator("tests/fuzz/safetensors_corpus")) {
+  for (const auto& entry : std::filesystem::directory_iterator("tests/fuzz/corpus/safetensors")) {
     const std::string name = entry.path().filename().string();
     CAPTURE(name);
     if (name == "two_tensors" || name == "scalar_and_empty") {

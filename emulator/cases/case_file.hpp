@@ -1,0 +1,119 @@
+#pragma once
+// A case file (TOML): a PTX kernel and how to launch it, as plain data.
+//
+// Reading checks everything that needs no other file: keys (a missing or an extra one is an error),
+// types, ranges, and that every memory that is named is declared. A case that was read is well
+// formed; whether the kernel takes these arguments is for the program that runs it.
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "emulator/machine/policy.hpp"
+
+namespace ringfence::cases {
+
+// What is wrong, at "FILE:LINE:COLUMN", and what would be right; one line.
+class CaseError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+enum class MemoryKind : std::uint8_t {
+  symmetric,  // one replica a rank, which peers and multicast addresses reach
+  local,      // one a rank, reached by that rank alone
+};
+
+// Initial content. `poison` is not initialised: reading it is a finding.
+struct Initial {
+  enum class Kind : std::uint8_t { zero, poison, integers, normal, file };
+  Kind kind = Kind::zero;
+  std::string dtype;   // integers, normal: bf16 | f16 | f32 | u32
+  std::string file;    // relative to the case file's folder
+  std::string tensor;
+};
+
+struct Memory {
+  std::string name;
+  MemoryKind kind = MemoryKind::symmetric;
+  std::uint64_t bytes = 0;
+  Initial initial;
+};
+
+// One kernel argument.
+struct Argument {
+  enum class Kind : std::uint8_t {
+    memory,     // the address of the rank's own replica
+    multicast,  // the multicast address of a symmetric memory
+    peers,      // the address of a device array of all ranks' replicas, by rank
+    rank,
+    world,
+    scalar,     // `bytes`, little end first
+  };
+  Kind kind = Kind::scalar;
+  std::string name;                   // memory, multicast, peers
+  std::uint64_t offset = 0;           // added to the address
+  std::uint64_t offset_per_rank = 0;  // times the rank, added too
+  std::vector<std::uint8_t> bytes;    // scalar: 1, 2, 4 or 8 of a number, or those of a struct
+};
+
+using Dim3 = std::array<std::uint32_t, 3>;
+
+struct Launch {
+  std::string ptx;  // relative to the case file's folder
+  std::string kernel;
+  std::vector<Dim3> grid;  // one for all ranks, or one for each
+  Dim3 block{1, 1, 1};
+  std::uint32_t shared_bytes = 0;
+  std::uint32_t stream = 0;
+  std::vector<Argument> args;
+  std::uint32_t line = 0;
+  const Dim3& grid_of(std::uint32_t rank) const { return grid.size() == 1 ? grid[0] : grid[rank]; }
+};
+
+// What the operator's reference needs to judge the memories.
+struct Reference {
+  std::string protocol;  // tokenweave | pypto
+  std::string tensor;    // holds the partial sums at first and `out` at last
+  std::string residual;
+  std::string gamma;
+  std::string beta;      // empty: none
+  std::uint64_t tokens = 0, hidden = 0;
+  std::string dtype = "bf16";
+  double eps = 1e-6;
+};
+
+struct Check {
+  std::vector<machine::Boundary> modes;  // the modes the case claims; all if the file names none
+  std::vector<std::string> equal;        // replicas agree at the end
+  std::vector<std::string> restored;     // as at the beginning
+  std::optional<Reference> reference;
+};
+
+struct CaseFile {
+  std::string path;
+  std::uint32_t ranks = 2;
+  std::uint32_t calls = 1;
+  std::vector<Memory> memories;  // in the file's order
+  std::vector<Launch> launches;
+  Check check;
+
+  const Memory* find(std::string_view name) const;
+  // `relative`, seen from the case file's folder.
+  std::string beside(const std::string& relative) const;
+};
+
+inline constexpr std::uint32_t kMaxRanks = 72;
+inline constexpr std::uint64_t kMaxMemory = std::uint64_t{1} << 40;
+
+// `path` is named in errors. Throws CaseError.
+CaseFile parse_case(std::string_view text, const std::string& path);
+CaseFile read_case(const std::string& path);
+
+}  // namespace ringfence::cases

@@ -1,0 +1,364 @@
+#include "emulator/programs/operator_program.hpp"
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <new>
+
+#include "verify/compare.hpp"
+
+namespace ringfence::programs {
+
+namespace {
+
+using machine::Finding;
+using machine::FindingKind;
+using machine::RegionKind;
+using schedule::Agent;
+using schedule::Role;
+
+// The weak accesses of plain kernels to tensors: halves, whole rows at once.
+constexpr machine::Access weak(std::uint16_t site) {
+  return {machine::Order::weak, machine::Scope::sys, 2, machine::Proxy::generic, false, site};
+}
+
+std::span<std::byte> bytes_of(std::uint16_t* p, std::uint64_t bytes) {
+  return {reinterpret_cast<std::byte*>(p), bytes};
+}
+
+}  // namespace
+
+OperatorProgram::OperatorProgram(const Config& config, const Switches& switches)
+    : switches_(switches),
+      payload_(config, switches),
+      ranks_(static_cast<std::uint16_t>(config.ranks)),
+      row_bytes_(static_cast<std::uint64_t>(payload_.problem().hidden) * 2) {}
+
+std::uint32_t OperatorProgram::add_region(const char* name, std::uint16_t rank, std::uint32_t group,
+                                          RegionKind kind, std::uint64_t bytes) {
+  regions_.push_back({name, rank, group, {rank, kind, bytes, true}});
+  return static_cast<std::uint32_t>(regions_.size() - 1);
+}
+
+std::uint64_t OperatorProgram::shared_bytes() const {
+  // A region has its bytes, a copy of its initial content, and a pointer for each 16-byte line.
+  std::uint64_t bytes = sizeof(Shared);
+  for (const RegionInfo& r : regions_) bytes += r.spec.bytes * 5 / 2 + 64;
+  for (std::uint32_t g = 0; g < payload_.groups(); ++g) {
+    for (std::uint32_t c = 0; c < payload_.calls(); ++c) {
+      const std::uint64_t copies = ranks_ + (residual_is_sharded() ? 1u : ranks_);
+      bytes += copies * static_cast<std::uint64_t>(payload_.call(g, c).problem.tokens) * row_bytes_;
+    }
+  }
+  return bytes;
+}
+
+void OperatorProgram::set_up(machine::Machine& machine, std::pmr::memory_resource* shared) {
+  first_region_ = static_cast<machine::RegionId>(machine.region_count());
+  for (const RegionInfo& r : regions_) {
+    const machine::RegionId id = machine.add_region(r.spec);
+    if (r.spec.kind == RegionKind::signal) continue;
+    std::vector<std::uint16_t> row(r.spec.bytes / 2, kNeverWritten);
+    machine.set_initial({id, 0}, std::as_bytes(std::span(row)));
+  }
+  if (switches_.pads == Pads::dirty) {
+    for (std::uint32_t i = 0; i < regions_.size(); ++i) {
+      if (regions_[i].rank != 0 || regions_[i].group != 0) continue;
+      if (const auto offset = dirty_slot(i)) {
+        const std::uint32_t one = 1;
+        machine.set_initial(at(i, *offset), std::as_bytes(std::span(&one, 1)));
+      }
+    }
+  }
+
+  first_result_.clear();
+  result_elements_ = 0;
+  for (std::uint32_t g = 0; g < payload_.groups(); ++g) {
+    for (std::uint32_t c = 0; c < payload_.calls(); ++c) {
+      first_result_.push_back(result_elements_);
+      const std::size_t copies = ranks_ + (residual_is_sharded() ? 1u : ranks_);
+      result_elements_ +=
+          copies * static_cast<std::size_t>(payload_.call(g, c).problem.tokens) * (row_bytes_ / 2);
+    }
+  }
+  shared_ = ::new (shared->allocate(sizeof(Shared), alignof(Shared))) Shared;
+  results_ = static_cast<std::uint16_t*>(shared->allocate(result_elements_ * 2, kResultAlignment));
+  std::memset(results_, 0, result_elements_ * 2);
+}
+
+void OperatorProgram::before_run(machine::Machine& machine) {
+  for (std::uint16_t r = 0; r < ranks_; ++r) shared_->streams[r] = machine.add_stream(r);
+  mismatch_ = Mismatch{};
+}
+
+void OperatorProgram::host(Agent& agent, std::uint16_t rank) {
+  const auto groups = payload_.groups();
+  for (std::uint32_t c = 0; c < payload_.calls(); ++c) {
+    const auto call = static_cast<std::uint16_t>(c);
+    std::vector<Agent::ChildSpec> children;
+    for (std::uint32_t g = 0; g < groups; ++g) {
+      children.push_back({Role::product, g, 0, 0, [this](Agent& a) {
+                            const schedule::AgentLabel l = a.label();
+                            produce(a, {l.block, l.rank, l.call});
+                          }});
+    }
+    if (switches_.pads == Pads::late && c == 0 && rank + 1 == ranks_) {
+      children.push_back({Role::product, groups, 0, 0,
+                          [this](Agent& a) { zero_late(a, a.label().rank, zero_site()); }});
+    }
+    agent.launch(stream(rank), call, std::move(children));
+    run_protocol(agent, rank, c);
+    children.clear();
+    for (std::uint32_t g = 0; g < groups; ++g) {
+      children.push_back({Role::consumer, g, 0, 0, [this](Agent& a) {
+                            const schedule::AgentLabel l = a.label();
+                            consume(a, {l.block, l.rank, l.call});
+                          }});
+    }
+    agent.launch(stream(rank), call, std::move(children));
+  }
+}
+
+void OperatorProgram::zero_late(Agent& agent, std::uint16_t rank, std::uint16_t site) {
+  machine::Access access = weak(site);
+  access.element = 4;
+  for (std::uint32_t i = 0; i < regions_.size(); ++i) {
+    const RegionInfo& r = regions_[i];
+    if (r.rank != rank || r.spec.kind != RegionKind::signal) continue;
+    const std::uint32_t zero = 0;
+    for (std::uint64_t o = 0; o < r.spec.bytes; o += 4) {
+      agent.write(at(i, o), access, std::as_bytes(std::span(&zero, 1)));
+    }
+  }
+}
+
+// -- results --------------------------------------------------------------------------------------
+
+std::size_t OperatorProgram::out_index(std::uint32_t group, std::uint32_t call,
+                                       std::uint32_t rank) const {
+  const auto tokens = static_cast<std::size_t>(payload_.call(group, call).problem.tokens);
+  return first_result_[group * payload_.calls() + call] + rank * tokens * (row_bytes_ / 2);
+}
+
+std::size_t OperatorProgram::residual_index(std::uint32_t group, std::uint32_t call,
+                                            std::uint32_t rank) const {
+  return out_index(group, call, ranks_ + (residual_is_sharded() ? 0 : rank));
+}
+
+const std::uint16_t* OperatorProgram::out(std::uint32_t group, std::uint32_t call,
+                                          std::uint32_t rank) const {
+  return results_ + out_index(group, call, rank);
+}
+
+const std::uint16_t* OperatorProgram::residual_out(std::uint32_t group, std::uint32_t call,
+                                                   std::uint32_t rank) const {
+  return results_ + residual_index(group, call, rank);
+}
+
+void OperatorProgram::consume(Agent& agent, const Place& p) {
+  const verify::Problem& problem = call_of(p).problem;
+  const auto hidden = static_cast<std::size_t>(problem.hidden);
+  const machine::Access access = weak(consume_site());
+  std::uint16_t* const out = results_ + out_index(p.group, p.call, p.rank);
+  for (std::int64_t row = 0; row < problem.tokens; ++row) {
+    agent.read(out_row(p, row), access,
+               bytes_of(out + static_cast<std::size_t>(row) * hidden, row_bytes_));
+  }
+  std::uint16_t* const residual = results_ + residual_index(p.group, p.call, p.rank);
+  const verify::RowRange rows = problem.rows_of(p.rank);
+  for (std::int64_t row = rows.begin; row < rows.end; ++row) {
+    agent.read(residual_out_row(p, row), access,
+               bytes_of(residual + static_cast<std::size_t>(row) * hidden, row_bytes_));
+  }
+}
+
+void OperatorProgram::after_run(machine::Machine& machine) {
+  if (!check_slots(machine)) return;
+  if (!check_results(machine)) return;
+  check_replicas(machine);
+}
+
+bool OperatorProgram::check_results(machine::Machine& machine) {
+  for (std::uint32_t c = 0; c < payload_.calls(); ++c) {
+    for (std::uint32_t g = 0; g < payload_.groups(); ++g) {
+      for (std::uint16_t r = 0; r < ranks_; ++r) {
+        // An error in residual_out is nearer to its cause.
+        if (!check_values(machine, {g, r, c}, true)) return false;
+        if (!check_values(machine, {g, r, c}, false)) return false;
+      }
+    }
+  }
+  return true;
+}
+
+// What the consumer's load of an element of a result is in a finding.
+machine::AccessInfo OperatorProgram::consumed(const Place& p, bool is_residual,
+                                              std::size_t element) const {
+  const auto hidden = static_cast<std::size_t>(call_of(p).problem.hidden);
+  const auto row = static_cast<std::int64_t>(element / hidden);
+  const machine::Address at = is_residual ? residual_out_row(p, row) : out_row(p, row);
+  schedule::AgentLabel label;
+  label.role = Role::consumer;
+  label.rank = p.rank;
+  label.call = static_cast<std::uint16_t>(p.call);
+  label.block = p.group;
+  machine::AccessInfo a;
+  a.label = schedule::pack(label);
+  a.site = consume_site();
+  a.region = at.region;
+  a.offset = at.offset + element % hidden * 2;
+  a.bytes = 2;
+  return a;
+}
+
+bool OperatorProgram::check_values(machine::Machine& machine, const Place& p, bool is_residual) {
+  const Payload::Call& c = call_of(p);
+  const std::int64_t hidden = c.problem.hidden;
+  const verify::RowRange rows =
+      is_residual ? c.problem.rows_of(p.rank) : verify::RowRange{0, c.problem.tokens};
+  const auto first = static_cast<std::size_t>(rows.begin * hidden);
+  const auto count = static_cast<std::size_t>(rows.count() * hidden);
+  if (count == 0) return true;
+  const std::uint16_t* const got =
+      (is_residual ? residual_out(p.group, p.call, p.rank) : out(p.group, p.call, p.rank)) + first;
+  verify::Comparison result;
+  if (c.exact) {
+    const std::uint16_t* const expected = (is_residual ? c.residual_out : c.out).bits() + first;
+    if (std::memcmp(got, expected, count * 2) == 0) return true;
+    result = verify::compare_bits("", c.problem.dtype, {c.problem.tokens, hidden}, got, expected,
+                                  count, first);
+  } else {
+    const verify::FusedReference& r = c.reference;
+    result = verify::compare("", c.problem.dtype, {c.problem.tokens, hidden}, got,
+                             (is_residual ? r.residual_out : r.out).data() + first,
+                             (is_residual ? r.residual_out_bound : r.out_bound).data() + first,
+                             count, first);
+  }
+  if (!result.has_mismatch) return true;
+  Mismatch& m = mismatch_;
+  m.what = What::wrong_value;
+  m.is_residual = is_residual;
+  m.place = p;
+  m.element = result.first.index;
+  m.expected = result.first.expected;
+  m.bound = result.first.bound;
+  m.got = result.first.actual;
+  m.expected_bits = result.first.expected_bits;
+  m.got_bits = result.first.actual_bits;
+  Finding f;
+  f.kind = FindingKind::numeric_mismatch;
+  f.second = consumed(p, is_residual, m.element);
+  f.has_second = true;
+  machine.report(f);
+  return false;
+}
+
+bool OperatorProgram::check_replicas(machine::Machine& machine) {
+  const auto differ = [&](const Place& p, bool is_residual) {
+    const Payload::Call& call = call_of(p);
+    const auto count = static_cast<std::size_t>(call.problem.tokens * call.problem.hidden);
+    const std::uint16_t* const a =
+        is_residual ? residual_out(p.group, p.call, 0) : out(p.group, p.call, 0);
+    const std::uint16_t* const b =
+        is_residual ? residual_out(p.group, p.call, p.rank) : out(p.group, p.call, p.rank);
+    if (a == b || std::memcmp(a, b, count * 2) == 0) return false;
+    std::size_t i = 0;
+    while (a[i] == b[i]) ++i;
+    Mismatch& m = mismatch_;
+    m.what = What::replicas_differ;
+    m.is_residual = is_residual;
+    m.place = p;
+    m.element = i;
+    m.expected = verify::to_float(call.problem.dtype, a[i]);
+    m.got = verify::to_float(call.problem.dtype, b[i]);
+    m.expected_bits = a[i];
+    m.got_bits = b[i];
+    Finding f;
+    f.kind = FindingKind::replica_mismatch;
+    f.first = consumed({p.group, 0, p.call}, is_residual, i);
+    f.second = consumed(p, is_residual, i);
+    f.has_first = f.has_second = true;
+    machine.report(f);
+    return true;
+  };
+  for (std::uint32_t c = 0; c < payload_.calls(); ++c) {
+    for (std::uint32_t g = 0; g < payload_.groups(); ++g) {
+      if (!replicas_agree(payload_.call(g, c))) continue;
+      for (std::uint16_t r = 1; r < ranks_; ++r) {
+        if (differ({g, r, c}, true) || differ({g, r, c}, false)) return false;
+      }
+    }
+  }
+  return true;
+}
+
+bool OperatorProgram::check_slots(machine::Machine& machine) {
+  for (std::uint32_t i = 0; i < regions_.size(); ++i) {
+    const RegionInfo& r = regions_[i];
+    if (r.spec.kind != RegionKind::signal) continue;
+    slots_.resize(r.spec.bytes / 4);
+    machine.peek(at(i, 0), std::as_writable_bytes(std::span(slots_)));
+    for (std::size_t s = 0; s < slots_.size(); ++s) {
+      if (slots_[s] == 0) continue;
+      mismatch_.what = What::slot_not_zero;
+      mismatch_.slot = at(i, s * 4);
+      mismatch_.got = slots_[s];
+      Finding f;
+      f.kind = FindingKind::unrestored_signal;
+      schedule::AgentLabel owner;
+      owner.rank = r.rank;
+      f.second.label = schedule::pack(owner);
+      f.second.region = mismatch_.slot.region;
+      f.second.offset = mismatch_.slot.offset;
+      f.second.bytes = 4;
+      f.has_second = true;
+      machine.report(f);
+      return false;
+    }
+  }
+  return true;
+}
+
+// -- names ----------------------------------------------------------------------------------------
+
+std::string OperatorProgram::group_text(std::uint32_t group) const {
+  return payload_.groups() > 1 ? fmt::format(", group {}", group) : "";
+}
+
+std::string OperatorProgram::region_name(machine::RegionId region) const {
+  const RegionInfo& r = info(region);
+  return fmt::format("{} of rank {}{}", r.name, r.rank, group_text(r.group));
+}
+
+schedule::SlotName OperatorProgram::slot_name(machine::Address at) const {
+  const RegionInfo& r = info(at.region);
+  return r.spec.kind == RegionKind::signal ? slot_of(r, at.offset) : schedule::SlotName{};
+}
+
+std::string OperatorProgram::last_mismatch() const {
+  const Mismatch& m = mismatch_;
+  const auto where = [&] {
+    const auto hidden = static_cast<std::size_t>(call_of(m.place).problem.hidden);
+    return fmt::format("{}, call {}, rank {}{}: row {}, column {}",
+                       m.is_residual ? "residual_out" : "out", m.place.call, m.place.rank,
+                       group_text(m.place.group), m.element / hidden, m.element % hidden);
+  };
+  switch (m.what) {
+    case What::nothing:
+      return {};
+    case What::wrong_value: {
+      const std::string bound = m.bound > 0 ? fmt::format(" within {:.3g}", m.bound) : "";
+      return fmt::format("{}: got {} (0x{:04x}), expected {} (0x{:04x}){}", where(), m.got,
+                         m.got_bits, m.expected, m.expected_bits, bound);
+    }
+    case What::replicas_differ:
+      return fmt::format("{}: {} (0x{:04x}), but rank 0 has {} (0x{:04x})", where(), m.got,
+                         m.got_bits, m.expected, m.expected_bits);
+    case What::slot_not_zero:
+      return fmt::format("{} holds {} after the last launch: 0 is due", slot_name(m.slot).text,
+                         m.got);
+  }
+  return {};
+}
+
+}  // namespace ringfence::programs

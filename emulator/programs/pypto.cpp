@@ -1,0 +1,281 @@
+#include "emulator/programs/pypto.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "verify/rows.hpp"
+
+namespace ringfence::programs {
+
+namespace {
+
+using machine::Access;
+using machine::Order;
+using machine::Proxy;
+using machine::RegionKind;
+using machine::Scope;
+using schedule::Agent;
+
+enum Site : std::uint16_t {
+  kZeroSignals = shmem::kFirstOwn,
+  kProductX,
+  kProductResidual,
+  kMatmulX,
+  kNormResidual,
+  kNormOut,
+  kNormResidualOut,
+  kConsume,
+};
+
+constexpr Access weak(std::uint16_t site) {
+  return {Order::weak, Scope::sys, 2, Proxy::generic, false, site};
+}
+
+std::span<std::byte> writable(std::uint16_t* p, std::int64_t count) {
+  return std::as_writable_bytes(std::span(p, static_cast<std::size_t>(count)));
+}
+std::span<const std::byte> readable(const std::uint16_t* p, std::int64_t count) {
+  return std::as_bytes(std::span(p, static_cast<std::size_t>(count)));
+}
+
+std::uint64_t tiles_of(std::int64_t tokens, std::uint32_t tile_rows) {
+  return (static_cast<std::uint64_t>(tokens) + tile_rows - 1) / tile_rows;
+}
+
+// No tile is larger than all rows.
+std::uint64_t tile_bytes_of(const verify::Problem& p, std::uint32_t tile_rows) {
+  const auto rows = std::min<std::uint64_t>(tile_rows, static_cast<std::uint64_t>(p.tokens));
+  return rows * static_cast<std::uint64_t>(p.hidden) * 2;
+}
+
+constexpr std::uint64_t kMaxTiles = 65535;  // of an agent's label
+
+}  // namespace
+
+PyPto::PyPto(const Config& config)
+    : OperatorProgram(config, parse_switches(config.protocol, config.set)) {
+  const verify::Problem& p = payload().problem();
+  check_tiles(p, switches_);
+  const std::uint64_t tile_bytes = tile_bytes_of(p, switches_.tile_rows);
+  std::uint64_t tiles = 0;
+  for (std::uint32_t c = 0; c < payload().calls(); ++c) {
+    tiles += tiles_of(payload().call(0, c).problem.tokens, switches_.tile_rows);
+  }
+  const std::uint32_t slots =
+      shmem::World::ring_slots(tile_bytes, switches_.data_limit, switches_.signal_limit, tiles);
+
+  const shmem::Orders orders{switches_.put,          switches_.signal,
+                             switches_.wait,         switches_.barrier_signal,
+                             switches_.barrier_wait, switches_.scope};
+  const auto rows = static_cast<std::uint64_t>(p.tokens);
+  for (std::uint32_t g = 0; g < payload().groups(); ++g) {
+    worlds_.emplace_back(ranks(), tile_bytes, slots, orders);
+    for (std::uint16_t r = 0; r < ranks(); ++r) {
+      const auto data = [&](const char* name, std::uint64_t bytes) {
+        return add_region(name, r, g, RegionKind::data, bytes);
+      };
+      const auto signal = [&](const char* name) {
+        return add_region(name, r, g, RegionKind::signal, slots * shmem::kSignalBytes);
+      };
+      x_.push_back(data("x", rows * static_cast<std::uint64_t>(p.inner_per_rank()) * 2));
+      residual_.push_back(data("residual", rows * row_bytes()));
+      out_.push_back(data("out", rows * row_bytes()));
+      residual_out_.push_back(data("residual_out", rows * row_bytes()));
+      data_.push_back(data("data tiles", slots * tile_bytes));
+      signal_.push_back(signal("signal"));
+      barrier_.push_back(signal("barrier counter"));
+      loaded_.emplace_back(rows * static_cast<std::uint64_t>(p.hidden));
+    }
+  }
+  for (std::uint16_t r = 0; r < ranks(); ++r) {
+    std::uint64_t ring_index = 0;
+    for (std::uint32_t c = 0; c < payload().calls(); ++c) {
+      for (std::uint32_t g = 0; g < payload().groups(); ++g) {
+        graphs_.push_back(build({g, r, c}, ring_index));
+      }
+      ring_index += tiles_of(payload().call(0, c).problem.tokens, switches_.tile_rows);
+    }
+  }
+}
+
+void PyPto::check_tiles(const verify::Problem& p, const Switches& s) {
+  const std::uint64_t row_bytes = static_cast<std::uint64_t>(p.hidden) * 2;
+  if (s.signal_limit < shmem::kSignalBytes) {
+    throw std::invalid_argument(fmt::format("--set signal_limit={}: a slot takes {} bytes",
+                                            s.signal_limit, shmem::kSignalBytes));
+  }
+  if (s.data_limit < row_bytes) {
+    throw std::invalid_argument(
+        fmt::format("--set data_limit={}: one token row takes {} bytes", s.data_limit, row_bytes));
+  }
+  if (tile_bytes_of(p, s.tile_rows) > s.data_limit) {
+    throw std::invalid_argument(fmt::format(
+        "--set tile_rows={}: a tile takes {} bytes and data_limit is {}: use "
+        "tile_rows={} or less",
+        s.tile_rows, tile_bytes_of(p, s.tile_rows), s.data_limit, s.data_limit / row_bytes));
+  }
+  const std::uint64_t tiles = s.groups * tiles_of(p.tokens, s.tile_rows);
+  if (tiles > kMaxTiles) {
+    const auto rows = static_cast<std::uint64_t>(p.tokens);
+    throw std::invalid_argument(fmt::format(
+        "--set tile_rows={}: {} tiles in a call and at most {} are due: use tile_rows={} or more",
+        s.tile_rows, tiles, kMaxTiles,
+        (rows * s.groups + kMaxTiles - s.groups) / (kMaxTiles - s.groups + 1)));
+  }
+}
+
+void PyPto::set_up(machine::Machine& machine, std::pmr::memory_resource* shared) {
+  OperatorProgram::set_up(machine, shared);
+  for (std::uint32_t g = 0; g < payload().groups(); ++g) {
+    const auto ids = [&](const std::vector<std::uint32_t>& regions) {
+      std::vector<machine::RegionId> out;
+      for (std::uint16_t r = 0; r < ranks(); ++r) {
+        out.push_back(at(regions[g * ranks() + r], 0).region);
+      }
+      return out;
+    };
+    worlds_[g].bind(ids(data_), ids(signal_), ids(barrier_));
+  }
+}
+
+// The launch before: this rank's columns of x, and its copy of the residual.
+void PyPto::produce(Agent& agent, const Place& p) {
+  const Payload::Call& c = call_of(p);
+  const std::int64_t columns = c.problem.inner_per_rank();
+  const auto x_bytes = static_cast<std::uint64_t>(columns) * 2;
+  for (std::int64_t row = 0; row < c.problem.tokens; ++row) {
+    agent.write(at(x_[index(p)], static_cast<std::uint64_t>(row) * x_bytes), weak(kProductX),
+                readable(c.x.row(row) + p.rank * columns, columns));
+  }
+  for (std::int64_t row = 0; row < c.problem.tokens; ++row) {
+    agent.write(row_of(residual_, p, row), weak(kProductResidual),
+                readable(c.residual.row(row), c.problem.hidden));
+  }
+}
+
+std::unique_ptr<shmem::Graph> PyPto::build(const Place& p, std::uint64_t ring_index) {
+  auto graph =
+      std::make_unique<shmem::Graph>(worlds_[p.group], p.rank, ring_index,
+                                     shmem::Edges{switches_.pred_edges, switches_.shmem_edges});
+  const std::int64_t tokens = call_of(p).problem.tokens;
+  const std::int64_t tile_rows = switches_.tile_rows;
+  for (std::int64_t first = 0; first < tokens; first += tile_rows) {
+    tile(*graph, p, first, std::min(tile_rows, tokens - first));
+  }
+  return graph;
+}
+
+// One tile, in the order of the program text.
+void PyPto::tile(shmem::Graph& g, const Place& p, std::int64_t first, std::int64_t rows) {
+  using shmem::PutOp;
+  const Payload::Call& c = call_of(p);
+  const std::int64_t hidden = c.problem.hidden;
+  const shmem::Tensor data = g.create_shmem_tensor(static_cast<std::uint64_t>(rows * hidden) * 2);
+  const shmem::Signal signal = g.create_shmem_signal();
+
+  shmem::Graph::Preds cleared;
+  if (switches_.clear_data) cleared.push_back(g.shmem_clear_data(data));
+  if (switches_.clear_signal) cleared.push_back(g.shmem_clear_signal(signal));
+  const shmem::Graph::Preds ready =
+      switches_.barrier_all ? shmem::Graph::Preds{g.shmem_barrier_all(cleared)} : cleared;
+  const shmem::Value partial =
+      g.compute([this, p, first, rows](Agent& a) { matmul(a, p, first, rows); },
+                readable(c.partials[p.rank].row(first), rows * hidden));
+  for (std::uint16_t pe = 0; pe < ranks(); ++pe) {
+    const shmem::Op put = g.shmem_put(partial, data, pe, PutOp::add, ready);
+    const std::uint16_t whom = switches_.wrong_slot ? (pe + 1) % ranks() : pe;
+    g.shmem_signal(signal, whom, 1, PutOp::add, {put});
+  }
+  const shmem::Op arrived =
+      g.shmem_wait_until(signal, switches_.wait_compare, ranks(), /*clear=*/true);
+  const shmem::Value sum = g.shmem_load(
+      data, writable(loaded_[index(p)].data() + first * hidden, rows * hidden), {arrived});
+  g.compute([this, p, first, rows](Agent& a) { norm(a, p, first, rows); }, {}, {sum});
+}
+
+// The product itself is made ahead: x was written by this rank's stream, so that it is what it
+// should be. Its loads are here for the order they need.
+void PyPto::matmul(Agent& agent, const Place& p, std::int64_t first, std::int64_t rows) {
+  const std::int64_t count = rows * call_of(p).problem.inner_per_rank();
+  std::vector<std::uint16_t> x(static_cast<std::size_t>(count));
+  agent.read(at(x_[index(p)], static_cast<std::uint64_t>(first * count / rows) * 2), weak(kMatmulX),
+             writable(x.data(), count));
+}
+
+void PyPto::norm(Agent& agent, const Place& p, std::int64_t first, std::int64_t rows) {
+  const Payload::Call& c = call_of(p);
+  const std::int64_t hidden = c.problem.hidden;
+  verify::Norm norm;
+  norm.dtype = c.problem.dtype;
+  norm.hidden = hidden;
+  norm.eps = c.problem.eps;
+  norm.gamma = c.gamma.bits();
+  norm.beta = c.problem.has_beta ? c.beta.bits() : nullptr;
+  std::vector<std::uint16_t> out(static_cast<std::size_t>(hidden)), residual(out.size());
+  for (std::int64_t row = first; row < first + rows; ++row) {
+    agent.read(row_of(residual_, p, row), weak(kNormResidual), writable(residual.data(), hidden));
+    verify::pypto_row(norm, loaded_[index(p)].data() + row * hidden, residual.data(), out.data(),
+                      residual.data());
+    agent.write(out_row(p, row), weak(kNormOut), readable(out.data(), hidden));
+    agent.write(residual_out_row(p, row), weak(kNormResidualOut),
+                readable(residual.data(), hidden));
+  }
+}
+
+void PyPto::run_protocol(Agent& host, std::uint16_t rank, std::uint32_t call) {
+  const std::uint32_t groups = payload().groups();
+  std::vector<shmem::Graph*> graphs;
+  for (std::uint32_t g = 0; g < groups; ++g) {
+    graphs.push_back(graphs_[(rank * payload().calls() + call) * groups + g].get());
+  }
+  shmem::launch(host, stream(rank), static_cast<std::uint16_t>(call), graphs);
+}
+
+// -- names ----------------------------------------------------------------------------------------
+
+std::optional<std::uint64_t> PyPto::dirty_slot(std::uint32_t region) const {
+  return region == signal_[0] ? std::optional(std::uint64_t{0}) : std::nullopt;
+}
+
+std::uint16_t PyPto::zero_site() const { return kZeroSignals; }
+std::uint16_t PyPto::consume_site() const { return kConsume; }
+
+schedule::SlotName PyPto::slot_of(const RegionInfo& region, std::uint64_t offset) const {
+  const std::uint64_t slot = offset / shmem::kSignalBytes;
+  schedule::SlotName name;
+  name.text = fmt::format("{} of rank {}, ring slot {}{}", region.name, region.rank, slot,
+                          group_text(region.group));
+  name.writer = std::string_view(region.name) == "signal"
+                    ? fmt::format("every rank's shmem_signal to rank {}", region.rank)
+                    : std::string("every rank's shmem_barrier_all");
+  return name;
+}
+
+std::string PyPto::site_name(std::uint16_t site) const {
+  switch (site) {
+    case 0:
+      return "check after the last launch";
+    case kZeroSignals:
+      return "pypto.cpp: late zeroing of the signal and barrier slots (weak store)";
+    case kProductX:
+      return "pypto.cpp: product: store of x (weak)";
+    case kProductResidual:
+      return "pypto.cpp: product: store of the residual (weak)";
+    case kMatmulX:
+      return "pypto.cpp: matmul: load of x (weak)";
+    case kNormResidual:
+      return "pypto.cpp: norm: load of the residual (weak)";
+    case kNormOut:
+      return "pypto.cpp: norm: store of out (weak)";
+    case kNormResidualOut:
+      return "pypto.cpp: norm: store of residual_out (weak)";
+    case kConsume:
+      return "pypto.cpp: consumer: load of the results (weak)";
+    default:
+      return "pypto.cpp: " + shmem::site_name(site, worlds_.front().orders());
+  }
+}
+
+}  // namespace ringfence::programs

@@ -1,0 +1,63 @@
+#pragma once
+// pypto: push with atomic add. The token rows are cut into tiles; for each tile
+//   clear own data and own signal; barrier_all; matmul, rounded to bf16;
+//   for each peer, itself included: put with atomic ADD into the peer's tile, then signal ADD 1;
+//   wait until own signal EQ R and clear it; load own tile; add the residual and norm in fp32.
+// It is a task graph (emulator/programs/shmem.hpp): tiles, and the operations of a tile, run in any
+// order that their edges allow.
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "emulator/programs/operator_program.hpp"
+#include "emulator/programs/shmem.hpp"
+
+namespace ringfence::programs {
+
+class PyPto final : public OperatorProgram {
+ public:
+  explicit PyPto(const Config& config);
+  // Throws std::invalid_argument where a tile does not fit in the limits, or where there are more
+  // tiles than can be named: the message has a tile size that is right.
+  static void check_tiles(const verify::Problem& problem, const Switches& switches);
+
+  void set_up(machine::Machine& machine, std::pmr::memory_resource* shared) override;
+  std::string site_name(std::uint16_t site) const override;
+
+ protected:
+  // Where the order of the adds shows in the bits, ranks may differ in the last of them.
+  bool replicas_agree(const Payload::Call& call) const override { return call.exact; }
+  bool residual_is_sharded() const override { return false; }
+  void produce(schedule::Agent& agent, const Place& place) override;
+  void run_protocol(schedule::Agent& host, std::uint16_t rank, std::uint32_t call) override;
+  machine::Address out_row(const Place& place, std::int64_t row) const override {
+    return row_of(out_, place, row);
+  }
+  machine::Address residual_out_row(const Place& place, std::int64_t row) const override {
+    return row_of(residual_out_, place, row);
+  }
+  std::optional<std::uint64_t> dirty_slot(std::uint32_t region) const override;
+  std::uint16_t zero_site() const override;
+  std::uint16_t consume_site() const override;
+  schedule::SlotName slot_of(const RegionInfo& region, std::uint64_t offset) const override;
+
+ private:
+  std::size_t index(const Place& p) const { return p.group * ranks() + p.rank; }
+  machine::Address row_of(const std::vector<std::uint32_t>& regions, const Place& p,
+                          std::int64_t row) const {
+    return at(regions[index(p)], static_cast<std::uint64_t>(row) * row_bytes());
+  }
+  std::unique_ptr<shmem::Graph> build(const Place& place, std::uint64_t ring_index);
+  void tile(shmem::Graph& graph, const Place& place, std::int64_t first, std::int64_t rows);
+  void matmul(schedule::Agent& agent, const Place& place, std::int64_t first, std::int64_t rows);
+  void norm(schedule::Agent& agent, const Place& place, std::int64_t first, std::int64_t rows);
+
+  std::vector<shmem::World> worlds_;  // by group
+  // regions, by group and rank
+  std::vector<std::uint32_t> x_, residual_, out_, residual_out_, data_, signal_, barrier_;
+  std::vector<std::vector<std::uint16_t>> loaded_;     // by group and rank: tiles after the load
+  std::vector<std::unique_ptr<shmem::Graph>> graphs_;  // by rank, call and group
+};
+
+}  // namespace ringfence::programs

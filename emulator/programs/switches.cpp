@@ -1,0 +1,198 @@
+#include "emulator/programs/switches.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <stdexcept>
+#include <string_view>
+
+#include "emulator/machine/names.hpp"
+
+namespace ringfence::programs {
+
+namespace {
+
+using machine::Order;
+
+// Which orders an instruction can have: an atom has no weak form, a read releases nothing.
+enum Orders : std::uint8_t { rmw_orders, read_orders, write_orders, red_orders, poll_orders };
+
+std::string_view order_words(Orders kind) {
+  switch (kind) {
+    case rmw_orders:
+      return "relaxed, acquire, release or acq_rel";
+    case read_orders:
+      return "weak, relaxed or acquire";
+    case write_orders:
+      return "weak, relaxed or release";
+    case red_orders:
+      return "relaxed or release";
+    case poll_orders:
+      return "relaxed or acquire";
+  }
+  return "";
+}
+
+bool set_order(Order& to, Orders kind, std::string_view value) {
+  const auto order = machine::parse_order(value);
+  if (!order) return false;
+  const bool ok = kind == rmw_orders     ? *order != Order::weak
+                  : kind == read_orders  ? !releases(*order)
+                  : kind == write_orders ? !acquires(*order)
+                  : kind == red_orders   ? *order == Order::relaxed || *order == Order::release
+                                         : *order == Order::relaxed || *order == Order::acquire;
+  if (ok) to = *order;
+  return ok;
+}
+
+template <class T>
+bool set_number(T& to, std::string_view value, T least, T most) {
+  T n = 0;
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), n);
+  if (error != std::errc{} || end != value.data() + value.size() || n < least || n > most)
+    return false;
+  to = n;
+  return true;
+}
+
+constexpr std::uint32_t kMaxBlocks = 32768;
+
+bool set_grid(Switches& s, std::string_view value) {
+  std::vector<std::uint32_t> grid;
+  for (;;) {
+    const std::size_t comma = value.find(',');
+    std::uint32_t n = 0;
+    if (!set_number(n, value.substr(0, comma), 1u, kMaxBlocks)) return false;
+    grid.push_back(n);
+    if (comma == std::string_view::npos) break;
+    value.remove_prefix(comma + 1);
+  }
+  s.grid = std::move(grid);
+  return true;
+}
+
+struct Switch {
+  const char* key;
+  const char* value;       // as the list of switches shows it
+  std::string_view words;  // what the value may be
+  bool tokenweave, pypto;
+  bool (*set)(Switches&, std::string_view);
+};
+
+template <Order Switches::*Field, Orders Kind>
+bool order(Switches& s, std::string_view value) {
+  return set_order(s.*Field, Kind, value);
+}
+
+template <bool Switches::*Field>
+bool none(Switches& s, std::string_view value) {
+  if (value != "none") return false;
+  s.*Field = false;
+  return true;
+}
+
+template <Order Switches::*Field, Orders Kind>
+Switch order_switch(const char* key, bool tokenweave) {
+  return {key, "ORDER", order_words(Kind), tokenweave, !tokenweave, order<Field, Kind>};
+}
+
+template <bool Switches::*Field>
+Switch none_switch(const char* key, bool tokenweave) {
+  return {key, "none", "none", tokenweave, !tokenweave, none<Field>};
+}
+
+const std::vector<Switch>& table() {
+  static const std::vector<Switch> all = {
+      none_switch<&Switches::start>("start", true),
+      none_switch<&Switches::end>("end", true),
+      order_switch<&Switches::start_put, rmw_orders>("start.put", true),
+      order_switch<&Switches::start_wait, rmw_orders>("start.wait", true),
+      order_switch<&Switches::end_put, rmw_orders>("end.put", true),
+      order_switch<&Switches::end_wait, rmw_orders>("end.wait", true),
+      order_switch<&Switches::ld_reduce, read_orders>("ld_reduce.order", true),
+      order_switch<&Switches::st, write_orders>("st.order", true),
+      none_switch<&Switches::end_block_barrier>("end.block_barrier", true),
+      {"grid", "N,N", "block counts of 1 to 32768, for the ranks in turn, such as 2,3", true, false,
+       set_grid},
+      none_switch<&Switches::clear_data>("clear.data", false),
+      none_switch<&Switches::clear_signal>("clear.signal", false),
+      none_switch<&Switches::barrier_all>("barrier_all", false),
+      order_switch<&Switches::put, red_orders>("put.order", false),
+      order_switch<&Switches::signal, red_orders>("signal.order", false),
+      order_switch<&Switches::wait, poll_orders>("wait.order", false),
+      order_switch<&Switches::barrier_signal, red_orders>("barrier.signal", false),
+      order_switch<&Switches::barrier_wait, poll_orders>("barrier.wait", false),
+      {"wait.cmp", "GE", "EQ or GE", false, true,
+       [](Switches& s, std::string_view v) {
+         if (v != "EQ" && v != "GE") return false;
+         s.wait_compare = v == "EQ" ? machine::Compare::eq : machine::Compare::ge;
+         return true;
+       }},
+      none_switch<&Switches::shmem_edges>("shmem_edges", false),
+      none_switch<&Switches::pred_edges>("pred_edges", false),
+      {"tile_rows", "N", "a number of token rows from 1 to 65536", false, true,
+       [](Switches& s, std::string_view v) { return set_number(s.tile_rows, v, 1u, 65536u); }},
+      {"data_limit", "BYTES", "a number of bytes from 1 to 2^40", false, true,
+       [](Switches& s, std::string_view v) {
+         return set_number(s.data_limit, v, std::uint64_t{1}, std::uint64_t{1} << 40);
+       }},
+      {"signal_limit", "BYTES", "a number of bytes from 1 to 2^40", false, true,
+       [](Switches& s, std::string_view v) {
+         return set_number(s.signal_limit, v, std::uint64_t{1}, std::uint64_t{1} << 40);
+       }},
+      {"scope", "gpu", "cta, cluster, gpu or sys", true, true,
+       [](Switches& s, std::string_view v) {
+         const auto scope = machine::parse_scope(v);
+         if (scope) s.scope = *scope;
+         return scope.has_value();
+       }},
+      {"slot", "wrong", "wrong", true, true,
+       [](Switches& s, std::string_view v) { return s.wrong_slot = v == "wrong"; }},
+      {"pads", "dirty|late", "clean, dirty or late", true, true,
+       [](Switches& s, std::string_view v) {
+         s.pads = v == "dirty" ? Pads::dirty : v == "late" ? Pads::late : Pads::clean;
+         return v == "clean" || s.pads != Pads::clean;
+       }},
+      {"groups", "N", "a number of operators from 1 to 15", true, true,
+       [](Switches& s, std::string_view v) { return set_number(s.groups, v, 1u, 15u); }},
+  };
+  return all;
+}
+
+bool takes(const Switch& s, const std::string& protocol) {
+  return protocol == "pypto" ? s.pypto : s.tokenweave;
+}
+
+}  // namespace
+
+std::vector<std::string> switch_names(const std::string& protocol) {
+  std::vector<std::string> names;
+  for (const Switch& s : table()) {
+    if (takes(s, protocol)) names.push_back(fmt::format("{}={}", s.key, s.value));
+  }
+  return names;
+}
+
+Switches parse_switches(const std::string& protocol,
+                        const std::map<std::string, std::string>& set) {
+  Switches out;
+  for (const auto& [key, value] : set) {
+    const auto& all = table();
+    const auto found = std::find_if(all.begin(), all.end(), [&](const Switch& s) {
+      return key == s.key && takes(s, protocol);
+    });
+    if (found == all.end()) {
+      throw std::invalid_argument(fmt::format("--set {}={}: {} has no such switch; it has {}", key,
+                                              value, protocol,
+                                              fmt::join(switch_names(protocol), ", ")));
+    }
+    if (!found->set(out, value)) {
+      throw std::invalid_argument(fmt::format("--set {}={}: {} is due", key, value, found->words));
+    }
+  }
+  return out;
+}
+
+}  // namespace ringfence::programs

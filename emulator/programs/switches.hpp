@@ -1,0 +1,59 @@
+#pragma once
+// The --set switches of the protocols, as values. A default-constructed Switches is the protocol to
+// the letter; each field names one thing that a broken variant gets wrong.
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "emulator/machine/machine.hpp"
+#include "emulator/machine/scope.hpp"
+
+namespace ringfence::programs {
+
+// What the signal slots hold when the ranks start.
+enum class Pads : std::uint8_t {
+  clean,  // zero everywhere
+  dirty,  // one slot of rank 0 holds 1, as an aborted run leaves it
+  late,   // the last rank zeroes its slots in its first launch, when peers may have signalled
+          // already
+};
+
+struct Switches {
+  // both protocols
+  machine::Scope scope = machine::Scope::sys;  // of barriers, signals and their waits
+  bool wrong_slot = false;                     // signals go to a slot that nobody waits on rightly
+  Pads pads = Pads::clean;
+  std::uint32_t groups = 1;  // operators that run at once on the same ranks
+
+  // tokenweave
+  bool start = true, end = true;  // the barriers
+  machine::Order start_put = machine::Order::relaxed, start_wait = machine::Order::relaxed;
+  machine::Order end_put = machine::Order::release, end_wait = machine::Order::acquire;
+  machine::Order ld_reduce = machine::Order::relaxed, st = machine::Order::relaxed;
+  bool end_block_barrier = true;    // false: put before the block barrier
+  std::vector<std::uint32_t> grid;  // blocks of rank r: grid[r % size]; empty: --blocks
+
+  // pypto
+  bool clear_data = true, clear_signal = true, barrier_all = true;
+  machine::Order put = machine::Order::relaxed;
+  machine::Order signal = machine::Order::release, wait = machine::Order::acquire;
+  machine::Order barrier_signal = machine::Order::release;
+  machine::Order barrier_wait = machine::Order::acquire;
+  machine::Compare wait_compare = machine::Compare::eq;
+  bool shmem_edges = true, pred_edges = true;
+  std::uint32_t tile_rows = 8;
+  std::uint64_t data_limit = std::uint64_t{200} << 20;  // bytes a rank, for data slots
+  std::uint64_t signal_limit = std::uint64_t{1}
+                               << 20;  // bytes a rank, for signal and barrier slots
+};
+
+// "start.put=ORDER", ...: the switches that a protocol takes.
+std::vector<std::string> switch_names(const std::string& protocol);
+
+// Throws std::invalid_argument naming the switch, and what would be right: the values it takes, or
+// for an unknown one the switches of the protocol.
+Switches parse_switches(const std::string& protocol, const std::map<std::string, std::string>& set);
+
+}  // namespace ringfence::programs

@@ -1,0 +1,328 @@
+#include "emulator/programs/tokenweave.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "emulator/machine/names.hpp"
+#include "emulator/programs/sum_order.hpp"
+
+namespace ringfence::programs {
+
+namespace {
+
+using machine::Access;
+using machine::Order;
+using machine::Proxy;
+using machine::RegionKind;
+using machine::Scope;
+using schedule::Agent;
+using schedule::Role;
+
+constexpr std::int64_t kVector = verify::kVectorElements;
+constexpr std::uint64_t kVectorBytes = 16;
+constexpr std::uint64_t kSlotBytes = 4;
+constexpr std::uint32_t kMaxBlocks = 65535;  // of an agent's label
+
+enum Site : std::uint16_t {
+  kEndCheck,
+  kZeroPads,
+  kProductPartial,
+  kProductResidual,
+  kStartPut,
+  kStartWait,
+  kStartSync,
+  kLdReduce,
+  kLoadResidual,
+  kStoreResidual,
+  kSumSync,
+  kScaleSync,
+  kStore,
+  kEndSync,
+  kEndPut,
+  kEndWait,
+  kConsume,
+};
+
+}  // namespace
+
+struct TokenWeave::Lane {
+  Agent& agent;
+  Block& block;
+  const Payload::Call& call;
+  Place place;
+  std::uint32_t block_index;
+  std::uint32_t thread;
+};
+
+TokenWeave::TokenWeave(const Config& config)
+    : OperatorProgram(config, parse_switches(config.protocol, config.set)), grid_(switches_.grid) {
+  const verify::Problem& p = payload().problem();
+  threads_ = static_cast<std::uint32_t>(verify::tokenweave_block_threads(p.hidden));
+  const auto vectors = static_cast<std::uint32_t>(p.hidden / kVector);
+  agents_ = std::max<std::uint32_t>(ranks(), std::min(vectors, threads_));
+  if (grid_.empty()) grid_ = {config.blocks};
+
+  const std::uint32_t most = *std::max_element(grid_.begin(), grid_.end());
+  for (std::uint32_t g = 0; g < payload().groups(); ++g) {
+    for (std::uint16_t r = 0; r < ranks(); ++r) {
+      const auto tokens = static_cast<std::uint64_t>(p.tokens);
+      buffer_.push_back(add_region("buffer", r, g, RegionKind::data, tokens * row_bytes()));
+      residual_.push_back(
+          add_region("residual", r, g, RegionKind::data, tokens / ranks() * row_bytes()));
+      pad_.push_back(add_region("pad", r, g, RegionKind::signal, most * ranks() * kSlotBytes));
+    }
+  }
+  blocks_.resize(ranks());
+  for (std::uint16_t r = 0; r < ranks(); ++r) {
+    for (std::uint32_t b = 0; b < payload().groups() * grid(r); ++b) {
+      blocks_[r].push_back(std::make_unique<Block>(agents_, threads_, p.hidden));
+    }
+  }
+}
+
+void TokenWeave::check_blocks(std::uint32_t blocks, const Switches& s) {
+  if (!s.grid.empty()) blocks = *std::max_element(s.grid.begin(), s.grid.end());
+  if (blocks * s.groups > kMaxBlocks) {
+    throw std::invalid_argument(fmt::format(
+        "{} blocks in {} groups: at most {} blocks in all are due", blocks, s.groups, kMaxBlocks));
+  }
+}
+
+machine::Address TokenWeave::residual_out_row(const Place& p, std::int64_t row) const {
+  const std::int64_t first = call_of(p).problem.rows_of(p.rank).begin;
+  return at(residual_[p.group * ranks() + p.rank],
+            static_cast<std::uint64_t>(row - first) * row_bytes());
+}
+
+// The launch before: this rank's partial product into its replica, its slice of the residual.
+void TokenWeave::produce(Agent& agent, const Place& p) {
+  const Payload::Call& c = call_of(p);
+  const verify::Tensor& partial = c.partials[p.rank];
+  const auto bytes = [&](const verify::Tensor& t, std::int64_t row) {
+    return std::as_bytes(std::span(t.row(row), static_cast<std::size_t>(c.problem.hidden)));
+  };
+  Access access{Order::weak, Scope::sys, 2, Proxy::generic, false, kProductPartial};
+  for (std::int64_t row = 0; row < c.problem.tokens; ++row) {
+    agent.write(out_row(p, row), access, bytes(partial, row));
+  }
+  access.site = kProductResidual;
+  const verify::RowRange rows = c.problem.rows_of(p.rank);
+  for (std::int64_t row = rows.begin; row < rows.end; ++row) {
+    agent.write(residual_out_row(p, row), access, bytes(c.residual, row));
+  }
+}
+
+void TokenWeave::run_protocol(Agent& host, std::uint16_t rank, std::uint32_t call) {
+  std::vector<Agent::ChildSpec> children;
+  const std::uint32_t blocks = payload().groups() * grid(rank);
+  children.reserve(std::size_t{blocks} * agents_);
+  for (std::uint32_t b = 0; b < blocks; ++b) {
+    for (std::uint32_t t = 0; t < agents_; ++t) {
+      children.push_back({Role::thread, b, t, 0, [this](Agent& a) { kernel(a); }});
+    }
+  }
+  host.launch(stream(rank), static_cast<std::uint16_t>(call), std::move(children));
+}
+
+void TokenWeave::kernel(Agent& agent) {
+  const schedule::AgentLabel me = agent.label();
+  const std::uint32_t blocks = grid(me.rank);
+  const Place place{me.block / blocks, me.rank, me.call};
+  Lane lane{agent, *blocks_[me.rank][me.block], call_of(place), place, me.block % blocks, me.index};
+
+  if (switches_.start) barrier(lane, true);
+  agent.sync(lane.block.barrier, kStartSync);
+  const verify::RowRange rows = lane.call.problem.rows_of(me.rank);
+  for (std::int64_t r = rows.begin + lane.block_index; r < rows.end; r += blocks) row(lane, r);
+  if (switches_.end_block_barrier) agent.sync(lane.block.barrier, kEndSync);
+  if (switches_.end) barrier(lane, false);
+}
+
+void TokenWeave::barrier(Lane& lane, bool start) {
+  const std::uint32_t peer = lane.thread;
+  if (peer >= ranks()) return;
+  const std::uint32_t base = lane.place.group * ranks();
+  const auto slot = [&](std::uint32_t from) {
+    return (std::uint64_t{lane.block_index} * ranks() + from) * kSlotBytes;
+  };
+  Access put{start ? switches_.start_put : switches_.end_put,
+             switches_.scope,
+             kSlotBytes,
+             Proxy::generic,
+             false,
+             start ? kStartPut : kEndPut};
+  Access wait = put;
+  wait.order = start ? switches_.start_wait : switches_.end_wait;
+  wait.site = start ? kStartWait : kEndWait;
+  const std::uint32_t sender = switches_.wrong_slot ? peer : lane.place.rank;
+  lane.agent.await_cas(at(pad_[base + peer], slot(sender)), put, 0, 1);
+  lane.agent.await_cas(at(pad_[base + lane.place.rank], slot(peer)), wait, 1, 0);
+}
+
+void TokenWeave::row(Lane& lane, std::int64_t row) {
+  const verify::Problem& p = lane.call.problem;
+  const std::int64_t vectors = p.hidden / kVector;
+  const Access residual{Order::weak, Scope::sys, 4, Proxy::generic, false, kLoadResidual};
+  Access store_residual = residual;
+  store_residual.site = kStoreResidual;
+  const Access store{switches_.st, Scope::sys, 4, Proxy::multicast, false, kStore};
+  std::uint16_t v[kVector], r[kVector];
+
+  for (std::int64_t i = lane.thread; i < vectors; i += threads_) {
+    ld_reduce(lane, row, i, v);
+    machine::Address here = residual_out_row(lane.place, row);
+    here.offset += static_cast<std::uint64_t>(i) * kVectorBytes;
+    lane.agent.read(here, residual, std::as_writable_bytes(std::span(r)));
+    std::uint16_t* const z = lane.block.z.data() + i * kVector;
+    verify::add_residual(p.dtype, v, r, kVector, z);
+    lane.agent.write(here, store_residual, std::as_bytes(std::span(z, kVector)));
+  }
+  if (lane.thread < vectors) {
+    lane.block.lanes[lane.thread] =
+        verify::thread_sum_squares(p.dtype, lane.block.z.data(), p.hidden,
+                                   static_cast<int>(lane.thread), static_cast<int>(threads_));
+  }
+  lane.agent.sync(lane.block.barrier, kSumSync);
+  if (lane.thread == 0) {
+    lane.block.scale = verify::tokenweave_scale(block_sum(lane.block), p.hidden, p.eps, {});
+  }
+  lane.agent.sync(lane.block.barrier, kScaleSync);
+
+  verify::Norm norm;
+  norm.dtype = p.dtype;
+  norm.hidden = p.hidden;
+  norm.eps = p.eps;
+  norm.gamma = lane.call.gamma.bits();
+  for (std::int64_t i = lane.thread; i < vectors; i += threads_) {
+    verify::tokenweave_scale_elements(norm, lane.block.scale, lane.block.z.data() + i * kVector,
+                                      static_cast<std::size_t>(i * kVector), kVector, v);
+    for (std::uint16_t replica = 0; replica < ranks(); ++replica) {
+      machine::Address to = out_row({lane.place.group, replica, lane.place.call}, row);
+      to.offset += static_cast<std::uint64_t>(i) * kVectorBytes;
+      lane.agent.write(to, store, std::as_bytes(std::span(v)));
+    }
+  }
+}
+
+// One read for each replica, in no order that anybody may rely on; the sum is a policy.
+void TokenWeave::ld_reduce(Lane& lane, std::int64_t row, std::int64_t vector, std::uint16_t* v) {
+  const Access load{switches_.ld_reduce, Scope::sys, 2, Proxy::multicast, true, kLdReduce};
+  std::uint16_t parts[verify::kMaxRanks][kVector];
+  const std::uint16_t* pointers[verify::kMaxRanks];
+  for (std::uint16_t replica = 0; replica < ranks(); ++replica) {
+    machine::Address from = out_row({lane.place.group, replica, lane.place.call}, row);
+    from.offset += static_cast<std::uint64_t>(vector) * kVectorBytes;
+    lane.agent.read(from, load, std::as_writable_bytes(std::span(parts[replica])));
+    pointers[replica] = parts[replica];
+  }
+  int order[verify::kMaxRanks];
+  verify::reduce_vector(payload().summation(), lane.call.problem.dtype, pointers, ranks(),
+                        sum_order(lane, row, vector, order), kVector, v);
+}
+
+// The order of a sum is chosen where the policy depends on one: null for rank order.
+const int* TokenWeave::sum_order(Lane& lane, std::int64_t row, std::int64_t vector, int* order) {
+  const verify::Summation policy = payload().summation();
+  if (policy == verify::Summation::fp32_rank_order || policy == verify::Summation::exact_once ||
+      ranks() == 1) {
+    return nullptr;
+  }
+  // The seeded order is another one for each vector even where all choices are their defaults.
+  const std::uint32_t orders = sum_orders(ranks());
+  std::uint32_t index = lane.agent.choose(schedule::DecisionKind::sum, orders);
+  if (policy == verify::Summation::fp32_given_order) {
+    const std::uint64_t name = (std::uint64_t{lane.place.call} << 40) +
+                               static_cast<std::uint64_t>(row) * 0x10001u +
+                               static_cast<std::uint64_t>(vector);
+    index = static_cast<std::uint32_t>((index + payload().order_seed(name)) % orders);
+  }
+  sum_order_at(index, ranks(), order);
+  return order;
+}
+
+// Butterfly shuffles in each warp, lane 0 to shared memory, the same over the warps' sums.
+float TokenWeave::block_sum(const Block& block) {
+  float warps[32] = {};
+  for (std::size_t w = 0; w * 32 < block.lanes.size(); ++w) {
+    warps[w] = verify::butterfly_sum(block.lanes.data() + w * 32);
+  }
+  return verify::butterfly_sum(warps);
+}
+
+// -- names ----------------------------------------------------------------------------------------
+
+std::optional<std::uint64_t> TokenWeave::dirty_slot(std::uint32_t region) const {
+  // As if the last rank's signal to block 0 had been left behind.
+  return region == pad_[0] ? std::optional((ranks() - 1u) * kSlotBytes) : std::nullopt;
+}
+
+std::uint16_t TokenWeave::zero_site() const { return kZeroPads; }
+std::uint16_t TokenWeave::consume_site() const { return kConsume; }
+
+schedule::SlotName TokenWeave::slot_of(const RegionInfo& region, std::uint64_t offset) const {
+  const std::uint64_t slot = offset / kSlotBytes;
+  const auto block = static_cast<std::uint32_t>(slot / ranks());
+  const auto from = static_cast<std::uint32_t>(slot % ranks());
+  schedule::SlotName name;
+  name.text = fmt::format("start/end pad of rank {}, block {}, from rank {}{}", region.rank, block,
+                          from, group_text(region.group));
+  if (block >= grid(from)) {
+    name.writer = fmt::format("nobody: rank {} has {} blocks", from, grid(from));
+  } else {
+    name.writer = fmt::format("r{}.b{}.t{}", from, region.group * grid(from) + block, region.rank);
+  }
+  return name;
+}
+
+std::string TokenWeave::site_name(std::uint16_t site) const {
+  const auto how = [&](Order order, Scope scope) {
+    return order == Order::weak ? std::string("weak")
+                                : fmt::format("{}.{}", machine::name(order), machine::name(scope));
+  };
+  const auto cas = [&](const char* what, Order order, const char* change) {
+    return fmt::format("tokenweave.cpp: {} ({} CAS {})", what, how(order, switches_.scope), change);
+  };
+  switch (site) {
+    case kEndCheck:
+      return "check after the last launch";
+    case kZeroPads:
+      return "tokenweave.cpp: late zeroing of the pads (weak store)";
+    case kProductPartial:
+      return "tokenweave.cpp: product: store of the partial sums (weak)";
+    case kProductResidual:
+      return "tokenweave.cpp: product: store of the residual (weak)";
+    case kStartPut:
+      return cas("start barrier put", switches_.start_put, "0->1");
+    case kStartWait:
+      return cas("start barrier wait", switches_.start_wait, "1->0");
+    case kStartSync:
+      return "tokenweave.cpp: block barrier after the start barrier";
+    case kLdReduce:
+      return fmt::format("tokenweave.cpp: multimem.ld_reduce ({})",
+                         how(switches_.ld_reduce, Scope::sys));
+    case kLoadResidual:
+      return "tokenweave.cpp: load of the residual (weak)";
+    case kStoreResidual:
+      return "tokenweave.cpp: store of residual_out (weak)";
+    case kSumSync:
+      return "tokenweave.cpp: block barrier of the sum of squares";
+    case kScaleSync:
+      return "tokenweave.cpp: block barrier of the scale";
+    case kStore:
+      return fmt::format("tokenweave.cpp: multimem.st ({})", how(switches_.st, Scope::sys));
+    case kEndSync:
+      return "tokenweave.cpp: block barrier before the end barrier";
+    case kEndPut:
+      return cas("end barrier put", switches_.end_put, "0->1");
+    case kEndWait:
+      return cas("end barrier wait", switches_.end_wait, "1->0");
+    case kConsume:
+      return "tokenweave.cpp: consumer: load of the results (weak)";
+    default:
+      return fmt::format("site {}", site);
+  }
+}
+
+}  // namespace ringfence::programs

@@ -1,0 +1,77 @@
+#pragma once
+// tokenweave: reduce-scatter, residual add, RMSNorm and all-gather in one pass over a symmetric
+// buffer that holds the partial products on entry and the result on exit.
+//
+// Rank r owns token rows r*T/R .. (r+1)*T/R. Block b of B walks rows b, b+B, ... of that slice; a
+// thread moves vectors of 8 elements: thread t has vectors t, t + threads, ... of a row. Per block:
+//   1. barrier(start); block barrier
+//   2. v = multimem.ld_reduce of the row; z = v + residual, stored; sum of squares over the block
+//   3. y = z * rsqrt(mean + eps) * gamma; multimem.st of y to the row on all ranks
+//   4. block barrier; barrier(end)
+// barrier: thread t serves peer t. put: CAS 0 -> 1 on pad[t][block*R + rank]; wait: CAS 1 -> 0 on
+// pad[rank][block*R + t]; both spin. Start is relaxed/relaxed, end is release/acquire, at sys
+// scope.
+//
+// Threads of the kernel that touch no memory (those beyond the vectors of a row, and beyond R) are
+// no agents: they add zero to the sums and wait at the same block barriers as all others.
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "emulator/programs/operator_program.hpp"
+#include "verify/rows.hpp"
+
+namespace ringfence::programs {
+
+class TokenWeave final : public OperatorProgram {
+ public:
+  explicit TokenWeave(const Config& config);
+  // Throws std::invalid_argument where a launch would have more blocks than can be named.
+  static void check_blocks(std::uint32_t blocks, const Switches& switches);
+
+  std::string site_name(std::uint16_t site) const override;
+
+ protected:
+  bool replicas_agree(const Payload::Call&) const override { return true; }
+  bool residual_is_sharded() const override { return true; }
+  void produce(schedule::Agent& agent, const Place& place) override;
+  void run_protocol(schedule::Agent& host, std::uint16_t rank, std::uint32_t call) override;
+  machine::Address out_row(const Place& place, std::int64_t row) const override {
+    return at(buffer_[place.group * ranks() + place.rank],
+              static_cast<std::uint64_t>(row) * row_bytes());
+  }
+  machine::Address residual_out_row(const Place& place, std::int64_t row) const override;
+  std::optional<std::uint64_t> dirty_slot(std::uint32_t region) const override;
+  std::uint16_t zero_site() const override;
+  std::uint16_t consume_site() const override;
+  schedule::SlotName slot_of(const RegionInfo& region, std::uint64_t offset) const override;
+
+ private:
+  // What the threads of a block share: its bar.sync, and its shared memory.
+  struct Block {
+    explicit Block(std::uint32_t agents, std::uint32_t threads, std::int64_t hidden)
+        : barrier(agents), lanes(threads), z(static_cast<std::size_t>(hidden)) {}
+    schedule::BlockBarrier barrier;
+    std::vector<float> lanes;      // each thread's sum of squares; 0 of those that are no agents
+    float scale = 0;               // 1/rms of the row at hand
+    std::vector<std::uint16_t> z;  // the row at hand; each thread its own vectors
+  };
+  struct Lane;  // a thread at work
+
+  std::uint32_t grid(std::uint32_t rank) const { return grid_[rank % grid_.size()]; }
+  void kernel(schedule::Agent& agent);
+  void barrier(Lane& lane, bool start);
+  void row(Lane& lane, std::int64_t row);
+  void ld_reduce(Lane& lane, std::int64_t row, std::int64_t vector, std::uint16_t* v);
+  const int* sum_order(Lane& lane, std::int64_t row, std::int64_t vector, int* order);
+  static float block_sum(const Block& block);
+
+  std::uint32_t threads_;  // of a block
+  std::uint32_t agents_;   // those that touch memory
+  std::vector<std::uint32_t> grid_;
+  std::vector<std::uint32_t> buffer_, residual_, pad_;       // regions, by group and rank
+  std::vector<std::vector<std::unique_ptr<Block>>> blocks_;  // by rank; then by group and block
+};
+
+}  // namespace ringfence::programs
