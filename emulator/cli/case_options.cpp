@@ -126,28 +126,36 @@ void add_case_options(CLI::App& app, CaseOptions& o) {
   std::vector<std::string> protocols;
   for (const programs::Protocol& p : programs::protocols()) protocols.push_back(p.name);
   app.add_option("--protocol", c.protocol, fmt::format("{}", fmt::join(protocols, ", ")))
-      ->capture_default_str()->group(group);
+      ->capture_default_str()
+      ->group(group);
   app.add_option("--ranks", c.ranks, "Ranks R; divides inner, and tokens for tokenweave")
-      ->capture_default_str()->group(group);
-  o.tokens = app.add_option("--tokens", c.tokens, "Token rows T")
-      ->capture_default_str()->group(group);
+      ->capture_default_str()
+      ->group(group);
+  o.tokens =
+      app.add_option("--tokens", c.tokens, "Token rows T")->capture_default_str()->group(group);
   o.hidden = app.add_option("--hidden", c.hidden, "Hidden size H, a multiple of 8")
-      ->capture_default_str()->group(group);
+                 ->capture_default_str()
+                 ->group(group);
   o.inner = app.add_option("--inner", c.inner, "Inner size K of the product")
-      ->capture_default_str()->group(group);
+                ->capture_default_str()
+                ->group(group);
   app.add_option("--blocks", c.blocks, "Blocks a rank")->capture_default_str()->group(group);
   app.add_option("--calls", c.calls, "Calls of the operator, each with its own payload")
-      ->capture_default_str()->group(group);
-  o.dtype = app.add_option("--dtype", c.dtype, "bf16 or fp16")
-      ->capture_default_str()->group(group);
-  o.eps = app.add_option("--eps", c.eps, "RMSNorm epsilon (default: the file's, else 1e-6)")
+      ->capture_default_str()
       ->group(group);
-  app.add_option("--input", c.input, "safetensors file with attn (or x), weight, residual, gamma "
-                 "and optionally beta; else inputs are generated")->group(group);
+  o.dtype = app.add_option("--dtype", c.dtype, "bf16 or fp16")->capture_default_str()->group(group);
+  o.eps = app.add_option("--eps", c.eps, "RMSNorm epsilon (default: the file's, else 1e-6)")
+              ->group(group);
+  app.add_option("--input", c.input,
+                 "safetensors file with attn (or x), weight, residual, gamma "
+                 "and optionally beta; else inputs are generated")
+      ->group(group);
   app.add_option("--payload", c.payload, "Generated inputs: exact, integers or normal")
-      ->capture_default_str()->group(group);
+      ->capture_default_str()
+      ->group(group);
   app.add_option("--payload-seed", c.payload_seed, "Seed of the generated inputs")
-      ->capture_default_str()->group(group);
+      ->capture_default_str()
+      ->group(group);
   std::string switches = "A switch of the protocol, KEY=VALUE; may be repeated.";
   for (const programs::Protocol& p : programs::protocols()) {
     switches += fmt::format(" {}: {}.", p.name, fmt::join(p.switches, ", "));
@@ -157,25 +165,36 @@ void add_case_options(CLI::App& app, CaseOptions& o) {
 
 void add_model_options(CLI::App& app, CaseOptions& o) {
   const char* group = "Memory model";
-  app.add_option("--boundary", o.boundary,
-                 "What a kernel boundary does for other ranks: strict, stream, coherent, or all; the "
-                 "exit status judges the modes that the protocol claims, or the one named here")
-      ->capture_default_str()->group(group);
+  app.add_option(
+         "--boundary", o.boundary,
+         "What a kernel boundary does for other ranks: strict, stream, coherent, or all; the "
+         "exit status judges the modes that the protocol claims, or the one named here")
+      ->capture_default_str()
+      ->group(group);
   app.add_option("--policy", o.policy,
                  "NAME=VALUE; may be repeated: multicast-flag=cohere|strict, "
                  "alias-data=cohere|fence-required, load-buffering=off, summation=POLICY")
-      ->group(group)->allow_extra_args(false);
-  app.add_option("--ignore", o.ignore, "A kind of finding to pass over, such as data-race; may be "
-                 "repeated")->group(group)->allow_extra_args(false);
+      ->group(group)
+      ->allow_extra_args(false);
+  app.add_option("--ignore", o.ignore,
+                 "A kind of finding to pass over, such as data-race; may be "
+                 "repeated")
+      ->group(group)
+      ->allow_extra_args(false);
 }
 
 void add_executor_options(CLI::App& app, ExecutorOptions& o) {
   const char* group = "Execution";
   app.add_option("--executor", o.executor,
                  "processes: one process a rank; inline: all ranks in this process, faster")
-      ->check(CLI::IsMember({"processes", "inline"}))->capture_default_str()->group(group);
-  app.add_option("--stall", o.stall_seconds, "Seconds after which a rank that does not step is lost")
-      ->check(CLI::PositiveNumber)->capture_default_str()->group(group);
+      ->check(CLI::IsMember({"processes", "inline"}))
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--stall", o.stall_seconds,
+                 "Seconds after which a rank that does not step is lost")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str()
+      ->group(group);
 }
 
 Case resolve(const CaseOptions& o) {

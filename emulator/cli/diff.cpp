@@ -67,7 +67,8 @@ void add_diff(CLI::App& app, Exit& exit) {
       ->check(CLI::Range(1, 1024));
   sub->add_option("--summation", o->summation,
                   "Policy of the sum (default: as the files say, else the widest bound)");
-  o->eps_given = sub->add_option("--eps", o->eps, "RMSNorm epsilon (default: the files', else 1e-6)");
+  o->eps_given =
+      sub->add_option("--eps", o->eps, "RMSNorm epsilon (default: the files', else 1e-6)");
   add_report_options(*sub, o->reports);
   sub->callback([o, &exit] { exit = diff(*o); });
 }

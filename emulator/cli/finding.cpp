@@ -15,8 +15,8 @@ namespace ringfence::cli {
 namespace {
 
 // The smallest failing run: choices first, as a shorter run makes configurations cheap to compare.
-void make_small(programs::Config& config, const schedule::RunSpec& base,
-                schedule::Outcome& outcome, machine::FindingKind kind) {
+void make_small(programs::Config& config, const schedule::RunSpec& base, schedule::Outcome& outcome,
+                machine::FindingKind kind) {
   const auto shrink_choices = [&] {
     const Instance instance = make_inline_instance(config);
     outcome = schedule::shrink(*instance.executor, base, outcome, kind).outcome;
@@ -45,9 +45,9 @@ trace::Header header_of(const Case& c, const programs::Config& config,
 // Text that a shell takes as one word.
 std::string shell_word(const std::string& text) {
   const bool plain =
-      !text.empty() &&
-      text.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-                             "_-./=+,:@%") == std::string::npos;
+      !text.empty() && text.find_first_not_of(
+                           "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                           "_-./=+,:@%") == std::string::npos;
   if (plain) return text;
   std::string quoted = "'";
   for (char ch : text) quoted += ch == '\'' ? std::string("'\\''") : std::string(1, ch);
@@ -68,8 +68,8 @@ std::string replay_command(const std::string& path) {
   return "ringfence replay " + shell_word(path);
 }
 
-Recorded record_finding(const Case& c, machine::Boundary mode,
-                        const schedule::SearchResult& result, const RecordOptions& options) {
+Recorded record_finding(const Case& c, machine::Boundary mode, const schedule::SearchResult& result,
+                        const RecordOptions& options) {
   const schedule::RunSpec base = run_spec(c, mode);
   programs::Config config = c.config;
   schedule::Outcome outcome = result.outcome;

@@ -27,8 +27,8 @@ struct Recorded {
   bool confirmed = false;
 };
 
-Recorded record_finding(const Case& c, machine::Boundary mode,
-                        const schedule::SearchResult& result, const RecordOptions& options);
+Recorded record_finding(const Case& c, machine::Boundary mode, const schedule::SearchResult& result,
+                        const RecordOptions& options);
 
 // What a run of this case is specified by, apart from its schedule.
 schedule::RunSpec run_spec(const Case& c, machine::Boundary mode);

@@ -80,10 +80,11 @@ void print_table(const std::vector<ModeResult>& modes) {
              "schedules/s", "finding");
   for (const ModeResult& m : modes) {
     const auto f = m.search.found ? schedule::failure(m.search.outcome) : std::nullopt;
-    fmt::print("{:<9} {:<8} {:<9} {:>10} {:>12.0f}  {}\n", machine::name(m.mode),
-               m.claimed ? "yes" : "no", name(m.verdict), m.search.schedules,
-               m.search.seconds > 0 ? static_cast<double>(m.search.schedules) / m.search.seconds : 0,
-               f ? machine::name(f->kind) : "");
+    fmt::print(
+        "{:<9} {:<8} {:<9} {:>10} {:>12.0f}  {}\n", machine::name(m.mode), m.claimed ? "yes" : "no",
+        name(m.verdict), m.search.schedules,
+        m.search.seconds > 0 ? static_cast<double>(m.search.schedules) / m.search.seconds : 0,
+        f ? machine::name(f->kind) : "");
   }
 }
 
@@ -98,8 +99,9 @@ void print_finding(const ModeResult& m) {
                replay_command(r.path));
   }
   if (!r.confirmed && r.kind != machine::FindingKind::rank_lost) {
-    fmt::print("NOT CONFIRMED over rank processes: the executors disagree, which is a fault of "
-               "ringfence; please report it with the trace\n");
+    fmt::print(
+        "NOT CONFIRMED over rank processes: the executors disagree, which is a fault of "
+        "ringfence; please report it with the trace\n");
   }
 }
 
@@ -167,8 +169,8 @@ verify::JunitSuite junit_of(const Case& c, const std::vector<ModeResult>& modes)
     one.name = std::string(machine::name(m.mode));
     one.seconds = m.search.seconds;
     if (m.recorded) {
-      one.message = fmt::format("{}: {}", machine::name(m.recorded->kind),
-                                m.recorded->trace.verdict.message);
+      one.message =
+          fmt::format("{}: {}", machine::name(m.recorded->kind), m.recorded->trace.verdict.message);
       one.detail = m.recorded->story;
     }
     // A finding in a mode that nobody claimed fails nothing.
@@ -221,9 +223,8 @@ Exit fuzz(const FuzzOptions& o) {
     }
     {
       Progress progress(std::string(machine::name(m.mode)), spec.schedules);
-      m.search = schedule::search(workers, spec, [&](std::uint64_t done, double seconds) {
-        progress.at(done, seconds);
-      });
+      m.search = schedule::search(
+          workers, spec, [&](std::uint64_t done, double seconds) { progress.at(done, seconds); });
     }
     if (m.search.interrupted && !m.search.found) throw Interrupted();
     left -= m.search.seconds;
@@ -240,7 +241,8 @@ Exit fuzz(const FuzzOptions& o) {
   for (const bool judged : {true, false}) {
     for (ModeResult& m : modes) {
       if (m.judged != judged || !m.search.found) continue;
-      RecordOptions record{o.executor, trace_path(o, m, taken), o.shrink, wants_color(STDOUT_FILENO)};
+      RecordOptions record{o.executor, trace_path(o, m, taken), o.shrink,
+                           wants_color(STDOUT_FILENO)};
       m.recorded = record_finding(c, m.mode, m.search, record);
       taken = true;
       all_confirmed &= m.recorded->confirmed || m.recorded->kind == machine::FindingKind::rank_lost;
@@ -271,27 +273,40 @@ void add_fuzz(CLI::App& app, Exit& exit) {
   auto o = std::make_shared<FuzzOptions>();
   CLI::App* sub = app.add_subcommand(
       "fuzz", "Runs many schedules under weak memory; stops at, shrinks and records a finding");
-  sub->footer("Exit status: 0 no finding, 1 a finding in a judged mode, 2 bad usage or input, "
-              "3 no verdict, 4 interrupted.");
+  sub->footer(
+      "Exit status: 0 no finding, 1 a finding in a judged mode, 2 bad usage or input, "
+      "3 no verdict, 4 interrupted.");
   add_case_options(*sub, o->c);
   add_model_options(*sub, o->c);
   const char* group = "Search";
-  o->schedules_given =
-      sub->add_option("--schedules", o->schedules, "Schedules for each mode")
-          ->check(CLI::PositiveNumber)->capture_default_str()->group(group);
+  o->schedules_given = sub->add_option("--schedules", o->schedules, "Schedules for each mode")
+                           ->check(CLI::PositiveNumber)
+                           ->capture_default_str()
+                           ->group(group);
   sub->add_option("--time", o->seconds,
                   "Seconds for all modes together; with no --schedules, time alone ends the search")
-      ->check(CLI::PositiveNumber)->group(group);
+      ->check(CLI::PositiveNumber)
+      ->group(group);
   sub->add_option("--strategy", o->strategy, "random: a random walk; pct: random priorities")
-      ->check(CLI::IsMember({"random", "pct"}))->capture_default_str()->group(group);
+      ->check(CLI::IsMember({"random", "pct"}))
+      ->capture_default_str()
+      ->group(group);
   sub->add_option("--depth", o->depth, "pct: ordered steps that a fault may need")
-      ->check(CLI::Range(1, 100))->capture_default_str()->group(group);
-  sub->add_option("--stale", o->stale, "How often a read with several answers takes an old one, 0 to 1")
-      ->check(CLI::Range(0.0, 1.0))->capture_default_str()->group(group);
+      ->check(CLI::Range(1, 100))
+      ->capture_default_str()
+      ->group(group);
+  sub->add_option("--stale", o->stale,
+                  "How often a read with several answers takes an old one, 0 to 1")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str()
+      ->group(group);
   sub->add_option("--seed", o->seed, "First seed; equal seeds search equal schedules")
-      ->capture_default_str()->group(group);
+      ->capture_default_str()
+      ->group(group);
   sub->add_option("--jobs", o->jobs, "Schedules at once, each with ranks of its own")
-      ->check(CLI::Range(1, 1024))->capture_default_str()->group(group);
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str()
+      ->group(group);
   add_executor_options(*sub, o->executor);
   sub->add_option("--trace", o->trace,
                   "File for the trace of a finding (default: named by its content, here)")

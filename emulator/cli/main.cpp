@@ -1,8 +1,8 @@
 // ringfence: checks and runs fused multi-GPU kernels.
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
+#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <cstdio>
@@ -53,8 +53,8 @@ void check_subcommand(const CLI::App& app, int argc, char** argv) {
     if (sub->get_name() == argv[1]) return;
     known += (known.empty() ? "" : ", ") + sub->get_name();
   }
-  throw UsageError(fmt::format("unknown subcommand '{}'; there are {}; see ringfence --help", argv[1],
-                               known));
+  throw UsageError(
+      fmt::format("unknown subcommand '{}'; there are {}; see ringfence --help", argv[1], known));
 }
 
 }  // namespace
@@ -62,12 +62,12 @@ void check_subcommand(const CLI::App& app, int argc, char** argv) {
 int main(int argc, char** argv) {
   set_up_logs();
   const ringfence::schedule::InterruptOnSignals signals;
-  CLI::App app("Checks a fused multi-GPU kernel (matmul + all-reduce + residual add + RMSNorm) "
-               "without GPUs: runs it on emulated ranks, fuzzes its schedules under weak memory.",
-               "ringfence");
+  CLI::App app(
+      "Checks a fused multi-GPU kernel (matmul + all-reduce + residual add + RMSNorm) "
+      "without GPUs: runs it on emulated ranks, fuzzes its schedules under weak memory.",
+      "ringfence");
   Exit exit = Exit::clean;
-  app.set_version_flag("--version",
-                       fmt::format("ringfence {}\n{}", version(), toolchain()));
+  app.set_version_flag("--version", fmt::format("ringfence {}\n{}", version(), toolchain()));
   app.require_subcommand(1);
   app.failure_message(CLI::FailureMessage::simple);
   try {

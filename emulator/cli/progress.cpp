@@ -27,9 +27,9 @@ Progress::~Progress() {
 }
 
 void Progress::at(std::uint64_t done, double seconds) {
-  const std::string text = fmt::format(
-      "{}: {}{} schedules, {:.0f}/s", what_, done, of_ > 0 ? fmt::format(" of {}", of_) : "",
-      seconds > 0 ? static_cast<double>(done) / seconds : 0.0);
+  const std::string text = fmt::format("{}: {}{} schedules, {:.0f}/s", what_, done,
+                                       of_ > 0 ? fmt::format(" of {}", of_) : "",
+                                       seconds > 0 ? static_cast<double>(done) / seconds : 0.0);
   if (terminal_) {
     constexpr std::uint64_t kBar = 24;
     std::string bar;

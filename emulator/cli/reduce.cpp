@@ -17,7 +17,8 @@ namespace {
 using programs::Config;
 
 // 1, half, one less, as far as they are smaller and at least `least`.
-std::vector<std::uint32_t> smaller(std::uint32_t n, std::uint32_t least, std::uint32_t multiple = 1) {
+std::vector<std::uint32_t> smaller(std::uint32_t n, std::uint32_t least,
+                                   std::uint32_t multiple = 1) {
   std::vector<std::uint32_t> out;
   for (std::uint32_t v : {least, n / 2 / multiple * multiple, n > multiple ? n - multiple : n}) {
     if (v >= least && v < n && std::find(out.begin(), out.end(), v) == out.end()) out.push_back(v);

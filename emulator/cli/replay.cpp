@@ -87,8 +87,9 @@ Exit replay(const ReplayOptions& o) {
   const std::string difference = divergence(recorded, run, now.verdict);
 
   if (o.steps) fmt::print("{}\n", trace::step_by_step(run, *instance.program));
-  fmt::print("{}", trace::story(now, run, *instance.program,
-                                {.replay = replay_command(o.file), .color = wants_color(STDOUT_FILENO)}));
+  fmt::print("{}",
+             trace::story(now, run, *instance.program,
+                          {.replay = replay_command(o.file), .color = wants_color(STDOUT_FILENO)}));
   if (difference.empty()) {
     fmt::print("\nthe recorded run, bit for bit (digest {:016x})\n", now.verdict.digest);
   } else {
@@ -96,10 +97,10 @@ Exit replay(const ReplayOptions& o) {
                recorded.header.made_by);
   }
 
-  const Verdict verdict = !difference.empty()           ? Verdict::error
-                          : now.verdict.finding         ? Verdict::finding
-                          : schedule::undecided(run)    ? Verdict::unknown
-                                                        : Verdict::pass;
+  const Verdict verdict = !difference.empty()        ? Verdict::error
+                          : now.verdict.finding      ? Verdict::finding
+                          : schedule::undecided(run) ? Verdict::unknown
+                                                     : Verdict::pass;
   Json j = result_head("replay", verdict, recorded.header.seed);
   j["trace"] = o.file;
   j["configuration"] = config_json(config);
@@ -116,8 +117,8 @@ Exit replay(const ReplayOptions& o) {
   verify::JunitCase one;
   one.classname = "replay";
   one.name = o.file;
-  one.status = difference.empty() ? verify::JunitCase::Status::passed
-                                  : verify::JunitCase::Status::failed;
+  one.status =
+      difference.empty() ? verify::JunitCase::Status::passed : verify::JunitCase::Status::failed;
   one.message = difference;
   verify::JunitSuite suite;
   suite.name = "replay";
@@ -143,8 +144,9 @@ Exit replay(const ReplayOptions& o) {
 void add_replay(CLI::App& app, Exit& exit) {
   auto o = std::make_shared<ReplayOptions>();
   CLI::App* sub = app.add_subcommand("replay", "Re-runs a trace and tells its story");
-  sub->footer("Exit status: 0 the recorded clean run, 1 the recorded finding, 2 bad usage or input, "
-              "5 the run is no longer the recorded one.");
+  sub->footer(
+      "Exit status: 0 the recorded clean run, 1 the recorded finding, 2 bad usage or input, "
+      "5 the run is no longer the recorded one.");
   sub->add_option("trace", o->file, "Trace file")->required();
   sub->add_flag("--steps", o->steps, "Print every step, not only those that matter");
   add_executor_options(*sub, o->executor);

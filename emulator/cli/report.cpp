@@ -67,11 +67,19 @@ Json result_head(const char* command, Verdict verdict, std::uint64_t seed) {
 Json config_json(const programs::Config& c) {
   Json set = Json::object();
   for (const auto& [key, value] : c.set) set[key] = value;
-  Json j{{"protocol", c.protocol}, {"ranks", c.ranks},   {"tokens", c.tokens},
-         {"hidden", c.hidden},     {"inner", c.inner},   {"blocks", c.blocks},
-         {"calls", c.calls},       {"dtype", c.dtype},   {"eps", c.eps},
-         {"payload", c.payload},   {"payload_seed", c.payload_seed},
-         {"summation", c.summation}, {"set", set}};
+  Json j{{"protocol", c.protocol},
+         {"ranks", c.ranks},
+         {"tokens", c.tokens},
+         {"hidden", c.hidden},
+         {"inner", c.inner},
+         {"blocks", c.blocks},
+         {"calls", c.calls},
+         {"dtype", c.dtype},
+         {"eps", c.eps},
+         {"payload", c.payload},
+         {"payload_seed", c.payload_seed},
+         {"summation", c.summation},
+         {"set", set}};
   if (c.eps < 0) j["eps"] = nullptr;  // the input file's
   if (!c.input.empty()) j["input"] = c.input;
   return j;
@@ -96,7 +104,8 @@ std::vector<std::pair<std::string, std::string>> properties(const programs::Conf
 void write_reports(const ReportOptions& o, const Json& result,
                    const std::vector<verify::JunitSuite>& suites) {
   if (!o.json.empty()) {
-    trace::write_text_file(o.json, result.dump(2, ' ', false, Json::error_handler_t::replace) + '\n');
+    trace::write_text_file(o.json,
+                           result.dump(2, ' ', false, Json::error_handler_t::replace) + '\n');
   }
   if (!o.junit.empty()) trace::write_text_file(o.junit, verify::junit_xml(suites));
 }

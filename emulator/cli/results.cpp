@@ -45,10 +45,10 @@ verify::Comparison compare_product(const Payload& payload, std::uint32_t group,
       const verify::RowRange rows{row, std::min(row + kRows, c.problem.tokens)};
       const auto expected = verify::product_reference(c.problem, inputs, r, rows);
       const auto first = static_cast<std::size_t>(row * c.problem.hidden);
-      const auto part = verify::compare(
-          name_of("partial", payload, group, call), c.problem.dtype, shape,
-          c.partial(static_cast<std::uint32_t>(r)) + first, expected.value.data(),
-          expected.bound.data(), expected.value.size(), first);
+      const auto part =
+          verify::compare(name_of("partial", payload, group, call), c.problem.dtype, shape,
+                          c.partial(static_cast<std::uint32_t>(r)) + first, expected.value.data(),
+                          expected.bound.data(), expected.value.size(), first);
       if (r == 0 && row == 0) {
         whole = part;
       } else {
@@ -67,7 +67,8 @@ verify::Comparison compare_rows(std::string name, const Payload::Call& c, bool i
   const auto count = static_cast<std::size_t>(rows.count() * c.problem.hidden);
   if (c.exact) {
     return verify::compare_bits(std::move(name), c.problem.dtype, shape, got + first,
-                                (is_residual ? c.residual_out : c.out).bits() + first, count, first);
+                                (is_residual ? c.residual_out : c.out).bits() + first, count,
+                                first);
   }
   const verify::FusedReference& r = c.reference;
   return verify::compare(std::move(name), c.problem.dtype, shape, got + first,
@@ -94,9 +95,9 @@ std::vector<verify::Comparison> compare_results(const schedule::Program& program
           const verify::RowRange rows = is_residual ? c.problem.rows_of(static_cast<int>(r))
                                                     : verify::RowRange{0, c.problem.tokens};
           if (rows.count() == 0) continue;
-          const auto part = compare_rows(name, c, is_residual,
-                                         is_residual ? p.residual_out(g, call, r) : p.out(g, call, r),
-                                         rows);
+          const auto part =
+              compare_rows(name, c, is_residual,
+                           is_residual ? p.residual_out(g, call, r) : p.out(g, call, r), rows);
           if (any) {
             whole.merge(part);
           } else {

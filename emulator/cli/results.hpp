@@ -9,9 +9,9 @@
 
 namespace ringfence::cli {
 
-// For each call (and group): "partial", the product of all ranks against its own bound; "out", every
-// rank's replica, and "residual_out", each rank's rows, against the reference that is fed with those
-// partials. Only after a complete run.
+// For each call (and group): "partial", the product of all ranks against its own bound; "out",
+// every rank's replica, and "residual_out", each rank's rows, against the reference that is fed
+// with those partials. Only after a complete run.
 std::vector<verify::Comparison> compare_results(const schedule::Program& program);
 
 struct ReplicaCheck {

@@ -37,7 +37,9 @@ struct RunOptions {
 };
 
 // One run has one mode: the one named, else the strictest that the protocol claims.
-machine::Boundary mode_of(const Case& c) { return *std::min_element(c.judged.begin(), c.judged.end()); }
+machine::Boundary mode_of(const Case& c) {
+  return *std::min_element(c.judged.begin(), c.judged.end());
+}
 
 bool ignores(const Case& c, FindingKind kind) {
   return std::find(c.ignore.begin(), c.ignore.end(), kind) != c.ignore.end();
@@ -94,10 +96,13 @@ Exit run(const RunOptions& o) {
     t.header.config = c.config;
     t.header.policy = spec.policy;
     t.verdict = told;
-    fmt::print("{}", trace::story(t, outcome, *instance.program,
-                                  {.replay = "", .color = wants_color(STDOUT_FILENO), .free_running = true}));
-    fmt::print("\na free run cannot be replayed; to search for it: ringfence fuzz {} --boundary {}\n",
-               command_options(c.config), machine::name(mode));
+    fmt::print(
+        "{}",
+        trace::story(t, outcome, *instance.program,
+                     {.replay = "", .color = wants_color(STDOUT_FILENO), .free_running = true}));
+    fmt::print(
+        "\na free run cannot be replayed; to search for it: ringfence fuzz {} --boundary {}\n",
+        command_options(c.config), machine::name(mode));
   }
 
   const Verdict verdict = finding || numbers_wrong || replicas_wrong ? Verdict::finding
@@ -134,7 +139,9 @@ Exit run(const RunOptions& o) {
   whole.seconds = seconds;
   if (finding || replicas_wrong || !complete) {
     whole.status = verify::JunitCase::Status::failed;
-    whole.message = finding ? kind + ": " + told.message : replicas_wrong ? replicas.text : "no verdict";
+    whole.message = finding          ? kind + ": " + told.message
+                    : replicas_wrong ? replicas.text
+                                     : "no verdict";
   }
   suite.cases.push_back(whole);
   write_reports(o.reports, j, {suite});
@@ -149,7 +156,8 @@ void add_run(CLI::App& app, Exit& exit) {
   auto o = std::make_shared<RunOptions>();
   CLI::App* sub = app.add_subcommand(
       "run", "Executes the operator on rank processes and compares with the reference");
-  sub->footer("Exit status: 0 clean, 1 a finding or a mismatch, 2 bad usage or input, 4 interrupted.");
+  sub->footer(
+      "Exit status: 0 clean, 1 a finding or a mismatch, 2 bad usage or input, 4 interrupted.");
   add_case_options(*sub, o->c);
   add_model_options(*sub, o->c);
   add_executor_options(*sub, o->executor);

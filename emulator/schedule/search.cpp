@@ -42,9 +42,7 @@ class Search {
   }
 
  private:
-  double seconds() const {
-    return std::chrono::duration<double>(Clock::now() - begin_).count();
-  }
+  double seconds() const { return std::chrono::duration<double>(Clock::now() - begin_).count(); }
   bool stopped() const {
     return interrupted() || failed_.load(std::memory_order_relaxed) ||
            (spec_.seconds > 0 && seconds() >= spec_.seconds);

@@ -17,9 +17,9 @@
 namespace ringfence::schedule {
 
 struct SearchSpec {
-  RunSpec run;                    // strategy.seed is the first seed
-  std::uint64_t schedules = 2000; // at most; 0: no limit but time
-  double seconds = 0;             // at most; 0: no limit but schedules
+  RunSpec run;                     // strategy.seed is the first seed
+  std::uint64_t schedules = 2000;  // at most; 0: no limit but time
+  double seconds = 0;              // at most; 0: no limit but schedules
 };
 
 struct SearchResult {
@@ -29,8 +29,8 @@ struct SearchResult {
   double seconds = 0;
   bool interrupted = false;
   bool found = false;
-  Outcome outcome;              // of the failing schedule, if found
-  StrategySpec strategy;        // that found it: with one schedule of this seed it is found again
+  Outcome outcome;        // of the failing schedule, if found
+  StrategySpec strategy;  // that found it: with one schedule of this seed it is found again
 };
 
 // The seed of schedule n; number 0 has `first` itself.

@@ -19,9 +19,9 @@ struct ShrinkLimits {
 };
 
 struct Shrunk {
-  Outcome outcome;          // of the smallest run found; its decisions replay it
-  std::uint32_t runs = 0;   // tried
-  bool minimal = false;     // no single choice can be left out (the limits were not met)
+  Outcome outcome;         // of the smallest run found; its decisions replay it
+  std::uint32_t runs = 0;  // tried
+  bool minimal = false;    // no single choice can be left out (the limits were not met)
 };
 
 // `found` failed under `base` (its policy, ignored kinds, limit of points) with `kind`. The result

@@ -88,7 +88,8 @@ std::vector<std::string> event_row(const Event& e, const schedule::Program& prog
   std::vector<std::string> row{std::move(mark), fmt::format("{:>6}", e.step), agent_text(e.label),
                                short_line(program.site_name(e.site))};
   if (e.kind == Event::Kind::fence) {
-    row.push_back(fmt::format("fence.{}.{}", e.value == 1 ? "sc" : "acq_rel", machine::name(e.scope)));
+    row.push_back(
+        fmt::format("fence.{}.{}", e.value == 1 ? "sc" : "acq_rel", machine::name(e.scope)));
     return row;
   }
   if (e.kind == Event::Kind::barrier || e.kind == Event::Kind::launch ||
@@ -109,7 +110,8 @@ std::vector<std::string> event_row(const Event& e, const schedule::Program& prog
   return row;
 }
 
-const std::vector<std::string> kStepHeader{"", "  step", "agent", "line", "order", "place", "value"};
+const std::vector<std::string> kStepHeader{"",      "  step", "agent", "line",
+                                           "order", "place",  "value"};
 
 std::string steps_text(const Trace& trace, const schedule::Outcome& outcome,
                        const schedule::Program& program, std::size_t limit) {
@@ -123,7 +125,8 @@ std::string steps_text(const Trace& trace, const schedule::Outcome& outcome,
                           (f.has_second && e.step == f.second.step && e.label == f.second.label);
     table.add(event_row(e, program, at_fault ? ">" : ""));
   }
-  return fmt::format("The steps that matter, {} of {}:\n{}", chosen.size(), outcome.steps, table.text());
+  return fmt::format("The steps that matter, {} of {}:\n{}", chosen.size(), outcome.steps,
+                     table.text());
 }
 
 std::string side_text(const char* which, const machine::AccessInfo& a, const SideNames& names) {
@@ -140,8 +143,9 @@ std::string missing_lines(const Verdict& v, const schedule::Outcome& outcome,
   std::string text = fmt::format("  missing between them: {}\n", missing);
   for (const BareLink& link : bare_links(outcome, *v.finding)) {
     const auto tell = [&](const Event& e, const char* what) {
-      text += fmt::format("    step {} ({}) is {}: no {}\n", e.step,
-                          short_line(program.site_name(e.site)), order_text(e.order, e.scope), what);
+      text +=
+          fmt::format("    step {} ({}) is {}: no {}\n", e.step,
+                      short_line(program.site_name(e.site)), order_text(e.order, e.scope), what);
     };
     if (link.no_release) tell(outcome.history[link.writer], "release");
     if (link.no_acquire) tell(outcome.history[link.reader], "acquire");
@@ -217,7 +221,8 @@ std::string stuck_text(const std::vector<StuckNames>& stuck, std::size_t limit) 
                  s.slot, s.needs, slots ? number(s.there) : "", s.writer, which});
     }
   }
-  std::string text = fmt::format("{} cannot go on:\n{}", plural(stuck.size(), "agent"), table.text());
+  std::string text =
+      fmt::format("{} cannot go on:\n{}", plural(stuck.size(), "agent"), table.text());
   if (stuck.size() > shown) text += fmt::format("  and {} more\n", stuck.size() - shown);
   if (!on_cycle.empty()) text += "(o: on a cycle of waits)\n";
   return text;
@@ -235,10 +240,10 @@ std::string choices_text(const std::vector<schedule::Decision>& decisions) {
 }  // namespace
 
 std::string case_text(const programs::Config& c) {
-  std::string text = fmt::format("{}, {} x {}, {}, hidden {}, inner {}, {}, {}", c.protocol,
-                                 plural(c.ranks, "rank"), plural(c.blocks, "block"),
-                                 plural(c.tokens, "token"), c.hidden, c.inner, c.dtype,
-                                 plural(c.calls, "call"));
+  std::string text =
+      fmt::format("{}, {} x {}, {}, hidden {}, inner {}, {}, {}", c.protocol,
+                  plural(c.ranks, "rank"), plural(c.blocks, "block"), plural(c.tokens, "token"),
+                  c.hidden, c.inner, c.dtype, plural(c.calls, "call"));
   if (!c.input.empty()) text += ", " + c.input;
   for (const auto& [key, value] : c.set) text += fmt::format(", {}={}", key, value);
   return text;
@@ -255,20 +260,21 @@ std::string story(const Trace& trace, const schedule::Outcome& outcome,
   const Verdict& v = trace.verdict;
   const char* bold = options.color ? "\x1b[1;31m" : "";
   const char* plain = options.color ? "\x1b[0m" : "";
-  std::string text = fmt::format(
-      "{}{}{} in boundary mode {}: {}\n", bold,
-      v.finding ? machine::name(v.finding->kind) : std::string_view("no finding"), plain,
-      machine::name(trace.header.policy.boundary), v.message);
+  std::string text =
+      fmt::format("{}{}{} in boundary mode {}: {}\n", bold,
+                  v.finding ? machine::name(v.finding->kind) : std::string_view("no finding"),
+                  plain, machine::name(trace.header.policy.boundary), v.message);
   text += fmt::format("  case      {}\n", case_text(trace.header.config));
   text += fmt::format("  policies  {}\n", policy_text(trace.header.policy, trace.header.config));
-  text += fmt::format("  schedule  {}, {} steps\n", options.free_running ? "free-running" : choices_text(trace.decisions), v.steps);
+  text +=
+      fmt::format("  schedule  {}, {} steps\n",
+                  options.free_running ? "free-running" : choices_text(trace.decisions), v.steps);
   if (v.finding) {
     const std::string steps = steps_text(trace, outcome, program, options.max_steps);
     if (!steps.empty()) text += '\n' + steps;
     if (v.finding->has_first && v.finding->has_second) {
       text += "\nThe two accesses:\n" + side_text("first", v.finding->first, v.first) +
-              side_text("second", v.finding->second, v.second) +
-              missing_lines(v, outcome, program);
+              side_text("second", v.finding->second, v.second) + missing_lines(v, outcome, program);
     }
   }
   if (!v.stuck.empty() && outcome.end == schedule::RunEnd::deadlock) {

@@ -11,7 +11,7 @@
 namespace ringfence::trace {
 
 struct StoryOptions {
-  std::string replay;         // the command that runs it again; the last line
+  std::string replay;  // the command that runs it again; the last line
   std::size_t max_steps = 14;
   std::size_t max_stuck = 8;
   bool color = false;

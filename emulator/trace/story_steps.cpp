@@ -183,8 +183,7 @@ std::vector<BareLink> bare_links(const schedule::Outcome& outcome,
     const Event& a = events[chain[k]];
     const Event& b = events[chain[k + 1]];
     if (a.label == b.label || b.from_step != a.step) continue;
-    const BareLink link{chain[k], chain[k + 1],
-                        !machine::releases(a.order) && !fences(a.label),
+    const BareLink link{chain[k], chain[k + 1], !machine::releases(a.order) && !fences(a.label),
                         !machine::acquires(b.order) && !fences(b.label)};
     if (link.no_release || link.no_acquire) out.push_back(link);
   }
@@ -197,7 +196,8 @@ std::vector<std::size_t> steps_that_matter(const schedule::Outcome& outcome,
   Past past(events);
   Selection selection(events, limit);
   const std::size_t end = events.size();
-  const std::size_t first = finding.has_first ? find_event(past, events, finding.first) : Past::kNone;
+  const std::size_t first =
+      finding.has_first ? find_event(past, events, finding.first) : Past::kNone;
   const std::size_t second =
       finding.has_second ? find_event(past, events, finding.second) : Past::kNone;
   selection.add(second);

@@ -25,7 +25,6 @@ struct BareLink {
   bool no_release, no_acquire;
 };
 // Fences count for neither side, so nothing is said of agents that execute any.
-std::vector<BareLink> bare_links(const schedule::Outcome& outcome,
-                                 const machine::Finding& finding);
+std::vector<BareLink> bare_links(const schedule::Outcome& outcome, const machine::Finding& finding);
 
 }  // namespace ringfence::trace

@@ -39,7 +39,7 @@ class TraceError : public std::runtime_error {
 };
 
 struct Header {
-  std::string made_by;       // version and commit of the ringfence that wrote it
+  std::string made_by;  // version and commit of the ringfence that wrote it
   programs::Config config;
   std::string input_digest;  // of the content of config.input: 16 hex digits; empty without input
   machine::Policy policy;    // the boundary mode included
@@ -59,7 +59,7 @@ struct SideNames {
 struct StuckNames {
   std::uint64_t label = 0;
   std::string slot;
-  std::string needs;   // "== 1"
+  std::string needs;  // "== 1"
   std::uint64_t there = 0;
   std::string writer;  // who should have written it
 };

@@ -36,9 +36,7 @@ const char* verb(AccessKind kind) {
   return "";
 }
 
-std::string side(const AccessInfo& a) {
-  return fmt::format("{} {}", who(a.label), verb(a.kind));
-}
+std::string side(const AccessInfo& a) { return fmt::format("{} {}", who(a.label), verb(a.kind)); }
 
 // What a kind of finding says of the access that made it; two accesses for the kinds that have two.
 std::string sentence(const Finding& f, const schedule::Program& program) {
@@ -53,7 +51,8 @@ std::string sentence(const Finding& f, const schedule::Program& program) {
       return fmt::format("{} {} while nothing orders it with {}, which {} it", side(a), at,
                          who(f.first.label), verb(f.first.kind));
     case FindingKind::stale_read:
-      return told("it got an old value, although a newer one was written before, and the result uses it");
+      return told(
+          "it got an old value, although a newer one was written before, and the result uses it");
     case FindingKind::deadlock:
       return placed ? fmt::format("{} waits for ever for {}", who(a.label), at)
                     : "no agent can go on";

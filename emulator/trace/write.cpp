@@ -92,7 +92,9 @@ Json finding_json(const Verdict& v) {
 }
 
 Json verdict_json(const Verdict& v) {
-  Json j{{"verdict", v.finding ? "finding" : v.end == schedule::RunEnd::complete ? "pass" : "unknown"},
+  Json j{{"verdict", v.finding                             ? "finding"
+                     : v.end == schedule::RunEnd::complete ? "pass"
+                                                           : "unknown"},
          {"end", name(v.end)}};
   if (v.finding) j.update(finding_json(v));
   j["message"] = v.message;

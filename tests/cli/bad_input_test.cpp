@@ -18,7 +18,8 @@ void refused(const Folder& folder, const std::string& arguments,
   CHECK(r.status == 2);
   CHECK(lines(r.err) == 1);
   CHECK(r.err.rfind("ringfence: ", 0) == 0);
-  for (const std::string& s : said) CHECK_MESSAGE(r.err.find(s) != std::string::npos, r.err, " lacks ", s);
+  for (const std::string& s : said)
+    CHECK_MESSAGE(r.err.find(s) != std::string::npos, r.err, " lacks ", s);
   CHECK(r.out.empty());
   CHECK(folder.files() == before);
 }
@@ -79,8 +80,10 @@ TEST_CASE("memory that is not there is refused before it is used, with asked and
   refused(f, "run --tokens 400000 --hidden 80000 --inner 4 --payload normal", {"available"});
   // The payload fits, the ranks' buffers and the model's state of them do not.
   const std::uint64_t available = ranks::available_memory();
-  const auto tokens = static_cast<std::uint64_t>(static_cast<double>(available) / 8192 / 24) / 8 * 8;
-  refused(f, "run --ranks 8 --hidden 4096 --inner 8 --tokens " + std::to_string(tokens), {"available"});
+  const auto tokens =
+      static_cast<std::uint64_t>(static_cast<double>(available) / 8192 / 24) / 8 * 8;
+  refused(f, "run --ranks 8 --hidden 4096 --inner 8 --tokens " + std::to_string(tokens),
+          {"available"});
 }
 
 TEST_CASE("files that cannot be input are refused by name") {

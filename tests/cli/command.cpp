@@ -25,7 +25,8 @@ std::atomic<int> folders{0};
 std::size_t living(pid_t group) {
   std::size_t count = 0;
   for (const auto& entry : fs::directory_iterator("/proc")) {
-    if (entry.path().filename().string().find_first_not_of("0123456789") != std::string::npos) continue;
+    if (entry.path().filename().string().find_first_not_of("0123456789") != std::string::npos)
+      continue;
     std::ifstream in(entry.path() / "stat");
     const std::string stat{std::istreambuf_iterator<char>(in), {}};
     // "pid (name) state ppid pgrp ...", and the name may hold anything.

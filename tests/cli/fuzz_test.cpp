@@ -59,9 +59,10 @@ TEST_CASE("a broken barrier is found, told on one screen, and recorded under its
 TEST_CASE("the same seed gives the same trace over processes, inline and with more jobs") {
   const Folder f;
   // Needs a choice: the default schedule is clean. Not shrunk, so the choices are the search's.
-  const std::string search = "fuzz" + kCase +
-                             " --set scope=gpu --boundary stream --ignore data-race --schedules 3000 "
-                             "--seed 5 --no-shrink --trace ";
+  const std::string search =
+      "fuzz" + kCase +
+      " --set scope=gpu --boundary stream --ignore data-race --schedules 3000 "
+      "--seed 5 --no-shrink --trace ";
   const int status = ringfence(f, search + "a.jsonl --executor inline").status;
   REQUIRE(status == 1);
   CHECK(ringfence(f, search + "b.jsonl --executor processes").status == 1);
@@ -72,8 +73,10 @@ TEST_CASE("the same seed gives the same trace over processes, inline and with mo
 
 TEST_CASE("with races ignored, a relaxed end signal hands old bits to the result") {
   const Folder f;
-  const Result r = ringfence(f, "fuzz" + kCase + " --set end.put=relaxed --boundary coherent "
-                                "--ignore data-race --schedules 2000 --executor inline --json r.json");
+  const Result r =
+      ringfence(f, "fuzz" + kCase +
+                       " --set end.put=relaxed --boundary coherent "
+                       "--ignore data-race --schedules 2000 --executor inline --json r.json");
   CHECK(r.status == 1);
   const std::string kind = json_of(f / "r.json")["findings"][0]["kind"];
   CHECK((kind == "stale-read" || kind == "numeric-mismatch" || kind == "replica-mismatch"));
@@ -81,17 +84,19 @@ TEST_CASE("with races ignored, a relaxed end signal hands old bits to the result
 
 TEST_CASE("findings in several modes get files of their own beside the one asked for") {
   const Folder f;
-  const Result r = ringfence(f, "fuzz" + kCase + " --set slot=wrong --executor inline --trace x.trace.jsonl");
+  const Result r =
+      ringfence(f, "fuzz" + kCase + " --set slot=wrong --executor inline --trace x.trace.jsonl");
   CHECK(r.status == 1);
-  CHECK(f.files() == std::vector<std::string>{"x.stream.trace.jsonl", "x.strict.trace.jsonl",
-                                              "x.trace.jsonl"});
+  CHECK(f.files() ==
+        std::vector<std::string>{"x.stream.trace.jsonl", "x.strict.trace.jsonl", "x.trace.jsonl"});
   CHECK(content(f / "x.trace.jsonl").find("\"boundary\":\"coherent\"") != std::string::npos);
 }
 
 TEST_CASE("time alone bounds a search if only time is given") {
   const Folder f;
-  const Result r = ringfence(f, "fuzz" + kCase + " --boundary coherent --time 0.5 --executor inline "
-                                "--json r.json");
+  const Result r = ringfence(f, "fuzz" + kCase +
+                                    " --boundary coherent --time 0.5 --executor inline "
+                                    "--json r.json");
   CHECK(r.status == 0);
   const double seconds = json_of(f / "r.json")["seconds"];
   CHECK(seconds >= 0.5);

@@ -9,8 +9,11 @@ struct Recorded {
   Folder f;
   std::string good;
   explicit Recorded(const std::string& options) {
-    REQUIRE(ringfence(f, "fuzz --ranks 2 --blocks 2 --tokens 4 --executor inline --no-shrink "
-                         "--trace t.jsonl " + options).status == 1);
+    REQUIRE(ringfence(f,
+                      "fuzz --ranks 2 --blocks 2 --tokens 4 --executor inline --no-shrink "
+                      "--trace t.jsonl " +
+                          options)
+                .status == 1);
     good = content(f / "t.jsonl");
   }
   void write(const std::string& text) const {
@@ -29,8 +32,7 @@ struct Recorded {
 TEST_CASE("a recorded finding is the same bit for bit in both executors") {
   const Recorded r("--set end.put=relaxed --boundary coherent");
   for (const std::string executor : {"processes", "inline"}) {
-    const Result again =
-        ringfence(r.f, "replay t.jsonl --json r.json --executor " + executor);
+    const Result again = ringfence(r.f, "replay t.jsonl --json r.json --executor " + executor);
     CHECK_MESSAGE(again.status == 1, again.out, again.err);
     CHECK(again.out.find("the recorded run, bit for bit") != std::string::npos);
     CHECK(again.out.find("The two accesses") != std::string::npos);
@@ -41,7 +43,8 @@ TEST_CASE("a recorded finding is the same bit for bit in both executors") {
 }
 
 TEST_CASE("the choices alone decide, whatever the seed field says") {
-  const Recorded r("--set scope=gpu --boundary stream --ignore data-race --schedules 3000 --seed 5");
+  const Recorded r(
+      "--set scope=gpu --boundary stream --ignore data-race --schedules 3000 --seed 5");
   std::string text = r.good;
   const std::size_t at = text.find("\"seed\":") + 7;
   r.write(text.replace(at, text.find(',', at) - at, "77"));

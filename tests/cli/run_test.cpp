@@ -85,8 +85,8 @@ TEST_CASE("real inputs pass at every layer with 2, 4 and 8 ranks" *
         CAPTURE(input);
         CAPTURE(protocol);
         CAPTURE(ranks);
-        const Result r = ringfence(
-            f, "run --protocol " + protocol + " --ranks " + ranks + " --input " + input);
+        const Result r =
+            ringfence(f, "run --protocol " + protocol + " --ranks " + ranks + " --input " + input);
         CHECK_MESSAGE(r.status == 0, r.out, r.err);
       }
     }

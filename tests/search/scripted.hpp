@@ -33,7 +33,8 @@ class ScriptedExecutor : public Executor {
       o.decisions = spec.decisions;
     } else if (spec.strategy.kind != StrategySpec::Kind::first) {
       for (std::uint32_t i = 0; i < length; ++i) {
-        if ((schedule_seed(spec.strategy.seed, i + 1) & 3) == 0) o.decisions.push_back(decision(i, i));
+        if ((schedule_seed(spec.strategy.seed, i + 1) & 3) == 0)
+          o.decisions.push_back(decision(i, i));
       }
     }
     // A run ends at its fault: what comes after the last of the causes is never taken.

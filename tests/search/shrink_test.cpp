@@ -42,8 +42,8 @@ TEST_CASE("a run that fails with another kind is no smaller version of the findi
     TwoFaults() : ScriptedExecutor({}) {}
     Outcome run(const RunSpec& spec) override {
       Outcome o = ScriptedExecutor::run(spec);
-      const bool both = std::find(o.decisions.begin(), o.decisions.end(), decision(1, 1)) !=
-                        o.decisions.end();
+      const bool both =
+          std::find(o.decisions.begin(), o.decisions.end(), decision(1, 1)) != o.decisions.end();
       o.findings.front().kind = both ? FindingKind::stale_read : FindingKind::deadlock;
       return o;
     }

@@ -59,8 +59,7 @@ TEST_CASE("a clean run's trace has no finding") {
 
 TEST_CASE("text that is no trace is refused with the line and what would be right") {
   CHECK(error_of("") == "t.jsonl:1: the file is empty; a trace has at least two lines");
-  CHECK(error_of("{]\n") ==
-        "t.jsonl:1: not JSON at byte 2 of the line; each line is one object");
+  CHECK(error_of("{]\n") == "t.jsonl:1: not JSON at byte 2 of the line; each line is one object");
   CHECK(error_of("[]\n") == "t.jsonl:1: an object is due here, not array");
   CHECK(error_of("{}\n") ==
         "t.jsonl:1: no trace: the first line is an object with the key 'ringfence-trace'");
@@ -93,13 +92,15 @@ TEST_CASE("nothing may follow the verdict") {
 TEST_CASE("unknown keys are named, wherever they are") {
   CHECK(broken("\"seed\":", "\"speed\":1,\"seed\":") ==
         "t.jsonl:1: unknown key 'speed' (this ringfence reads trace version 1)");
-  CHECK(broken("\"ranks\":", "\"rankz\":1,\"ranks\":").find("t.jsonl:1: in 'config': unknown key") ==
-        0);
+  CHECK(
+      broken("\"ranks\":", "\"rankz\":1,\"ranks\":").find("t.jsonl:1: in 'config': unknown key") ==
+      0);
   CHECK(broken("\"alias-data\":", "\"x\":1,\"alias-data\":").find("in 'policy': unknown key 'x'") !=
         std::string::npos);
   CHECK(broken("\"pick\":", "\"why\":1,\"pick\":").find("t.jsonl:2: unknown key 'why'") == 0);
   CHECK(broken("\"needs\":", "\"x\":1,\"needs\":").find("t.jsonl:7: in 'stuck': unknown key") == 0);
-  CHECK(broken("\"access\":", "\"x\":1,\"access\":").find("t.jsonl:7: in 'first': unknown key") == 0);
+  CHECK(broken("\"access\":", "\"x\":1,\"access\":").find("t.jsonl:7: in 'first': unknown key") ==
+        0);
   CHECK(broken("\"message\":", "\"x\":1,\"message\":").find("t.jsonl:7: unknown key") == 0);
 }
 
@@ -115,15 +116,17 @@ TEST_CASE("missing keys, keys given twice and wrong types are named") {
   CHECK(broken("\"ranks\":2", "\"ranks\":2.5").find("not 2.5") != std::string::npos);
   CHECK(broken("\"ranks\":2", "\"ranks\":0") ==
         "t.jsonl:1: in 'config': 'ranks' is at least 1, not 0");
-  CHECK(broken("\"eps\":1e-06", "\"eps\":\"small\"").find("'eps' is a number") != std::string::npos);
+  CHECK(broken("\"eps\":1e-06", "\"eps\":\"small\"").find("'eps' is a number") !=
+        std::string::npos);
   CHECK(broken("\"protocol\":\"tokenweave\"", "\"protocol\":7").find("'protocol' is a string") !=
         std::string::npos);
   CHECK(broken("\"set\":{\"end.put\":\"relaxed\"", "\"set\":{\"end.put\":1")
             .find("in 'config': in 'set': 'end.put' is a string, not number") != std::string::npos);
   CHECK(broken("\"ignore\":[\"lost-signal\"]", "\"ignore\":{}").find("'ignore' is an array") !=
         std::string::npos);
-  CHECK(broken("\"ignore\":[\"lost-signal\"]", "\"ignore\":[\"bad-luck\"]").find("'ignore' lists") !=
-        std::string::npos);
+  CHECK(
+      broken("\"ignore\":[\"lost-signal\"]", "\"ignore\":[\"bad-luck\"]").find("'ignore' lists") !=
+      std::string::npos);
 }
 
 TEST_CASE("words of the format are checked against their lists") {
@@ -133,8 +136,8 @@ TEST_CASE("words of the format are checked against their lists") {
         std::string::npos);
   CHECK(broken("\"verdict\":\"finding\"", "\"verdict\":\"bad\"").find("pass, finding or unknown") !=
         std::string::npos);
-  const std::string odd = broken("\"boundary\":\"stream\"",
-                                 "\"boundary\":\"" + std::string(90, 'x') + "\\n\"");
+  const std::string odd =
+      broken("\"boundary\":\"stream\"", "\"boundary\":\"" + std::string(90, 'x') + "\\n\"");
   CHECK(odd.find(std::string(40, 'x') + "...'") != std::string::npos);
 }
 

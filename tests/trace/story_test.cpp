@@ -76,14 +76,14 @@ Run message_passing() {
   using enum machine::Order;
   using Kind = Event::Kind;
   Run r;
-  r.add(Kind::write, "r0.c0.product.b0.t0", weak, 0, 7);             // 1: the first access
+  r.add(Kind::write, "r0.c0.product.b0.t0", weak, 0, 7);  // 1: the first access
   for (int i = 0; i < 30; ++i) r.add(Kind::write, "r0.c0.b0.t0", weak, 1, 1);
-  r.add(Kind::write, "r0.c0.b0.t0", relaxed, 3, 1);                  // 32: the flag
-  Event& poll = r.add(Kind::read, "r1.c0.b0.t0", relaxed, 3, 1);     // 33
+  r.add(Kind::write, "r0.c0.b0.t0", relaxed, 3, 1);               // 32: the flag
+  Event& poll = r.add(Kind::read, "r1.c0.b0.t0", relaxed, 3, 1);  // 33
   poll.from_step = 32;
   poll.from_label = label("r0.c0.b0.t0");
   for (int i = 0; i < 30; ++i) r.add(Kind::read, "r1.c0.b0.t0", weak, 1, 1);
-  r.add(Kind::read, "r1.c0.b0.t0", weak, 0, 7);                      // 64: the second
+  r.add(Kind::read, "r1.c0.b0.t0", weak, 0, 7);  // 64: the second
   machine::Finding f;
   f.kind = machine::FindingKind::data_race;
   f.missing = machine::Missing::strength;
@@ -134,9 +134,9 @@ TEST_CASE("where nothing leads from one access to the other, their strong steps 
 
 TEST_CASE("a race's story names both accesses, what is missing, and how to run it again") {
   const std::string text = tell(message_passing());
-  CHECK(text.find("data-race in boundary mode strict: rank 1, block 0, thread 0 reads buffer of "
-                  "rank 0, byte 0 while nothing orders it with rank 0's product, which writes it") ==
-        0);
+  CHECK(text.find(
+            "data-race in boundary mode strict: rank 1, block 0, thread 0 reads buffer of "
+            "rank 0, byte 0 while nothing orders it with rank 0's product, which writes it") == 0);
   CHECK(text.find("load-buffering=off") != std::string::npos);
   CHECK(text.find("first  step     1  r0.c0.product.b0.t0") != std::string::npos);
   CHECK(text.find("second step    64  r1.c0.b0.t0") != std::string::npos);

@@ -1,0 +1,16 @@
+# lint_headers: every header compiled alone, so that no header relies on what its users include.
+# Host headers only: those of device code need nvcc.
+file(GLOB_RECURSE headers RELATIVE ${CMAKE_SOURCE_DIR} CONFIGURE_DEPENDS
+  ${CMAKE_SOURCE_DIR}/emulator/*.hpp ${CMAKE_SOURCE_DIR}/verify/*.hpp ${CMAKE_SOURCE_DIR}/tests/*.hpp)
+set(stubs)
+foreach(header ${headers})
+  string(REPLACE "/" "_" name ${header})
+  set(stub ${CMAKE_BINARY_DIR}/lint_headers/${name}.cpp)
+  # Twice: a header also has to guard itself.
+  file(CONFIGURE OUTPUT ${stub} CONTENT "#include \"${header}\"\n#include \"${header}\"\n")
+  list(APPEND stubs ${stub})
+endforeach()
+add_library(lint_headers OBJECT EXCLUDE_FROM_ALL ${stubs})
+target_link_libraries(lint_headers PRIVATE
+  ringfence_options Boost::context doctest::doctest fmt::fmt CLI11::CLI11 nlohmann_json::nlohmann_json
+  Threads::Threads)
