@@ -276,6 +276,15 @@ schedule::SlotName TokenWeave::slot_of(const RegionInfo& region, std::uint64_t o
   return name;
 }
 
+std::string TokenWeave::slot_writer(machine::Address at, const machine::Wanted& wanted) const {
+  const RegionInfo& pad = info(at.region);
+  if (pad.spec.kind != RegionKind::signal) return {};
+  if (wanted.value != 0) return slot_of(pad, at.offset).writer;
+  const std::uint64_t slot = at.offset / kSlotBytes;
+  return fmt::format("r{}.b{}.t{}", pad.rank, pad.group * grid(pad.rank) + slot / ranks(),
+                     slot % ranks());
+}
+
 std::string TokenWeave::site_name(std::uint16_t site) const {
   const auto how = [&](Order order, Scope scope) {
     return order == Order::weak ? std::string("weak")

@@ -31,6 +31,8 @@ class TokenWeave final : public OperatorProgram {
   static void check_blocks(std::uint32_t blocks, const Switches& switches);
 
   std::string site_name(std::uint16_t site) const override;
+  // A put waits for 0, which the pad's owner writes; a wait for 1, which its peer does.
+  std::string slot_writer(machine::Address at, const machine::Wanted& wanted) const override;
 
   bool replicas_agree(const Payload::Call&) const override { return true; }
 

@@ -176,6 +176,8 @@ TEST_CASE("tokenweave: a deadlock names the slot and who should have written it"
   CHECK(found);
   CHECK(bench.program->slot_name({2, 4}).text == "start/end pad of rank 0, block 0, from rank 1");
   CHECK(bench.program->slot_name({2, 4}).writer == "r1.b0.t0");
+  CHECK(bench.program->slot_writer({2, 4}, {machine::Compare::eq, 1}) == "r1.b0.t0");
+  CHECK(bench.program->slot_writer({2, 4}, {machine::Compare::eq, 0}) == "r0.b0.t1");
   CHECK(bench.program->region_name(0) == "buffer of rank 0");
 }
 
