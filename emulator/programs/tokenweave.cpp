@@ -77,7 +77,7 @@ TokenWeave::TokenWeave(const Config& config)
   blocks_.resize(ranks());
   for (std::uint16_t r = 0; r < ranks(); ++r) {
     for (std::uint32_t b = 0; b < payload().groups() * grid(r); ++b) {
-      blocks_[r].push_back(std::make_unique<Block>(agents_, threads_, p.hidden));
+      blocks_[r].push_back(std::make_unique<Block>(agents_));
     }
   }
 }
@@ -169,6 +169,10 @@ void TokenWeave::row(Lane& lane, std::int64_t row) {
   store_residual.site = kStoreResidual;
   const Access store{switches_.st, Scope::sys, 4, Proxy::multicast, false, kStore};
   std::uint16_t v[kVector], r[kVector];
+  if (lane.block.z.empty()) {
+    lane.block.z.resize(static_cast<std::size_t>(p.hidden));
+    lane.block.lanes.resize(threads_);
+  }
 
   for (std::int64_t i = lane.thread; i < vectors; i += threads_) {
     ld_reduce(lane, row, i, v);

@@ -51,10 +51,10 @@ class TokenWeave final : public OperatorProgram {
   schedule::SlotName slot_of(const RegionInfo& region, std::uint64_t offset) const override;
 
  private:
-  // What the threads of a block share: its bar.sync, and its shared memory.
+  // What the threads of a block share: its bar.sync, and its shared memory, which is made when it
+  // has its first row.
   struct Block {
-    explicit Block(std::uint32_t agents, std::uint32_t threads, std::int64_t hidden)
-        : barrier(agents), lanes(threads), z(static_cast<std::size_t>(hidden)) {}
+    explicit Block(std::uint32_t agents) : barrier(agents) {}
     schedule::BlockBarrier barrier;
     std::vector<float> lanes;      // each thread's sum of squares; 0 of those that are no agents
     float scale = 0;               // 1/rms of the row at hand
