@@ -198,6 +198,7 @@ void TokenWeave::row(Lane& lane, std::int64_t row) {
   for (std::int64_t i = lane.thread; i < vectors; i += threads_) {
     verify::tokenweave_scale_elements(norm, lane.block.scale, lane.block.z.data() + i * kVector,
                                       static_cast<std::size_t>(i * kVector), kVector, v);
+    const schedule::Agent::OneInstruction multimem_st(lane.agent, store);
     for (std::uint16_t replica = 0; replica < ranks(); ++replica) {
       machine::Address to = out_row({lane.place.group, replica, lane.place.call}, row);
       to.offset += static_cast<std::uint64_t>(i) * kVectorBytes;
@@ -211,11 +212,14 @@ void TokenWeave::ld_reduce(Lane& lane, std::int64_t row, std::int64_t vector, st
   const Access load{switches_.ld_reduce, Scope::sys, 2, Proxy::multicast, true, kLdReduce};
   std::uint16_t parts[verify::kMaxRanks][kVector];
   const std::uint16_t* pointers[verify::kMaxRanks];
-  for (std::uint16_t replica = 0; replica < ranks(); ++replica) {
-    machine::Address from = out_row({lane.place.group, replica, lane.place.call}, row);
-    from.offset += static_cast<std::uint64_t>(vector) * kVectorBytes;
-    lane.agent.read(from, load, std::as_writable_bytes(std::span(parts[replica])));
-    pointers[replica] = parts[replica];
+  {
+    const schedule::Agent::OneInstruction multimem_ld_reduce(lane.agent, load);
+    for (std::uint16_t replica = 0; replica < ranks(); ++replica) {
+      machine::Address from = out_row({lane.place.group, replica, lane.place.call}, row);
+      from.offset += static_cast<std::uint64_t>(vector) * kVectorBytes;
+      lane.agent.read(from, load, std::as_writable_bytes(std::span(parts[replica])));
+      pointers[replica] = parts[replica];
+    }
   }
   int order[verify::kMaxRanks];
   verify::reduce_vector(payload().summation(), lane.call.problem.dtype, pointers, ranks(),

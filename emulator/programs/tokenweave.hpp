@@ -32,8 +32,9 @@ class TokenWeave final : public OperatorProgram {
 
   std::string site_name(std::uint16_t site) const override;
 
- protected:
   bool replicas_agree(const Payload::Call&) const override { return true; }
+
+ protected:
   bool residual_is_sharded() const override { return true; }
   void produce(schedule::Agent& agent, const Place& place) override;
   void run_protocol(schedule::Agent& host, std::uint16_t rank, std::uint32_t call) override;
