@@ -20,8 +20,8 @@ TEST_CASE("every recorded trace is its finding, bit for bit, over processes and 
     CAPTURE(name);
     CHECK_MESSAGE(stories.find("`" + name + "`") != std::string::npos, "no story of ", name);
     for (const std::string executor : {"processes", "inline"}) {
-      const Result r = ringfence(f, "replay " + fs::absolute(entry.path()).string() +
-                                        " --executor " + executor);
+      const Result r =
+          ringfence(f, "replay " + fs::absolute(entry.path()).string() + " --executor " + executor);
       CHECK_MESSAGE(r.status == 1, r.out, r.err);
       CHECK(r.out.find("the recorded run, bit for bit") != std::string::npos);
     }
