@@ -18,6 +18,7 @@ enum class SignalKind : uint32_t {
 
 /// A thread that left a spin loop by the time limit.
 struct SpinTimeout {
+  static constexpr uint32_t kAnyPeer = 0xffffffffu;  // the slot counts all ranks
   uint32_t rank;   // who waited
   uint32_t block;  // in which block of that rank
   uint32_t peer;   // for whom: the owner of the pad (put) or the writer of the slot (wait)
