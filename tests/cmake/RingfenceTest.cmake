@@ -2,8 +2,9 @@
 # the tree, its test cases registered with ctest by name.
 include(doctest)
 
-add_library(ringfence_test_main STATIC ${CMAKE_CURRENT_SOURCE_DIR}/support/main.cpp)
-target_link_libraries(ringfence_test_main PUBLIC ringfence_options doctest::doctest)
+add_library(ringfence_test_main STATIC
+  ${CMAKE_CURRENT_SOURCE_DIR}/support/main.cpp ${CMAKE_CURRENT_SOURCE_DIR}/support/numerics.cpp)
+target_link_libraries(ringfence_test_main PUBLIC ringfence_options ringfence_verify doctest::doctest)
 
 function(ringfence_test PART)
   cmake_parse_arguments(ARG "" "" "SOURCES;LIBRARIES;LABELS" ${ARGN})

@@ -1,0 +1,161 @@
+// Element types and their conversions, as 16-bit patterns in std::uint16_t.
+//
+// Storage everywhere in ringfence is the bit pattern; arithmetic is done in float and rounded back
+// where the operator rounds. For +, - and * of two bf16 or two fp16 values that equals the
+// operation in the type itself: 24 >= 2p + 2 for p = 8 and p = 11, so the second rounding is
+// harmless.
+//
+// The scalar forms are inline, need nothing but <cstring>, and compile in device code's host part;
+// they give the same bits as Eigen::bfloat16 and Eigen::half, NaN included (tests/verify compares
+// them over all patterns). The bulk forms are Eigen's own conversions.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string>
+
+namespace ringfence::verify {
+
+enum class Dtype : std::uint8_t { bf16, f16, f32 };
+
+constexpr std::size_t dtype_bytes(Dtype dtype) { return dtype == Dtype::f32 ? 4 : 2; }
+
+// Bits of the significand with the leading one: 8, 11, 24.
+constexpr int significand_bits(Dtype dtype) {
+  return dtype == Dtype::bf16 ? 8 : dtype == Dtype::f16 ? 11 : 24;
+}
+
+// Exponent of the smallest normal number: -126, -14, -126.
+constexpr int minimum_exponent(Dtype dtype) { return dtype == Dtype::f16 ? -14 : -126; }
+
+// u, the largest relative error of one rounding to nearest: 2^-8, 2^-11, 2^-24.
+constexpr double unit_roundoff(Dtype dtype) {
+  return dtype == Dtype::bf16 ? 0x1p-8 : dtype == Dtype::f16 ? 0x1p-11 : 0x1p-24;
+}
+
+// The largest absolute error of one rounding to nearest of a subnormal number: half the smallest
+// subnormal, 2^-134, 2^-25, 2^-150.
+constexpr double subnormal_floor(Dtype dtype) {
+  return dtype == Dtype::bf16 ? 0x1p-134 : dtype == Dtype::f16 ? 0x1p-25 : 0x1p-150;
+}
+
+constexpr double largest_finite(Dtype dtype) {
+  return dtype == Dtype::bf16 ? 0x1.fep127 : dtype == Dtype::f16 ? 65504.0 : 0x1.fffffep127;
+}
+
+// Magnitudes at or above this round to infinity: the largest finite plus half its ulp.
+constexpr double overflow_threshold(Dtype dtype) {
+  return dtype == Dtype::bf16 ? 0x1.ffp127 : dtype == Dtype::f16 ? 65520.0 : 0x1.ffffffp127;
+}
+
+// "bf16", "fp16", "fp32": what --dtype takes and the tables print.
+const char* dtype_name(Dtype dtype);
+// Takes those, and "f16" and "f32". Throws InputError for anything else.
+Dtype parse_dtype(const std::string& name);
+
+// --- scalar conversions -------------------------------------------------------------------------
+
+inline std::uint32_t float_bits(float value) {
+  std::uint32_t bits;
+  std::memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+
+inline float float_from_bits(std::uint32_t bits) {
+  float value;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+inline float bf16_to_float(std::uint16_t bits) {
+  return float_from_bits(static_cast<std::uint32_t>(bits) << 16);
+}
+
+// To nearest, ties to even; NaN becomes 0x7FC0 with the sign kept.
+inline std::uint16_t float_to_bf16(float value) {
+  const std::uint32_t bits = float_bits(value);
+  const std::uint32_t magnitude = bits & 0x7fffffffu;
+  if (magnitude > 0x7f800000u) return static_cast<std::uint16_t>((bits >> 16 & 0x8000u) | 0x7fc0u);
+  // Adding just under half of the last kept place, plus one where that place is odd, carries
+  // exactly when rounding up is due. An overflow carries into the infinity pattern.
+  return static_cast<std::uint16_t>((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
+}
+
+// Towards zero; NaN as in float_to_bf16.
+inline std::uint16_t float_to_bf16_truncated(float value) {
+  const std::uint32_t bits = float_bits(value);
+  if ((bits & 0x7fffffffu) > 0x7f800000u) return float_to_bf16(value);
+  return static_cast<std::uint16_t>(bits >> 16);
+}
+
+inline float f16_to_float(std::uint16_t bits) {
+  const std::uint32_t sign = static_cast<std::uint32_t>(bits & 0x8000u) << 16;
+  const std::uint32_t exponent = bits >> 10 & 31u;
+  const std::uint32_t fraction = bits & 1023u;
+  if (exponent == 31) return float_from_bits(sign | 0x7f800000u | fraction << 13);
+  if (exponent != 0) return float_from_bits(sign | (exponent + 112) << 23 | fraction << 13);
+  const float magnitude = static_cast<float>(fraction) * 0x1p-24f;  // exact
+  return float_from_bits(sign | float_bits(magnitude));
+}
+
+namespace detail {
+// The bits of a float without its sign, to those of an fp16 number: to nearest even, or towards
+// zero.
+inline std::uint16_t f16_magnitude(std::uint32_t magnitude, bool truncate) {
+  if (magnitude > 0x7f800000u) return 0x7e00u;
+  if (magnitude == 0x7f800000u) return 0x7c00u;
+  const int exponent = static_cast<int>(magnitude >> 23) - 127;
+  if (exponent < -25) return 0;  // below half the smallest subnormal; float's subnormals too
+  // A normal result drops 13 places, a subnormal one more for each power of two below 2^-14.
+  const std::uint32_t significand = (magnitude & 0x7fffffu) | 0x800000u;
+  const int dropped = exponent >= -14 ? 13 : -1 - exponent;
+  std::uint32_t kept = significand >> dropped;
+  const std::uint32_t rest = significand & ((1u << dropped) - 1u);
+  const std::uint32_t half = 1u << (dropped - 1);
+  if (!truncate && (rest > half || (rest == half && (kept & 1u) != 0))) ++kept;
+  // `kept` holds the leading one of a normal number, which adds one to the exponent field.
+  const std::uint32_t field = exponent >= -14 ? static_cast<std::uint32_t>(exponent + 14) << 10 : 0;
+  const std::uint32_t bits = field + kept;
+  if (bits >= 0x7c00u) return truncate ? 0x7bffu : 0x7c00u;
+  return static_cast<std::uint16_t>(bits);
+}
+}  // namespace detail
+
+// To nearest, ties to even; NaN becomes 0x7E00 with the sign kept.
+inline std::uint16_t float_to_f16(float value) {
+  const std::uint32_t bits = float_bits(value);
+  return static_cast<std::uint16_t>((bits >> 16 & 0x8000u) |
+                                    detail::f16_magnitude(bits & 0x7fffffffu, false));
+}
+
+// Towards zero (a finite value never becomes infinite); NaN as in float_to_f16.
+inline std::uint16_t float_to_f16_truncated(float value) {
+  const std::uint32_t bits = float_bits(value);
+  return static_cast<std::uint16_t>((bits >> 16 & 0x8000u) |
+                                    detail::f16_magnitude(bits & 0x7fffffffu, true));
+}
+
+// The same by dtype; dtype is bf16 or f16.
+inline float to_float(Dtype dtype, std::uint16_t bits) {
+  return dtype == Dtype::f16 ? f16_to_float(bits) : bf16_to_float(bits);
+}
+
+inline std::uint16_t round_to(Dtype dtype, float value) {
+  return dtype == Dtype::f16 ? float_to_f16(value) : float_to_bf16(value);
+}
+
+inline std::uint16_t truncate_to(Dtype dtype, float value) {
+  return dtype == Dtype::f16 ? float_to_f16_truncated(value) : float_to_bf16_truncated(value);
+}
+
+// One rounding of a double to the dtype (not by way of a rounded float).
+std::uint16_t round_double_to(Dtype dtype, double value);
+
+// --- bulk conversions, dtype bf16 or f16; the ranges must not overlap ----------------------------
+
+void to_float(Dtype dtype, const std::uint16_t* from, float* to, std::size_t count);
+void to_double(Dtype dtype, const std::uint16_t* from, double* to, std::size_t count);
+void round_to(Dtype dtype, const float* from, std::uint16_t* to, std::size_t count);
+
+}  // namespace ringfence::verify

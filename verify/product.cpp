@@ -1,0 +1,106 @@
+#include "verify/product.hpp"
+
+#include <Eigen/Core>
+#include <algorithm>
+#include <cmath>
+
+namespace ringfence::verify {
+namespace {
+
+template <typename Scalar>
+using RowMajor = Eigen::Matrix<Scalar, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+
+// Rows of weight that are widened at a time: a few MiB at the usual K/R, whatever H is.
+constexpr std::int64_t kWeightRows = 256;
+
+void widen(Dtype dtype, const std::uint16_t* from, float* to, std::size_t count) {
+  to_float(dtype, from, to, count);
+}
+void widen(Dtype dtype, const std::uint16_t* from, double* to, std::size_t count) {
+  to_double(dtype, from, to, count);
+}
+
+// Rank `rank`'s columns of some rows of a [*, K] tensor.
+template <typename Scalar>
+RowMajor<Scalar> columns_of(const Problem& p, const Tensor& tensor, int rank, RowRange rows) {
+  const std::int64_t share = p.inner_per_rank();
+  RowMajor<Scalar> block(rows.count(), share);
+  for (std::int64_t i = 0; i < rows.count(); ++i) {
+    widen(tensor.dtype, tensor.row(rows.begin + i) + rank * share, block.row(i).data(),
+          static_cast<std::size_t>(share));
+  }
+  return block;
+}
+
+// Calls visit(columns begin, block) for blocks x_r · weight_rᵀ of the product, where both factors
+// pass through `prepare` first.
+template <typename Scalar, typename Prepare, typename Visit>
+void multiply(const Problem& p, const Inputs& inputs, int rank, RowRange rows, Prepare prepare,
+              Visit visit) {
+  RowMajor<Scalar> x = columns_of<Scalar>(p, inputs.x, rank, rows);
+  prepare(x);
+  RowMajor<Scalar> block;
+  for (std::int64_t begin = 0; begin < p.hidden; begin += kWeightRows) {
+    const std::int64_t end = std::min(p.hidden, begin + kWeightRows);
+    RowMajor<Scalar> weight = columns_of<Scalar>(p, inputs.weight, rank, {begin, end});
+    prepare(weight);
+    block.noalias() = x * weight.transpose();
+    visit(begin, block);
+  }
+}
+
+}  // namespace
+
+void product(const Problem& p, const Inputs& inputs, int rank, RowRange rows,
+             std::uint16_t* partial) {
+  multiply<float>(
+      p, inputs, rank, rows, [](auto&) {},
+      [&](std::int64_t begin, const RowMajor<float>& block) {
+        for (std::int64_t i = 0; i < rows.count(); ++i) {
+          round_to(p.dtype, block.row(i).data(), partial + i * p.hidden + begin,
+                   static_cast<std::size_t>(block.cols()));
+        }
+      });
+}
+
+Tensor product(const Problem& p, const Inputs& inputs, int rank) {
+  Tensor partial(p.dtype, {p.tokens, p.hidden});
+  product(p, inputs, rank, {0, p.tokens}, partial.bits());
+  return partial;
+}
+
+ProductReference product_reference(const Problem& p, const Inputs& inputs, int rank,
+                                   RowRange rows) {
+  const auto count = static_cast<std::size_t>(rows.count() * p.hidden);
+  ProductReference reference{std::vector<double>(count), std::vector<double>(count)};
+  multiply<double>(
+      p, inputs, rank, rows, [](auto&) {},
+      [&](std::int64_t begin, const RowMajor<double>& block) {
+        for (std::int64_t i = 0; i < rows.count(); ++i) {
+          std::copy_n(block.row(i).data(), block.cols(),
+                      reference.value.data() + i * p.hidden + begin);
+        }
+      });
+  // Σ|x·w| in fp32, which errs by γ itself; the factor covers that and the second order of γ.
+  const double gamma = static_cast<double>(p.inner_per_rank()) * 0x1p-24;
+  const double factor = gamma * (1 + 4 * gamma);
+  const double u = unit_roundoff(p.dtype);
+  const double floor =
+      subnormal_floor(p.dtype) + static_cast<double>(p.inner_per_rank()) * 0x1p-149;
+  multiply<float>(
+      p, inputs, rank, rows, [](auto& matrix) { matrix = matrix.cwiseAbs(); },
+      [&](std::int64_t begin, const RowMajor<float>& block) {
+        for (std::int64_t i = 0; i < rows.count(); ++i) {
+          const std::size_t at = static_cast<std::size_t>(i * p.hidden + begin);
+          for (Eigen::Index j = 0; j < block.cols(); ++j) {
+            const double accumulation = factor * static_cast<double>(block(i, j));
+            const double value = std::abs(reference.value[at + static_cast<std::size_t>(j)]);
+            reference.bound[at + static_cast<std::size_t>(j)] =
+                accumulation + u * (value + accumulation) + floor;
+          }
+        }
+      });
+  return reference;
+}
+
+}  // namespace ringfence::verify

@@ -1,0 +1,145 @@
+#include "verify/summation.hpp"
+
+#include <fmt/core.h>
+
+#include <cmath>
+
+#include "verify/error.hpp"
+
+namespace ringfence::verify {
+namespace {
+
+struct PolicyName {
+  Summation policy;
+  const char* name;
+};
+constexpr PolicyName kNames[] = {{Summation::fp32_rank_order, "rank-order"},
+                                 {Summation::fp32_given_order, "seeded-order"},
+                                 {Summation::exact_once, "exact"},
+                                 {Summation::each_step, "each-step"},
+                                 {Summation::fp32_truncated, "truncate"}};
+
+// The sum of a few doubles without error: a list of parts that do not overlap, smallest first
+// (Shewchuk's grow-expansion), whose total is exact.
+class ExactSum {
+ public:
+  void add(double value) noexcept {
+    int kept = 0;
+    for (int i = 0; i < count_; ++i) {
+      const double high = value + parts_[i];
+      const double virtual_part = high - value;
+      const double low = (value - (high - virtual_part)) + (parts_[i] - virtual_part);
+      if (low != 0) parts_[kept++] = low;
+      value = high;
+    }
+    parts_[kept++] = value;
+    count_ = kept;
+  }
+
+  // The total rounded to odd, so that one more rounding to a narrower type gives the rounding of
+  // the exact total.
+  double rounded_to_odd() const noexcept {
+    double high = parts_[count_ - 1];
+    double low = 0;
+    for (int i = count_ - 2; i >= 0 && low == 0; --i) {
+      const double sum = high + parts_[i];
+      low = parts_[i] - (sum - high);
+      high = sum;
+    }
+    if (low == 0) return high;
+    std::uint64_t bits;
+    std::memcpy(&bits, &high, sizeof bits);
+    // `low` is at most half an ulp of `high`. An odd last place stays: it is the rounding to odd
+    // from either side. An even one moves towards the exact total.
+    if ((bits & 1u) == 0) bits += (low > 0) == (high > 0) ? 1 : -1;
+    std::memcpy(&high, &bits, sizeof high);
+    return high;
+  }
+
+ private:
+  // Each addition adds at most one part, and 16-bit values span 2^-133..2^128 or less, which six
+  // doubles cover; one for each addend is enough in any case.
+  double parts_[kMaxRanks + 1] = {};
+  int count_ = 0;
+};
+
+std::uint16_t exact_sum(Dtype dtype, const std::uint16_t* const* parts, int ranks,
+                        std::size_t i) noexcept {
+  double sum = to_float(dtype, parts[0][i]);
+  bool exact = true;
+  for (int r = 1; r < ranks; ++r) {
+    const double part = to_float(dtype, parts[r][i]);
+    const double next = sum + part;
+    const double back = next - sum;
+    exact = exact && (sum - (next - back)) == 0 && (part - back) == 0;
+    sum = next;
+  }
+  // Nearly always: the exponents lie within a double's 53 bits. Infinities and NaN end here as
+  // well.
+  if (exact || !std::isfinite(sum)) return round_double_to(dtype, sum);
+  ExactSum total;
+  for (int r = 0; r < ranks; ++r) total.add(to_float(dtype, parts[r][i]));
+  return round_double_to(dtype, total.rounded_to_odd());
+}
+
+template <typename Step>
+float sum_in_order(Dtype dtype, const std::uint16_t* const* parts, int ranks, const int* order,
+                   std::size_t i, Step step) noexcept {
+  float sum = to_float(dtype, parts[order ? order[0] : 0][i]);
+  for (int k = 1; k < ranks; ++k) {
+    sum = step(sum + to_float(dtype, parts[order ? order[k] : k][i]));
+  }
+  return sum;
+}
+
+}  // namespace
+
+const char* summation_name(Summation policy) {
+  for (const PolicyName& entry : kNames) {
+    if (entry.policy == policy) return entry.name;
+  }
+  return "unknown";
+}
+
+Summation parse_summation(const std::string& name) {
+  for (const PolicyName& entry : kNames) {
+    if (name == entry.name) return entry.policy;
+  }
+  throw InputError(fmt::format(
+      "unknown summation policy '{}': use rank-order, seeded-order, exact, each-step or truncate",
+      name));
+}
+
+void reduce_vector(Summation policy, Dtype dtype, const std::uint16_t* const* parts, int ranks,
+                   const int* order, std::size_t count, std::uint16_t* sum) noexcept {
+  const auto in_fp32 = [](float value) { return value; };
+  const auto in_dtype = [dtype](float value) { return to_float(dtype, round_to(dtype, value)); };
+  for (std::size_t i = 0; i < count; ++i) {
+    switch (policy) {
+      case Summation::fp32_rank_order:
+        sum[i] = round_to(dtype, sum_in_order(dtype, parts, ranks, nullptr, i, in_fp32));
+        break;
+      case Summation::fp32_given_order:
+        sum[i] = round_to(dtype, sum_in_order(dtype, parts, ranks, order, i, in_fp32));
+        break;
+      case Summation::exact_once:
+        sum[i] = exact_sum(dtype, parts, ranks, i);
+        break;
+      case Summation::each_step:
+        sum[i] = round_to(dtype, sum_in_order(dtype, parts, ranks, order, i, in_dtype));
+        break;
+      case Summation::fp32_truncated:
+        sum[i] = truncate_to(dtype, sum_in_order(dtype, parts, ranks, order, i, in_fp32));
+        break;
+    }
+  }
+}
+
+void atomic_add(Dtype dtype, const std::uint16_t* part, std::size_t count,
+                std::uint16_t* tile) noexcept {
+  for (std::size_t i = 0; i < count; ++i) {
+    tile[i] = round_to(dtype, to_float(dtype, tile[i]) + to_float(dtype, part[i]));
+  }
+}
+
+}  // namespace ringfence::verify

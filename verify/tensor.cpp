@@ -1,0 +1,74 @@
+#include "verify/tensor.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cstring>
+#include <limits>
+
+#include "verify/error.hpp"
+
+namespace ringfence::verify {
+
+std::string shape_text(const Shape& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
+
+std::size_t element_count(const Shape& shape) {
+  // Eight bytes an element is what the double-precision reference needs of the same shape.
+  constexpr std::uint64_t limit = std::numeric_limits<std::int64_t>::max() / 8;
+  std::uint64_t count = 1;
+  bool overflow = false;
+  bool zero = false;
+  for (const std::int64_t extent : shape) {
+    if (extent < 0) {
+      throw InputError(
+          fmt::format("shape {} has a negative extent: use 0 or more", shape_text(shape)));
+    }
+    if (extent == 0) {
+      zero = true;
+    } else if (count > limit / static_cast<std::uint64_t>(extent)) {
+      overflow = true;
+    } else {
+      count *= static_cast<std::uint64_t>(extent);
+    }
+  }
+  if (zero) return 0;
+  if (overflow) {
+    throw InputError(
+        fmt::format("shape {} overflows: at most {} elements fit", shape_text(shape), limit));
+  }
+  return count;
+}
+
+Tensor::Tensor(Dtype dtype, Shape shape) : dtype(dtype), shape(std::move(shape)) {
+  bytes.resize(element_count(this->shape) * dtype_bytes(dtype));
+}
+
+std::uint16_t* Tensor::bits() {
+  return const_cast<std::uint16_t*>(static_cast<const Tensor*>(this)->bits());
+}
+
+const std::uint16_t* Tensor::bits() const {
+  if (dtype == Dtype::f32) throw InputError("a 16-bit tensor is wanted here: got fp32");
+  return reinterpret_cast<const std::uint16_t*>(bytes.data());
+}
+
+float* Tensor::floats() { return const_cast<float*>(static_cast<const Tensor*>(this)->floats()); }
+
+const float* Tensor::floats() const {
+  if (dtype != Dtype::f32) {
+    throw InputError(fmt::format("an fp32 tensor is wanted here: got {}", dtype_name(dtype)));
+  }
+  return reinterpret_cast<const float*>(bytes.data());
+}
+
+double Tensor::value(std::size_t index) const {
+  if (dtype == Dtype::f32) return floats()[index];
+  return to_float(dtype, bits()[index]);
+}
+
+std::uint32_t Tensor::pattern(std::size_t index) const {
+  if (dtype == Dtype::f32) return float_bits(floats()[index]);
+  return bits()[index];
+}
+
+}  // namespace ringfence::verify
