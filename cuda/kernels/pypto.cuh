@@ -199,9 +199,9 @@ class Pypto {
   __device__ void wait_barrier_all(int tile) { wait_slot(0, tile); }
 
   __device__ void log(const SpinPlace& place, uint64_t begin, int tile) const {
-    const uint64_t index =
-        ((static_cast<uint64_t>(args_.spin.call) * tiles_ + tile) * gridDim.x + blockIdx.x) * 2 +
-        (place.kind == SignalKind::tile_signal);
+    const uint64_t index = static_cast<uint64_t>(args_.spin.call) * args_.spin.trace_stride +
+                           ((rank_ * tiles_ + tile) * args_.blocks + block_) * 2 +
+                           (place.kind == SignalKind::tile_signal);
     if (index < args_.spin.trace_capacity) {
       args_.spin.trace[index] = {begin,      ptx::globaltimer_ns(), place.rank, place.block,
                                  place.peer, place.slot,            place.kind, args_.spin.call};

@@ -105,8 +105,8 @@ __device__ __forceinline__ void sync_remote_blocks(uint32_t* const* pads, uint32
   const uint64_t end = ptx::globaltimer_ns();
   // Four events a thread and call, each with a place of its own.
   const uint32_t phase = put_kind == SignalKind::start_put ? 0u : 2u;
-  const uint64_t index =
-      ((static_cast<uint64_t>(control.call) * gridDim.x + blockIdx.x) * world + t) * 4 + phase;
+  const uint64_t index = static_cast<uint64_t>(control.call) * control.trace_stride +
+                         ((rank * control.blocks + block) * world + t) * 4 + phase;
   if (index + 1 < control.trace_capacity) {
     control.trace[index] = {begin, middle, rank, block, t, put.slot, put_kind, control.call};
     control.trace[index + 1] = {middle, end, rank, block, t, wait.slot, wait_kind, control.call};

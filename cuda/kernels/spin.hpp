@@ -51,9 +51,13 @@ struct SignalEvent {
 struct SpinControl {
   uint64_t timeout_ns = 0;       // 0: wait for ever
   SpinReport* report = nullptr;  // must be set where timeout_ns is
-  SignalEvent* trace = nullptr;  // room for trace_capacity events, indexed without atomics
+  // Events are stored without atomics: each has a place of its own, call * trace_stride plus what
+  // the kernel derives from rank, block and thread. Beyond trace_capacity they are dropped.
+  SignalEvent* trace = nullptr;
   uint32_t trace_capacity = 0;
-  uint32_t call = 0;  // goes into the events
+  uint32_t trace_stride = 0;  // events a call
+  uint32_t blocks = 0;        // a rank
+  uint32_t call = 0;          // goes into the events
 };
 
 }  // namespace ringfence::cuda

@@ -19,9 +19,10 @@ __device__ __forceinline__ uint4 add_rounded(uint4 v, uint4 residual) {
   return z;
 }
 
-/// sum + the squares of z: a pair's x*x is fused onto y*y, the pairs are added in turn.
+/// The sum of the squares of a vector: a pair's x*x is fused onto y*y, the pairs are added in turn.
 template <class T>
-__device__ __forceinline__ float add_squares(float sum, uint4 z) {
+__device__ __forceinline__ float sum_squares(uint4 z) {
+  float sum = 0.0f;
 #pragma unroll
   for (int i = 0; i < kVector / 2; ++i) {
     const float2 p = unpack<T>(pair(z, i));

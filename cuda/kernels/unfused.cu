@@ -26,7 +26,7 @@ __global__ void __launch_bounds__(kMaxThreads)
     if (column < vectors) {
       z[k] = add_rounded<T>(ptx::ld_weak_16(at(args.input, row, column)),
                             ptx::ld_weak_16(at(args.residual, row, column)));
-      sum[0] = add_squares<T>(sum[0], z[k]);
+      sum[0] = __fadd_rn(sum[0], sum_squares<T>(z[k]));
     }
   }
   blockReduceSum(sum, warp_sums);
