@@ -26,8 +26,6 @@ __device__ __forceinline__ void tokenweave_body(const TokenweaveArgs& args) {
   constexpr bool kAligned = TransportT::kAligned;
   constexpr int kUnits = kRows * kVectors;  // vectors a thread and batch
   static_assert(kUnits % kStages == 0, "a unit must find its stage at compile time");
-  // With many parts and two vectors a thread there are no registers left to have the residual ahead.
-  constexpr bool kResidualAhead = kVectors == 1 || TransportT::kParts < 7;
   __shared__ float warp_sums[2][kRows][kMaxWarps];
   // A thread reads only the vectors of gamma that it wrote itself: no barrier, and 4 registers less
   // a vector than keeping them.
@@ -84,7 +82,7 @@ __device__ __forceinline__ void tokenweave_body(const TokenweaveArgs& args) {
     }
   }
 #pragma unroll
-  for (int s = 0; s < kStages && kResidualAhead; ++s) {
+  for (int s = 0; s < kStages; ++s) {
     load_residual(args.local[rank].residual, residual[s],
                   first + block + s / kVectors * args.blocks, s % kVectors);
   }
@@ -113,15 +111,12 @@ __device__ __forceinline__ void tokenweave_body(const TokenweaveArgs& args) {
       // Where a thread has one vector or none there is no more to decide. With several, a stage
       // serves vectors of which the thread may lack the last: each access decides for itself.
       if (kVectors == 1 && !exists(0)) continue;
-      if (!kResidualAhead) load_residual(local.residual, residual[u % kStages], row, k);
       if (kVectors == 1 || exists(k)) {
         z[u] = add_rounded<T>(transport.sum(fragment[u % kStages]), residual[u % kStages]);
       }
       // The stage is free: ask for what comes kStages vectors later.
       load_parts(fragment[u % kStages], ahead, (u + kStages) % kVectors);
-      if (kResidualAhead) {
-        load_residual(local.residual, residual[u % kStages], ahead, (u + kStages) % kVectors);
-      }
+      load_residual(local.residual, residual[u % kStages], ahead, (u + kStages) % kVectors);
       if (kVectors == 1 || exists(k)) {
         sum[u / kVectors] = __fadd_rn(sum[u / kVectors], sum_squares<T>(z[u]));
         if (kRows == 1 || row < last) {

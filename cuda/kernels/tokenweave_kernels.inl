@@ -25,7 +25,8 @@ template <int kWorld, int kVectors, Order kPut, Order kWait>
 __global__ void __launch_bounds__(kMaxThreads, 1)
     tokenweave_peer(const __grid_constant__ TokenweaveArgs args) {
   constexpr Pipeline kPipeline = peer_pipeline(kWorld, kVectors);
-  tokenweave_body<RINGFENCE_ELEMENT, PeerTransport<RINGFENCE_ELEMENT, kWorld>, kVectors,
+  constexpr bool kAhead = kVectors == 1 || kWorld < 7;
+  tokenweave_body<RINGFENCE_ELEMENT, PeerTransport<RINGFENCE_ELEMENT, kWorld, kAhead>, kVectors,
                   kPipeline.rows, kPipeline.stages, kPut, kWait>(args);
 }
 

@@ -67,41 +67,41 @@ __device__ __forceinline__ void store_local(void* base, Place<kAligned> at, uint
 }
 
 /// Unicast: loads from and stores to each rank's replica, over NVLink, PCIe or in the same memory.
-/// The sum runs in rank order.
-template <class T, int kWorld>
+/// The sum runs in rank order. kAhead: the loads are issued by load(), else by sum(), where there
+/// are no registers to have them in flight.
+template <class T, int kWorld, bool kAhead>
 class PeerTransport {
  public:
   static constexpr bool kAligned = true;
-  static constexpr int kParts = kWorld;
+  static constexpr int kParts = kAhead ? kWorld : 1;
   static_assert(kWorld >= 1 && kWorld <= kMaxRanks);
-  struct Fragment {
+  struct Parts {
     uint4 part[kWorld];
   };
+  struct Later {
+    Place<true> at;
+  };
+  using Fragment = std::conditional_t<kAhead, Parts, Later>;
 
   __device__ PeerTransport(void* const* replica, void* /*multicast*/, int /*world*/)
       : replica_(replica) {}
 
   __device__ __forceinline__ void load(Fragment& f, Place<true> at, int /*count*/) const {
-#pragma unroll
-    for (int r = 0; r < kWorld; ++r) {
-      f.part[r] = ptx::ld_relaxed_sys_16(address_of<true>(replica_[r], at));
+    if constexpr (kAhead) {
+      fetch(f, at);
+    } else {
+      f.at = at;
     }
   }
 
   __device__ __forceinline__ uint4 sum(const Fragment& f) const {
-    uint4 v;
-#pragma unroll
-    for (int i = 0; i < kVector / 2; ++i) {
-      float2 s = unpack<T>(pair(f.part[0], i));
-#pragma unroll
-      for (int r = 1; r < kWorld; ++r) {
-        const float2 p = unpack<T>(pair(f.part[r], i));
-        s.x = __fadd_rn(s.x, p.x);
-        s.y = __fadd_rn(s.y, p.y);
-      }
-      pair(v, i) = pack<T>(s.x, s.y);
+    if constexpr (kAhead) {
+      return add_up(f);
+    } else {
+      Parts parts;
+      fetch(parts, f.at);
+      return add_up(parts);
     }
-    return v;
   }
 
   __device__ __forceinline__ void store(Place<true> at, uint4 v, int /*count*/) const {
@@ -110,6 +110,29 @@ class PeerTransport {
   }
 
  private:
+  __device__ __forceinline__ void fetch(Parts& parts, Place<true> at) const {
+#pragma unroll
+    for (int r = 0; r < kWorld; ++r) {
+      parts.part[r] = ptx::ld_relaxed_sys_16(address_of<true>(replica_[r], at));
+    }
+  }
+
+  static __device__ __forceinline__ uint4 add_up(const Parts& parts) {
+    uint4 v;
+#pragma unroll
+    for (int i = 0; i < kVector / 2; ++i) {
+      float2 s = unpack<T>(pair(parts.part[0], i));
+#pragma unroll
+      for (int r = 1; r < kWorld; ++r) {
+        const float2 p = unpack<T>(pair(parts.part[r], i));
+        s.x = __fadd_rn(s.x, p.x);
+        s.y = __fadd_rn(s.y, p.y);
+      }
+      pair(v, i) = pack<T>(s.x, s.y);
+    }
+    return v;
+  }
+
   void* const* replica_;
 };
 
