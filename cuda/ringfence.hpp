@@ -98,6 +98,7 @@ struct OperatorConfig {
   float eps = 1e-6f;
   int blocks = 8;  // a rank, for the fused kernel
   int waves = 2;   // 1: no overlap of product and communication
+  int wave_blocks = 0;  // a rank, for waves beside a product; 0: about an eighth of the device
   StartOrder start = StartOrder::relaxed;
   double timeout_seconds = 0;  // 0: wait for a peer for ever
 };

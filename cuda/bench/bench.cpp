@@ -134,7 +134,7 @@ double baseline_of(const std::string& names, const std::map<std::string, double>
 
 const char* bench_methods_help() {
   return "what to time: unfused, unfused-replicated, nccl, nccl-rs-ag, fused, fused-strict, product, "
-         "product+unfused, product+nccl, product+fused, waves2, waves4, pypto (default: what the "
+         "product+unfused, product+nccl, product+fused, waves2, waves4, waves8, pypto (default: what the "
          "ranks allow)";
 }
 

@@ -310,6 +310,7 @@ Method waves(const Bench& b, int count) {
   o.tokenweave = tokenweave_options(b);
   o.inner = static_cast<int>(b.options.inner / b.world.size());
   o.waves = count;
+  o.wave_blocks = b.options.wave_blocks;
   auto op = std::make_shared<FusedOperator>(b.world, o);
   for (size_t i = 0; i < b.world.members().size(); ++i) {
     op->set_tensors(i, {t->x[i].get(), t->weight[i].get(),
@@ -380,6 +381,8 @@ const Entry kMethods[] = {
      [](const Bench& b) { return waves(b, 2); }},
     {"waves4", "product+fused", true, false, false, false,
      [](const Bench& b) { return waves(b, 4); }},
+    {"waves8", "product+fused", true, false, false, false,
+     [](const Bench& b) { return waves(b, 8); }},
     {"pypto", "product+unfused|product+nccl", true, false, false, false,
      [](const Bench& b) { return pypto(b); }},
 };

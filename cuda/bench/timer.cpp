@@ -43,12 +43,18 @@ Timing time_calls(const World& world, const std::vector<cudaStream_t>& streams, 
       check(cudaStreamBeginCapture(l.stream, cudaStreamCaptureModeThreadLocal), "capture");
     }
     for (int i = 0; i < iterations; ++i) work();
+    // All captures end before anything is instantiated, which a capture of this thread forbids.
+    std::vector<cudaGraph_t> graphs;
     for (Lane& l : lanes) {
       const DeviceScope scope(l.device);
       cudaGraph_t graph = nullptr;
       check(cudaStreamEndCapture(l.stream, &graph), "capture");
-      const cudaError_t made = cudaGraphInstantiate(&l.graph, graph, 0);
-      (void)cudaGraphDestroy(graph);
+      graphs.push_back(graph);
+    }
+    for (size_t i = 0; i < lanes.size(); ++i) {
+      const DeviceScope scope(lanes[i].device);
+      const cudaError_t made = cudaGraphInstantiate(&lanes[i].graph, graphs[i], 0);
+      (void)cudaGraphDestroy(graphs[i]);
       check(made, "cudaGraphInstantiate");
     }
   }

@@ -118,6 +118,7 @@ Status Operator::create(const Communicator& communicator, const OperatorConfig& 
     options.tokenweave.timeout_ns = static_cast<uint64_t>(config.timeout_seconds * 1e9);
     options.inner = config.inner;
     options.waves = config.waves;
+    options.wave_blocks = config.wave_blocks;
     auto state = std::make_shared<State>();
     state->communicator = communicator.state_;
     state->fused = std::make_unique<FusedOperator>(communicator.state_->world, options);

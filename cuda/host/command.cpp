@@ -190,6 +190,8 @@ int gpu_command(int argc, const char* const* argv) {
     bench->add_option("--methods", b.methods, bench_methods_help())->delimiter(',');
     bench->add_option("--block-list", b.blocks, "block counts to try (default: --blocks)")
         ->delimiter(',');
+    bench->add_option("--wave-blocks", bo.wave_blocks,
+                      "waves: blocks a rank beside a product (default: an eighth of the GPU)");
     bench->add_option("--iterations", b.iterations, "calls in a graph (default: by size)");
     bench->add_option("--samples", b.samples, "timed replays of the graph")->capture_default_str();
     bench->add_option("--json", b.json, "write the table as JSON");

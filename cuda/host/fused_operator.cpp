@@ -18,7 +18,8 @@ struct FusedOperator::Group {
   std::vector<cudaEvent_t> ready;  // wave w's product is done
   cudaEvent_t done = nullptr;      // all waves have been communicated
   std::vector<size_t> members;
-  std::unique_ptr<Product> product;
+  std::unique_ptr<Product> product;  // with all multiprocessors: the first wave, nothing beside it
+  std::unique_ptr<Product> beside;   // leaves the communicating blocks theirs
   std::map<int64_t, cudaGraphExec_t> graphs;
 
   void drop_graphs() {
@@ -64,12 +65,18 @@ FusedOperator::FusedOperator(const World& world, const FusedOptions& options)
     int multiprocessors = 0;
     check(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, m.device),
           "cudaDeviceGetAttribute");
-    // The product leaves the communicating blocks their multiprocessors.
-    const int taken = options_.tokenweave.blocks * (together ? world.size() : 1);
-    const int target =
-        options_.waves > 1 && taken < multiprocessors ? multiprocessors - taken : 0;
-    group->product = std::make_unique<Product>(m.device, options_.tokenweave.dtype, options_.inner,
-                                               options_.tokenweave.hidden, target);
+    const int ranks = together ? world.size() : 1;
+    if (options_.wave_blocks <= 0) {
+      options_.wave_blocks = std::max(1, multiprocessors / 8 / ranks);
+    }
+    options_.wave_blocks = std::min(options_.wave_blocks, options_.tokenweave.blocks);
+    const auto make_product = [&](int target) {
+      return std::make_unique<Product>(m.device, options_.tokenweave.dtype, options_.inner,
+                                       options_.tokenweave.hidden, target);
+    };
+    group->product = make_product(0);
+    const int left = multiprocessors - options_.wave_blocks * ranks;
+    group->beside = make_product(left > 0 ? left : 0);
     groups_.push_back(std::move(group));
   }
 }
@@ -109,7 +116,8 @@ void FusedOperator::prepare(int64_t tokens) {
     if (group->graphs.count(tokens) != 0) continue;
     const DeviceScope scope(group->device);
     for (int w = 0; w < waves; ++w) {
-      group->product->prepare(wave_begin(tokens, waves, w + 1) - wave_begin(tokens, waves, w));
+      Product& product = w == 0 ? *group->product : *group->beside;
+      product.prepare(wave_begin(tokens, waves, w + 1) - wave_begin(tokens, waves, w));
     }
     const size_t row_x = static_cast<size_t>(options_.inner) * 2;
     const size_t row_out = static_cast<size_t>(options_.tokenweave.hidden) * 2;
@@ -120,7 +128,7 @@ void FusedOperator::prepare(int64_t tokens) {
         const int64_t begin = wave_begin(tokens, waves, w);
         const int64_t count = wave_begin(tokens, waves, w + 1) - begin;
         for (size_t i : group->members) {
-          group->product->enqueue(
+          (w == 0 ? *group->product : *group->beside).enqueue(
               static_cast<const char*>(tensors_[i].x) + static_cast<size_t>(begin) * row_x,
               tensors_[i].weight,
               static_cast<char*>(tokenweave_.buffer(i)) + static_cast<size_t>(begin) * row_out,
@@ -131,7 +139,8 @@ void FusedOperator::prepare(int64_t tokens) {
               "event");
         std::vector<cudaStream_t> streams(world_.members().size(), nullptr);
         for (size_t i : group->members) streams[i] = group->communicate;
-        tokenweave_.enqueue_members(group->members, streams, count, begin);
+        tokenweave_.enqueue_members(group->members, streams, count, begin,
+                                    w + 1 < waves ? options_.wave_blocks : 0);
       }
       check(cudaEventRecord(group->done, group->communicate), "event");
       check(cudaStreamWaitEvent(group->compute, group->done, 0), "event");

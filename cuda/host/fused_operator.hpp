@@ -21,6 +21,9 @@ struct FusedOptions {
   TokenweaveOptions tokenweave;
   int inner = 0;  // of one rank
   int waves = 2;  // at most one a token
+  // Blocks a rank for the waves that run beside a product; the last one, which runs alone, takes
+  // tokenweave.blocks. 0: about an eighth of the device, at most tokenweave.blocks.
+  int wave_blocks = 0;
 };
 
 struct FusedTensors {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <fstream>
 #include <memory>
@@ -36,9 +37,14 @@ class Graphs {
     }
     session.enqueue_product(tokens);
     session.enqueue_protocol(tokens);
+    // All captures end before anything is instantiated, which a capture of this thread forbids.
+    std::vector<cudaGraph_t> graphs;
     for (cudaStream_t s : streams_) {
       cudaGraph_t graph = nullptr;
       check(cudaStreamEndCapture(s, &graph), "capture");
+      graphs.push_back(graph);
+    }
+    for (cudaGraph_t graph : graphs) {
       cudaGraphExec_t executable = nullptr;
       const cudaError_t made = cudaGraphInstantiate(&executable, graph, 0);
       (void)cudaGraphDestroy(graph);
@@ -95,7 +101,7 @@ const char* kind_name(World::Kind kind) {
 
 /// One call from upload to verdict. replay: the captured work instead of launches.
 CallVerdict one_call(Session& session, const RunOptions& o, const verify::Inputs& inputs,
-                     int64_t tokens, const Graphs* replay, CallResult* keep) {
+                     int64_t tokens, const Graphs* replay, bool die, CallResult* keep) {
   const World& world = session.world();
   session.upload(inputs, tokens);
   world.barrier();
@@ -115,6 +121,17 @@ CallVerdict one_call(Session& session, const RunOptions& o, const verify::Inputs
     world.barrier();
     if (world.is_root()) result.partial = session.fetch_partials(tokens);
     world.barrier();
+    // Fault injection: the rank ends after the last exchange on the host, so that the others meet
+    // its absence on the GPU.
+    if (die) {
+      if (world.kind() == World::Kind::processes) {
+        if (world.members().front().rank == o.die_rank) (void)kill(getpid(), SIGKILL);
+      } else if (session.tokenweave() != nullptr) {
+        session.tokenweave()->set_absent(o.die_rank);
+      } else {
+        session.pypto()->set_absent(o.die_rank);
+      }
+    }
     session.enqueue_protocol(tokens);
   }
   world.synchronize();
@@ -239,12 +256,8 @@ int run_operator(const RunOptions& given, const std::optional<Place>& place) {
         loaded ? loaded->inputs
                : make_inputs(session.problem(tokens), o.fill, o.seed, static_cast<uint64_t>(call));
     session.set_call(static_cast<uint32_t>(call));
-    if (o.die_rank >= 0 && call == o.die_call) {
-      if (place && place->rank == o.die_rank) _exit(9);
-      if (session.tokenweave() != nullptr) session.tokenweave()->set_absent(o.die_rank);
-      if (session.pypto() != nullptr) session.pypto()->set_absent(o.die_rank);
-    }
-    const CallVerdict verdict = one_call(session, o, inputs, tokens, graphs.get(),
+    const bool die = o.die_rank >= 0 && call == o.die_call;
+    const CallVerdict verdict = one_call(session, o, inputs, tokens, graphs.get(), die,
                                          call + 1 == direct + replays ? &last : nullptr);
     if (!world.is_root()) continue;
     totals.add(verdict, fmt::format("call {}", call));

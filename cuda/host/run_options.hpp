@@ -34,6 +34,7 @@ struct RunOptions {
   std::string transport = "auto";
   StartOrder start = StartOrder::relaxed;
   int blocks = 8;
+  int wave_blocks = 0;  // bench: blocks a rank beside a product; 0: chosen
   int tile_rows = 8;
   int slots = 4;
   bool pipelined = true;

@@ -112,14 +112,18 @@ void Tokenweave::enqueue_on(const std::vector<cudaStream_t>& streams, int64_t to
 
 void Tokenweave::enqueue_members(const std::vector<size_t>& which,
                                  const std::vector<cudaStream_t>& streams, int64_t tokens,
-                                 int64_t first) const {
+                                 int64_t first, int blocks) const {
   if (tokens < 0 || first < 0 || first + tokens > options_.max_tokens) {
     refuse(fmt::format("rows {} .. {} are not in the buffer of {} tokens", first, first + tokens,
                        options_.max_tokens));
   }
   if (first != 0 && options_.residual_sharded) refuse("waves need a residual that is not sharded");
+  if (blocks < 0 || blocks > options_.blocks) {
+    refuse(fmt::format("{} blocks: the operator was made for up to {}", blocks, options_.blocks));
+  }
   TokenweaveArgs args = args_;
   args.tokens = tokens;
+  if (blocks > 0) args.blocks = blocks;
   const int64_t offset = first * options_.hidden * 2;
   for (int r = 0; r < world_.size(); ++r) {
     args.replica[r] = static_cast<char*>(args.replica[r]) + offset;

@@ -53,10 +53,11 @@ class Tokenweave {
   void enqueue(int64_t tokens, int64_t first = 0) const;
   /// The same on other streams (one a member, or one in all for virtual ranks in one launch).
   void enqueue_on(const std::vector<cudaStream_t>& streams, int64_t tokens, int64_t first) const;
-  /// Some members only; streams by member. Virtual ranks in one launch go together.
+  /// Some members only, on fewer blocks a rank (0: as many as the options say); streams by member.
+  /// Virtual ranks in one launch go together.
   void enqueue_members(const std::vector<size_t>& members,
-                       const std::vector<cudaStream_t>& streams, int64_t tokens,
-                       int64_t first) const;
+                       const std::vector<cudaStream_t>& streams, int64_t tokens, int64_t first,
+                       int blocks = 0) const;
 
   /// Throws Error(peer_lost) with who waits for whom where a time limit ran out since the last call.
   /// After the streams are synchronised.

@@ -2,6 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <map>
 #include <string>
 
@@ -94,4 +97,31 @@ TEST_CASE("multicast gate: the switches of this process, if set, refuse it") {
   }
   CHECK_THROWS_AS(require_multicast(Transport::multimem, process_environment(), [] { return true; }),
                   Error);
+}
+
+TEST_CASE("multicast gate: nothing else in the tree makes a multicast object") {
+  namespace fs = std::filesystem;
+  int callers = 0;
+  for (const char* folder : {"cuda", "verify", "emulator"}) {
+    if (!fs::exists(fs::path(RINGFENCE_SOURCE_DIR) / folder)) continue;  // a copy of some parts
+    for (const auto& entry :
+         fs::recursive_directory_iterator(fs::path(RINGFENCE_SOURCE_DIR) / folder)) {
+      const std::string extension = entry.path().extension().string();
+      if (extension != ".cpp" && extension != ".cu" && extension != ".cuh" && extension != ".hpp") {
+        continue;
+      }
+      std::ifstream file(entry.path());
+      const std::string text((std::istreambuf_iterator<char>(file)), {});
+      if (text.find("\"cuMulticastCreate\"") == std::string::npos &&
+          text.find("cuMulticastCreate(") == std::string::npos) {
+        continue;
+      }
+      ++callers;
+      CHECK(entry.path().filename() == "multicast.cpp");
+      // The gate is asked before the first driver call of the only function that does.
+      CHECK(text.find("require_multicast(") < text.find("\"cuMulticastCreate\""));
+      CHECK(text.find("require_multicast(") < text.find("cudaFree(nullptr)"));
+    }
+  }
+  CHECK(callers == 1);
 }
