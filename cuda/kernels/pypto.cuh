@@ -274,7 +274,6 @@ class Pypto {
   /// arithmetic in fp32, each operation rounded, nothing fused.
   __device__ void finish(int tile) {
     wait_slot(1, tile);
-    constexpr int kHold = kMaxHidden / kVector / kPyptoConsumers;
     const PyptoArgs::Local& local = args_.local[rank_];
     const int vectors = args_.hidden / kVector;
     const float reciprocal = 1.0f / static_cast<float>(args_.hidden);
@@ -282,57 +281,47 @@ class Pypto {
       const int64_t at = (static_cast<int64_t>(tile) * kRows + row) * args_.hidden * 2;
       const char* data = data_row(rank_, tile, row);
       const char* residual = static_cast<const char*>(local.residual) + at;
-      // The sums stay in registers; the residual is read a second time, from L1.
-      uint4 sum[kHold];
-#pragma unroll
-      for (int k = 0; k < kHold; ++k) {
-        const int i = thread() + k * kPyptoConsumers;
-        if (i < vectors) sum[k] = ptx::ld_weak_16(data + i * 16);
-      }
+      // Sums and residual are read twice, the second time from L1 or L2: the accumulators leave no
+      // registers to keep a row in.
       float mean = 0.0f;
+#pragma unroll 4
+      for (int i = thread(); i < vectors; i += kPyptoConsumers) {
+        const uint4 sum = ptx::ld_weak_16(data + i * 16);
+        const uint4 add = ptx::ld_weak_16(residual + i * 16);
 #pragma unroll
-      for (int k = 0; k < kHold; ++k) {
-        const int i = thread() + k * kPyptoConsumers;
-        if (i < vectors) {
-          const uint4 add = ptx::ld_weak_16(residual + i * 16);
-#pragma unroll
-          for (int p = 0; p < kVector / 2; ++p) {
-            const float2 z = sum_of(sum[k], add, p);
-            mean = __fadd_rn(mean, __fmul_rn(__fmul_rn(z.x, z.x), reciprocal));
-            mean = __fadd_rn(mean, __fmul_rn(__fmul_rn(z.y, z.y), reciprocal));
-          }
+        for (int p = 0; p < kVector / 2; ++p) {
+          const float2 z = sum_of(sum, add, p);
+          mean = __fadd_rn(mean, __fmul_rn(__fmul_rn(z.x, z.x), reciprocal));
+          mean = __fadd_rn(mean, __fmul_rn(__fmul_rn(z.y, z.y), reciprocal));
         }
       }
       mean = reduce(mean);
       const float root = __fsqrt_rn(__fadd_rn(mean, args_.eps));
-#pragma unroll
-      for (int k = 0; k < kHold; ++k) {
-        const int i = thread() + k * kPyptoConsumers;
-        if (i < vectors) {
-          const uint4 gamma = ptx::ld_weak_16(static_cast<const char*>(local.gamma) + i * 16);
-          const uint4 add = ptx::ld_weak_16(residual + i * 16);
-          uint4 beta{};
-          if (local.beta != nullptr) {
-            beta = ptx::ld_weak_16(static_cast<const char*>(local.beta) + i * 16);
-          }
-          uint4 y, z_out;
-#pragma unroll
-          for (int p = 0; p < kVector / 2; ++p) {
-            const float2 z = sum_of(sum[k], add, p);
-            const float2 g = unpack<T>(pair(gamma, p));
-            pair(z_out, p) = pack<T>(z.x, z.y);
-            float a = __fmul_rn(__fdiv_rn(z.x, root), g.x);
-            float b = __fmul_rn(__fdiv_rn(z.y, root), g.y);
-            if (local.beta != nullptr) {
-              const float2 add_to = unpack<T>(pair(beta, p));
-              a = __fadd_rn(a, add_to.x);
-              b = __fadd_rn(b, add_to.y);
-            }
-            pair(y, p) = pack<T>(a, b);
-          }
-          ptx::st_weak_16(static_cast<char*>(local.residual_out) + at + i * 16, z_out);
-          ptx::st_weak_16(static_cast<char*>(local.out) + at + i * 16, y);
+      for (int i = thread(); i < vectors; i += kPyptoConsumers) {
+        const uint4 sum = ptx::ld_weak_16(data + i * 16);
+        const uint4 add = ptx::ld_weak_16(residual + i * 16);
+        const uint4 gamma = ptx::ld_weak_16(static_cast<const char*>(local.gamma) + i * 16);
+        uint4 beta{};
+        if (local.beta != nullptr) {
+          beta = ptx::ld_weak_16(static_cast<const char*>(local.beta) + i * 16);
         }
+        uint4 y, z_out;
+#pragma unroll
+        for (int p = 0; p < kVector / 2; ++p) {
+          const float2 z = sum_of(sum, add, p);
+          const float2 g = unpack<T>(pair(gamma, p));
+          pair(z_out, p) = pack<T>(z.x, z.y);
+          float a = __fmul_rn(__fdiv_rn(z.x, root), g.x);
+          float b = __fmul_rn(__fdiv_rn(z.y, root), g.y);
+          if (local.beta != nullptr) {
+            const float2 add_to = unpack<T>(pair(beta, p));
+            a = __fadd_rn(a, add_to.x);
+            b = __fadd_rn(b, add_to.y);
+          }
+          pair(y, p) = pack<T>(a, b);
+        }
+        ptx::st_weak_16(static_cast<char*>(local.residual_out) + at + i * 16, z_out);
+        ptx::st_weak_16(static_cast<char*>(local.out) + at + i * 16, y);
       }
     }
   }

@@ -81,6 +81,10 @@ __device__ __forceinline__ void wait_signal(uint32_t* slot, const SpinPlace& pla
 /// (itself included). Slots: a put goes to pads[t][block * world + rank], a wait is at
 /// pads[rank][block * world + t].
 ///
+/// The first attempts of the put and of the wait are both under way before either's result is looked
+/// at: they are at different addresses and owe one another no order, and over NVLink a put's answer
+/// takes as long as the peer's signal.
+///
 /// No block barrier inside: the caller puts one before (what the whole block wrote must precede the
 /// put) or after (the whole block must follow the wait), or both.
 template <Order kPut, Order kWait>
@@ -94,8 +98,12 @@ __device__ __forceinline__ void sync_remote_blocks(uint32_t* const* pads, uint32
   const SpinPlace put{rank, block, t, block * world + rank, put_kind};
   const SpinPlace wait{rank, block, t, block * world + t, wait_kind};
   if (control.trace == nullptr) {
-    put_signal<kPut>(pads[t] + put.slot, put, control);
-    wait_signal<kWait>(pads[rank] + wait.slot, wait, control);
+    uint32_t* const to = pads[t] + put.slot;
+    uint32_t* const from = pads[rank] + wait.slot;
+    const uint32_t put_found = ptx::cas_sys<kPut>(to, 0u, 1u);
+    const uint32_t wait_found = ptx::cas_sys<kWait>(from, 1u, 0u);
+    if (put_found != 0u) put_signal<kPut>(to, put, control);
+    if (wait_found != 1u) wait_signal<kWait>(from, wait, control);
     return;
   }
   const uint64_t begin = ptx::globaltimer_ns();

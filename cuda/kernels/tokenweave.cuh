@@ -118,10 +118,10 @@ __device__ __forceinline__ void tokenweave_body(const TokenweaveArgs& args) {
       load_parts(fragment[u % kStages], ahead, (u + kStages) % kVectors);
       load_residual(local.residual, residual[u % kStages], ahead, (u + kStages) % kVectors);
       if (kVectors == 1 || exists(k)) {
-        sum[u / kVectors] = __fadd_rn(sum[u / kVectors], sum_squares<T>(z[u]));
         if (kRows == 1 || row < last) {
           store_local<kAligned>(local.residual_out, place(row - residual_row0, k), z[u], valid(k));
         }
+        sum[u / kVectors] = __fadd_rn(sum[u / kVectors], sum_squares<T>(z[u]));
       }
     }
     blockReduceSum(sum, warp_sums[parity]);
