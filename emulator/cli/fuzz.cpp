@@ -279,10 +279,11 @@ void add_fuzz(CLI::App& app, Exit& exit) {
   add_case_options(*sub, o->c);
   add_model_options(*sub, o->c);
   const char* group = "Search";
-  o->schedules_given = sub->add_option("--schedules", o->schedules, "Schedules for each mode")
-                           ->check(CLI::PositiveNumber)
-                           ->capture_default_str()
-                           ->group(group);
+  o->schedules_given =
+      sub->add_option("--schedules", o->schedules, "Schedules for each mode, after the default one")
+          ->check(CLI::PositiveNumber)
+          ->capture_default_str()
+          ->group(group);
   sub->add_option("--time", o->seconds,
                   "Seconds for all modes together; with no --schedules, time alone ends the search")
       ->check(CLI::PositiveNumber)

@@ -16,9 +16,9 @@ std::vector<verify::Comparison> compare_results(const schedule::Program& program
 
 struct ReplicaCheck {
   bool agree = true;
-  std::string text;  // "equal bit for bit", or where two differ
+  std::string text;  // "equal bit for bit", or where two differ, or why they may
 };
-// Whether all ranks have the same bits in `out`.
+// Whether all ranks have the same bits in `out`, where the protocol makes them so.
 ReplicaCheck check_replicas(const schedule::Program& program);
 
 // `out` and `residual_out` of the first call of the first group, as rank 0 has them, with the

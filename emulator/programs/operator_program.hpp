@@ -41,6 +41,10 @@ class OperatorProgram : public schedule::Program {
   schedule::SlotName slot_name(machine::Address at) const final;
   std::string last_mismatch() const final;
 
+  // Whether all ranks must end with the same bits. Where each rank's sum has an order of its own,
+  // only inputs whose sums are exact make them agree.
+  virtual bool replicas_agree(const Payload::Call& call) const = 0;
+
  protected:
   struct RegionInfo {
     const char* name;
@@ -78,8 +82,7 @@ class OperatorProgram : public schedule::Program {
   // The "zero late" of pads=late: weak stores of zero over the rank's signal regions.
   void zero_late(schedule::Agent& agent, std::uint16_t rank, std::uint16_t site);
 
-  // Whether all ranks must end with the same bits, and which rows of residual_out a rank has.
-  virtual bool replicas_agree(const Payload::Call& call) const = 0;
+  // Which rows of residual_out a rank has.
   virtual bool residual_is_sharded() const = 0;
 
   virtual void produce(schedule::Agent& agent, const Place& place) = 0;

@@ -25,9 +25,10 @@ class PyPto final : public OperatorProgram {
   void set_up(machine::Machine& machine, std::pmr::memory_resource* shared) override;
   std::string site_name(std::uint16_t site) const override;
 
+  bool replicas_agree(const Payload::Call& call) const override { return call.exact; }
+
  protected:
   // Where the order of the adds shows in the bits, ranks may differ in the last of them.
-  bool replicas_agree(const Payload::Call& call) const override { return call.exact; }
   bool residual_is_sharded() const override { return false; }
   void produce(schedule::Agent& agent, const Place& place) override;
   void run_protocol(schedule::Agent& host, std::uint16_t rank, std::uint32_t call) override;

@@ -56,6 +56,7 @@ void Agent::point() {
 }
 
 void Agent::before(const machine::Access& access) {
+  if (in_instruction_) return;
   if (machine::is_strong(access.order) || execution_.weak_points()) point();
 }
 

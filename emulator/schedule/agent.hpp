@@ -59,6 +59,22 @@ class Agent {
                     std::uint64_t value);
   void fence(machine::Machine::Fence kind, machine::Scope scope, std::uint16_t site = 0);
 
+  // The accesses of one instruction: a single point before the first of them. While it lives,
+  // accesses of this agent are no points.
+  class OneInstruction {
+   public:
+    OneInstruction(Agent& agent, const machine::Access& access) : agent_(agent) {
+      agent.before(access);
+      agent.in_instruction_ = true;
+    }
+    ~OneInstruction() { agent_.in_instruction_ = false; }
+    OneInstruction(const OneInstruction&) = delete;
+    OneInstruction& operator=(const OneInstruction&) = delete;
+
+   private:
+    Agent& agent_;
+  };
+
   // Waits: the agent is not ready until the slot can satisfy it. Nothing is spun.
   std::uint64_t await(machine::Address at, const machine::Access& access,
                       const machine::Wanted& wanted);
@@ -97,6 +113,7 @@ class Agent {
                     std::vector<std::vector<std::uint32_t>> predecessors, std::uint16_t group = 0);
 
  private:
+  bool in_instruction_ = false;
   friend class Runtime;
   class Step;
   void point();

@@ -8,10 +8,11 @@ namespace ringfence::schedule {
 RunState::RunState(Program& program, std::pmr::memory_resource* memory)
     : program_(program),
       memory_(memory),
+      given_(memory),
       machine_(memory, machine::Policy{}),
       execution_(&machine_, program.ranks(), memory),
       history_(memory) {
-  program_.set_up(machine_, memory_);
+  program_.set_up(machine_, &given_);
 }
 
 RunState::~RunState() { destroy_strategy(own_strategy_, memory_); }

@@ -141,6 +141,7 @@ std::string missing_lines(const Verdict& v, const schedule::Outcome& outcome,
   const std::string missing = missing_text(*v.finding);
   if (missing.empty()) return "";
   std::string text = fmt::format("  missing between them: {}\n", missing);
+  if (v.finding->missing != machine::Missing::strength) return text;
   for (const BareLink& link : bare_links(outcome, *v.finding)) {
     const auto tell = [&](const Event& e, const char* what) {
       text +=
