@@ -15,9 +15,12 @@ constexpr std::uint32_t kPollEvery = 1024;
 
 DecisionKind kind_of(machine::Choice c) {
   switch (c) {
-    case machine::Choice::read: return DecisionKind::read;
-    case machine::Choice::coherence: return DecisionKind::coherence;
-    case machine::Choice::miss: return DecisionKind::miss;
+    case machine::Choice::read:
+      return DecisionKind::read;
+    case machine::Choice::coherence:
+      return DecisionKind::coherence;
+    case machine::Choice::miss:
+      return DecisionKind::miss;
   }
   return DecisionKind::read;
 }

@@ -18,7 +18,14 @@
 
 namespace ringfence::schedule {
 
-enum class AgentStatus : std::uint8_t { ready, awaiting, at_barrier, joining, blocked_by_graph, done };
+enum class AgentStatus : std::uint8_t {
+  ready,
+  awaiting,
+  at_barrier,
+  joining,
+  blocked_by_graph,
+  done
+};
 
 struct AwaitInfo {
   machine::Address at;
@@ -99,7 +106,9 @@ class Execution final : public machine::Chooser, public ReadyView {
   // Nobody can step: names the stuck agents in a finding and ends the run.
   void deadlock();
   std::uint32_t choose_for(AgentId id, DecisionKind kind, std::uint32_t options);
-  void note(std::uint64_t value) { digest_ = ((digest_ ^ value) * 0x9fb21c651e98df25u) ^ (digest_ >> 29); }
+  void note(std::uint64_t value) {
+    digest_ = ((digest_ ^ value) * 0x9fb21c651e98df25u) ^ (digest_ >> 29);
+  }
   // Fault injection and other rare work: `decide` calls `hook` once, at the first point of an
   // agent of `rank` at or after `point`. The hook is a plain function: it runs in that process.
   void set_hook(void (*hook)(), std::uint16_t rank, std::uint32_t point);
@@ -134,7 +143,7 @@ class Execution final : public machine::Chooser, public ReadyView {
   machine::Machine* machine_;
   std::uint16_t ranks_;
   std::pmr::memory_resource* memory_;
-  std::pmr::vector<AgentRecord*> chunks_;   // never grows beyond its reserve: readers need no lock
+  std::pmr::vector<AgentRecord*> chunks_;  // never grows beyond its reserve: readers need no lock
   std::uint32_t agent_count_ = 0;
   std::uint32_t unfinished_ = 0;
   std::pmr::vector<AgentId> ready_;             // dense, in no order

@@ -18,8 +18,8 @@ namespace ringfence::schedule {
 
 // What a finding needs to be told in the protocol's words.
 struct SlotName {
-  std::string text;      // "start pad, block 1, from rank 2"
-  std::string writer;    // who should write the value a wait needs: "r2.b1"
+  std::string text;    // "start pad, block 1, from rank 2"
+  std::string writer;  // who should write the value a wait needs: "r2.b1"
 };
 
 class Program {

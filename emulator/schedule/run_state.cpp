@@ -32,14 +32,15 @@ void RunState::start(const RunSpec& spec, Strategy& strategy) {
   machine_.set_policy(spec.policy);
   for (int k = 0; k < machine::kFindingKinds; ++k) {
     const auto kind = static_cast<machine::FindingKind>(k);
-    machine_.ignore(kind, std::find(spec.ignore.begin(), spec.ignore.end(), kind) != spec.ignore.end());
+    machine_.ignore(kind,
+                    std::find(spec.ignore.begin(), spec.ignore.end(), kind) != spec.ignore.end());
   }
   machine_.set_chooser(&execution_);
   machine_.set_listener(spec.history ? this : nullptr);
   history_.clear();
   program_.before_run(machine_);
-  execution_.start(&strategy, {spec.expected_points, spec.point_limit, spec.weak_points,
-                               spec.free_running});
+  execution_.start(&strategy,
+                   {spec.expected_points, spec.point_limit, spec.weak_points, spec.free_running});
 }
 
 Outcome RunState::collect() {

@@ -159,7 +159,8 @@ TEST_CASE("tokenweave: with races passed over, a relaxed end put really returns 
   }
 }
 
-TEST_CASE("tokenweave: ranks that read different bits are found even where numbers are not judged") {
+TEST_CASE(
+    "tokenweave: ranks that read different bits are found even where numbers are not judged") {
   Bench bench(small_config("tokenweave", {{"end.put", "relaxed"}}));
   bench.ignore = {machine::FindingKind::data_race, machine::FindingKind::stale_read,
                   machine::FindingKind::numeric_mismatch};
