@@ -7,7 +7,8 @@
 //   s = Operator::create(comm, {.max_tokens = 8192, .inner = 1024, .hidden = 8192}, &op);
 //   s = op.set_tensors(0, {x, weight, residual, gamma});
 //   s = op.prepare(tokens);                                  // plans, captures; once a size
-//   s = matmul_allreduce_add_rmsnorm(op, tokens, stream);    // launches one graph, allocates nothing
+//   s = matmul_allreduce_add_rmsnorm(op, tokens, stream);    // launches one graph, allocates
+//   nothing
 //   ... op.out(0) ...
 //
 // No exception leaves these functions: a Status has a code and one line that says what, where, and
@@ -93,11 +94,11 @@ class SymmetricBuffer {
 struct OperatorConfig {
   DataType dtype = DataType::bf16;
   int64_t max_tokens = 0;
-  int inner = 0;   // of one rank
+  int inner = 0;  // of one rank
   int hidden = 0;
   float eps = 1e-6f;
-  int blocks = 8;  // a rank, for the fused kernel
-  int waves = 2;   // 1: no overlap of product and communication
+  int blocks = 8;       // a rank, for the fused kernel
+  int waves = 2;        // 1: no overlap of product and communication
   int wave_blocks = 0;  // a rank, for waves beside a product; 0: about an eighth of the device
   StartOrder start = StartOrder::relaxed;
   double timeout_seconds = 0;  // 0: wait for a peer for ever
@@ -105,11 +106,11 @@ struct OperatorConfig {
 
 /// One member's tensors, row-major, on its device, on 16 bytes.
 struct OperatorTensors {
-  const void* x = nullptr;        // [max_tokens, inner]: this rank's columns
-  const void* weight = nullptr;   // [hidden, inner]: this rank's columns
-  void* residual = nullptr;       // [max_tokens, hidden]; the rank's own rows are updated in place
-  const void* gamma = nullptr;    // [hidden]
-  const void* beta = nullptr;     // [hidden] or null
+  const void* x = nullptr;       // [max_tokens, inner]: this rank's columns
+  const void* weight = nullptr;  // [hidden, inner]: this rank's columns
+  void* residual = nullptr;      // [max_tokens, hidden]; the rank's own rows are updated in place
+  const void* gamma = nullptr;   // [hidden]
+  const void* beta = nullptr;    // [hidden] or null
 };
 
 class Operator {
@@ -142,8 +143,8 @@ class Operator {
   std::shared_ptr<State> state_;
 };
 
-/// Enqueues one call: out = rmsnorm(sum over the ranks of x . weight^T + residual) * gamma (+ beta),
-/// residual = the sum. Every rank must call it, with the same tokens. Needs prepare(tokens).
+/// Enqueues one call: out = rmsnorm(sum over the ranks of x . weight^T + residual) * gamma (+
+/// beta), residual = the sum. Every rank must call it, with the same tokens. Needs prepare(tokens).
 /// stream: of the member's device; null for the operator's own streams, which is what several
 /// devices in one process need.
 Status matmul_allreduce_add_rmsnorm(Operator& op, int64_t tokens, cudaStream_t stream);

@@ -9,8 +9,8 @@ constexpr int kThreads = 512;
 constexpr int kUnroll = 4;
 
 template <bool kStore>
-__global__ void __launch_bounds__(kThreads) stream_through(const uint4* from, uint4* to,
-                                                           size_t vectors) {
+__global__ void __launch_bounds__(kThreads)
+    stream_through(const uint4* from, uint4* to, size_t vectors) {
   const size_t step = static_cast<size_t>(gridDim.x) * kThreads;
   uint4 kept{0, 0, 0, 0};
   for (size_t i = static_cast<size_t>(blockIdx.x) * kThreads + threadIdx.x; i < vectors;

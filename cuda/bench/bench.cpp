@@ -97,20 +97,20 @@ struct Row {
   int blocks;
   std::string method;
   Timing timing;
-  double bytes = 0;       // 0 where the bound says nothing
-  double to_baseline = 0; // baseline's time over this one's
-  double to_bound = 0;    // this time over the bound's
+  double bytes = 0;        // 0 where the bound says nothing
+  double to_baseline = 0;  // baseline's time over this one's
+  double to_bound = 0;     // this time over the bound's
   int64_t wrong = -1;
 };
 
 void print_row(const RunOptions& o, const Row& r) {
   const auto number = [](double v) { return v > 0 ? fmt::format("{:.2f}", v) : std::string("-"); };
-  fmt::print("{:>8}  {:>12}  {:>6}  {:>5}  {:<18}  {:>9.2f}  {:>8}  {:>9}  {:>8}  {:>6}\n", r.tokens,
-             r.tokens * o.hidden * 2, r.blocks, verify::dtype_name(o.dtype), r.method,
-             r.timing.median_us, r.bytes > 0 ? fmt::format("{:.0f}", r.bytes / r.timing.median_us * 1e-3)
-                                             : std::string("-"),
-             number(r.to_baseline), number(r.to_bound),
-             r.wrong < 0 ? std::string("N/A") : std::to_string(r.wrong));
+  fmt::print(
+      "{:>8}  {:>12}  {:>6}  {:>5}  {:<18}  {:>9.2f}  {:>8}  {:>9}  {:>8}  {:>6}\n", r.tokens,
+      r.tokens * o.hidden * 2, r.blocks, verify::dtype_name(o.dtype), r.method, r.timing.median_us,
+      r.bytes > 0 ? fmt::format("{:.0f}", r.bytes / r.timing.median_us * 1e-3) : std::string("-"),
+      number(r.to_baseline), number(r.to_bound),
+      r.wrong < 0 ? std::string("N/A") : std::to_string(r.wrong));
   std::fflush(stdout);
 }
 
@@ -133,8 +133,10 @@ double baseline_of(const std::string& names, const std::map<std::string, double>
 }  // namespace
 
 const char* bench_methods_help() {
-  return "what to time: unfused, unfused-replicated, nccl, nccl-rs-ag, fused, fused-strict, product, "
-         "product+unfused, product+nccl, product+fused, waves2, waves4, waves8, pypto (default: what the "
+  return "what to time: unfused, unfused-replicated, nccl, nccl-rs-ag, fused, fused-strict, "
+         "product, "
+         "product+unfused, product+nccl, product+fused, waves2, waves4, waves8, pypto (default: "
+         "what the "
          "ranks allow)";
 }
 
@@ -160,9 +162,8 @@ int run_bench(const RunOptions& options, const BenchOptions& bench,
   nlohmann::ordered_json table = nlohmann::ordered_json::array();
   if (world.is_root()) {
     fmt::print("# ringfence gpu bench, {}\n", now());
-    fmt::print("# {} x {} ({}), driver {}, runtime {}, NCCL {}\n",
-               real ? world.size() : 1, device.name,
-               real ? "a rank each" : fmt::format("{} virtual ranks", world.size()),
+    fmt::print("# {} x {} ({}), driver {}, runtime {}, NCCL {}\n", real ? world.size() : 1,
+               device.name, real ? "a rank each" : fmt::format("{} virtual ranks", world.size()),
                driver_version(), runtime_version(), nccl_text);
     fmt::print("# copy {:.0f} GB/s (read + written){}\n", copy,
                link > 0 ? fmt::format(", link {:.0f} GB/s one way", link) : std::string());

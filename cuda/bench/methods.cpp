@@ -185,7 +185,8 @@ Method nccl(const Bench& b, bool scatter) {
   auto t = make_tensors(b, false);
   const int64_t each = (b.tokens + b.world.size() - 1) / b.world.size();
   if (scatter && b.tokens % b.world.size() != 0) {
-    throw Error(ErrorCode::invalid_argument, "reduce-scatter needs tokens that divide by the ranks");
+    throw Error(ErrorCode::invalid_argument,
+                "reduce-scatter needs tokens that divide by the ranks");
   }
   auto data = std::make_shared<std::vector<void*>>();
   for (DeviceBuffer& buffer : t->out) {
@@ -313,7 +314,8 @@ Method waves(const Bench& b, int count) {
   o.wave_blocks = b.options.wave_blocks;
   auto op = std::make_shared<FusedOperator>(b.world, o);
   for (size_t i = 0; i < b.world.members().size(); ++i) {
-    op->set_tensors(i, {t->x[i].get(), t->weight[i].get(),
+    op->set_tensors(i, {t->x[i].get(),
+                        t->weight[i].get(),
                         {t->residual[i].get(), t->residual[i].get(), t->gamma[i].get(), nullptr}});
   }
   op->prepare(b.tokens);
@@ -407,7 +409,8 @@ Method make_method(const std::string& name, const Bench& bench) {
   for (const Entry& e : kMethods) {
     if (name != e.name) continue;
     if (!possible(e, bench.world, bench.nccl != nullptr)) {
-      throw Error(ErrorCode::not_supported, fmt::format("method {} cannot run on this world", name));
+      throw Error(ErrorCode::not_supported,
+                  fmt::format("method {} cannot run on this world", name));
     }
     Method m = e.make(bench);
     m.name = e.name;

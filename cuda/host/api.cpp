@@ -42,8 +42,9 @@ Communicator& Communicator::operator=(Communicator&&) noexcept = default;
 Status Communicator::from_environment(Communicator* result) {
   return guarded([&] {
     const std::optional<Place> place = place_from_environment(process_environment());
-    require(place.has_value(), "no launcher's variables are set: start with torchrun, mpirun, "
-                               "mpiexec or srun");
+    require(place.has_value(),
+            "no launcher's variables are set: start with torchrun, mpirun, "
+            "mpiexec or srun");
     check(cudaSetDevice(place->local_rank), "cudaSetDevice (the launcher's local rank)");
     result->state_ = std::make_shared<State>(State{World::process(
         std::make_unique<Bootstrap>(*place, std::chrono::seconds(60)), place->local_rank)});

@@ -45,13 +45,33 @@ struct Launcher {
 };
 
 constexpr Launcher kLaunchers[] = {
-    {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", false,
+    {"torchrun",
+     "RANK",
+     "WORLD_SIZE",
+     "LOCAL_RANK",
+     "LOCAL_WORLD_SIZE",
+     false,
      {"TORCHELASTIC_RUN_ID", "MASTER_PORT"}},
-    {"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
-     "OMPI_COMM_WORLD_LOCAL_SIZE", false, {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"}},
-    {"mpiexec", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", false,
+    {"mpirun",
+     "OMPI_COMM_WORLD_RANK",
+     "OMPI_COMM_WORLD_SIZE",
+     "OMPI_COMM_WORLD_LOCAL_RANK",
+     "OMPI_COMM_WORLD_LOCAL_SIZE",
+     false,
+     {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"}},
+    {"mpiexec",
+     "PMI_RANK",
+     "PMI_SIZE",
+     "MPI_LOCALRANKID",
+     "MPI_LOCALNRANKS",
+     false,
      {"PMI_JOBID", "HYDI_CONTROL_FD"}},
-    {"srun", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_STEP_NUM_NODES", true,
+    {"srun",
+     "SLURM_PROCID",
+     "SLURM_NTASKS",
+     "SLURM_LOCALID",
+     "SLURM_STEP_NUM_NODES",
+     true,
      {"SLURM_JOB_ID", "SLURM_STEP_ID"}},
 };
 
@@ -230,8 +250,8 @@ void Bootstrap::listen_and_accept() {
   };
   if (bind(listener, reinterpret_cast<const sockaddr*>(&address), length) != 0 ||
       listen(listener, place_.size) != 0) {
-    close_and_fail(fmt::format("job '{}' cannot be started twice: {}", place_.job,
-                               std::strerror(errno)));
+    close_and_fail(
+        fmt::format("job '{}' cannot be started twice: {}", place_.job, std::strerror(errno)));
   }
   for (int missing = place_.size - 1; missing > 0;) {
     pollfd descriptor{listener, POLLIN, 0};

@@ -1,9 +1,10 @@
-// How the ranks of one host find one another: rank, size, exchange of bytes and of file descriptors.
+// How the ranks of one host find one another: rank, size, exchange of bytes and of file
+// descriptors.
 //
 // Who a process is comes from its launcher's environment (torchrun, mpirun, mpiexec, srun), so no
 // library of theirs is needed. The exchange runs over a Unix socket whose name derives from the
-// launcher's job: file descriptors of GPU memory can travel no other way, and GPUs that share memory
-// are on one host.
+// launcher's job: file descriptors of GPU memory can travel no other way, and GPUs that share
+// memory are on one host.
 #pragma once
 
 #include <chrono>
@@ -47,8 +48,8 @@ class Bootstrap {
   /// Collective.
   void barrier();
 
-  /// Collective. Every rank's file descriptor, by rank, as descriptors of this process (also the own
-  /// one, a duplicate). The caller closes them.
+  /// Collective. Every rank's file descriptor, by rank, as descriptors of this process (also the
+  /// own one, a duplicate). The caller closes them.
   std::vector<int> exchange_descriptor(int mine);
 
  private:

@@ -141,15 +141,15 @@ int as_ranks(const char* name, const RunOptions& o,
   if (o.virtual_ranks == 0 && (o.launch == "auto" || o.launch == "env")) {
     place = place_from_environment(process_environment());
     if (!place && o.launch == "env") {
-      throw Error(ErrorCode::communication,
-                  "--launch env: no launcher's variables are set (torchrun, mpirun, mpiexec, srun)");
+      throw Error(
+          ErrorCode::communication,
+          "--launch env: no launcher's variables are set (torchrun, mpirun, mpiexec, srun)");
     }
   }
   if (o.virtual_ranks == 0 && o.launch == "fork") {
     const int ranks = o.ranks > 0 ? o.ranks : 2;
-    return fork_ranks(ranks, [&](const Place& mine) {
-      return guarded(name, [&] { return body(mine); });
-    });
+    return fork_ranks(ranks,
+                      [&](const Place& mine) { return guarded(name, [&] { return body(mine); }); });
   }
   return body(place);
 }
@@ -205,14 +205,12 @@ int gpu_command(int argc, const char* const* argv) {
     if (info->parsed()) return print_info();
     if (run->parsed()) {
       resolve(o, t);
-      return as_ranks(program.c_str(), o, [&](const std::optional<Place>& place) {
-        return run_operator(o, place);
-      });
+      return as_ranks(program.c_str(), o,
+                      [&](const std::optional<Place>& place) { return run_operator(o, place); });
     }
     resolve(bo, bt);
-    return as_ranks(program.c_str(), bo, [&](const std::optional<Place>& place) {
-      return run_bench(bo, b, place);
-    });
+    return as_ranks(program.c_str(), bo,
+                    [&](const std::optional<Place>& place) { return run_bench(bo, b, place); });
   });
 }
 

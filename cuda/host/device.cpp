@@ -22,8 +22,8 @@ int attribute(int device, cudaDeviceAttr which) {
 
 bool multicast_supported(int device) {
   int value = 0;
-  const auto get = driver_function_as<CUresult (*)(int*, CUdevice_attribute, CUdevice)>(
-      "cuDeviceGetAttribute");
+  const auto get =
+      driver_function_as<CUresult (*)(int*, CUdevice_attribute, CUdevice)>("cuDeviceGetAttribute");
   // A driver too old to know the attribute has no multicast.
   return get(&value, CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED, device) == CUDA_SUCCESS && value != 0;
 }

@@ -108,8 +108,8 @@ int64_t wave_begin(int64_t tokens, int waves, int w) {
 
 void FusedOperator::prepare(int64_t tokens) {
   if (tokens < 1 || tokens > options_.tokenweave.max_tokens) {
-    throw Error(ErrorCode::invalid_argument, fmt::format("tokens {} is not in 1 .. {}", tokens,
-                                                         options_.tokenweave.max_tokens));
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("tokens {} is not in 1 .. {}", tokens, options_.tokenweave.max_tokens));
   }
   const int waves = static_cast<int>(std::min<int64_t>(options_.waves, tokens));
   for (auto& group : groups_) {
@@ -128,11 +128,12 @@ void FusedOperator::prepare(int64_t tokens) {
         const int64_t begin = wave_begin(tokens, waves, w);
         const int64_t count = wave_begin(tokens, waves, w + 1) - begin;
         for (size_t i : group->members) {
-          (w == 0 ? *group->product : *group->beside).enqueue(
-              static_cast<const char*>(tensors_[i].x) + static_cast<size_t>(begin) * row_x,
-              tensors_[i].weight,
-              static_cast<char*>(tokenweave_.buffer(i)) + static_cast<size_t>(begin) * row_out,
-              count, group->compute);
+          (w == 0 ? *group->product : *group->beside)
+              .enqueue(
+                  static_cast<const char*>(tensors_[i].x) + static_cast<size_t>(begin) * row_x,
+                  tensors_[i].weight,
+                  static_cast<char*>(tokenweave_.buffer(i)) + static_cast<size_t>(begin) * row_out,
+                  count, group->compute);
         }
         check(cudaEventRecord(group->ready[static_cast<size_t>(w)], group->compute), "event");
         check(cudaStreamWaitEvent(group->communicate, group->ready[static_cast<size_t>(w)], 0),
@@ -163,8 +164,9 @@ void FusedOperator::enqueue(int64_t tokens) {
   for (auto& group : groups_) {
     const auto found = group->graphs.find(tokens);
     if (found == group->graphs.end()) {
-      throw Error(ErrorCode::invalid_argument,
-                  fmt::format("prepare({}) has not been called since the tensors were set", tokens));
+      throw Error(
+          ErrorCode::invalid_argument,
+          fmt::format("prepare({}) has not been called since the tensors were set", tokens));
     }
     const DeviceScope scope(group->device);
     check(cudaGraphLaunch(found->second, group->compute), "cudaGraphLaunch");

@@ -24,10 +24,11 @@ void require_resident(int device, const void* kernel, int threads, int shared_by
         "cudaDeviceGetAttribute");
   const int room = per_multiprocessor * multiprocessors;
   if (static_cast<long>(blocks) * ranks > room) {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("{} blocks a rank x {} ranks cannot all be resident on device {}, which "
-                            "has room for {}: use --blocks {} or fewer",
-                            blocks, ranks, device, room, room / ranks));
+    throw Error(
+        ErrorCode::invalid_argument,
+        fmt::format("{} blocks a rank x {} ranks cannot all be resident on device {}, which "
+                    "has room for {}: use --blocks {} or fewer",
+                    blocks, ranks, device, room, room / ranks));
   }
 }
 

@@ -3,8 +3,8 @@
 
 namespace ringfence::cuda {
 
-/// Throws Error(invalid_argument) that says how many blocks a rank would fit, if `blocks` blocks for
-/// each of `ranks` ranks cannot all be resident on the device.
+/// Throws Error(invalid_argument) that says how many blocks a rank would fit, if `blocks` blocks
+/// for each of `ranks` ranks cannot all be resident on the device.
 void require_resident(int device, const void* kernel, int threads, int shared_bytes, int blocks,
                       int ranks);
 

@@ -27,8 +27,9 @@ struct MulticastMemory::State {
     multicast.reset();
     replicas.clear();
     if (bound) {
-      (void)driver_function_as<CUresult (*)(CUmemGenericAllocationHandle, CUdevice, size_t, size_t)>(
-          "cuMulticastUnbind")(object, device, 0, bytes);
+      (void)
+          driver_function_as<CUresult (*)(CUmemGenericAllocationHandle, CUdevice, size_t, size_t)>(
+              "cuMulticastUnbind")(object, device, 0, bytes);
     }
     if (has_object) {
       (void)driver_function_as<CUresult (*)(CUmemGenericAllocationHandle)>("cuMemRelease")(object);
@@ -83,9 +84,8 @@ MulticastMemory::MulticastMemory(Transport transport, const Environment& environ
   const CUmulticastObjectProp guess = properties_of(ranks, bytes);
   size_t multicast_granularity = 0;
   check(driver_function_as<CUresult (*)(size_t*, const CUmulticastObjectProp*,
-                                        CUmulticastGranularity_flags)>(
-            "cuMulticastGetGranularity")(&multicast_granularity, &guess,
-                                         CU_MULTICAST_GRANULARITY_RECOMMENDED),
+                                        CUmulticastGranularity_flags)>("cuMulticastGetGranularity")(
+            &multicast_granularity, &guess, CU_MULTICAST_GRANULARITY_RECOMMENDED),
         "cuMulticastGetGranularity");
   granularity = std::max(granularity, multicast_granularity);
   s.bytes = (bytes + granularity - 1) / granularity * granularity;
@@ -100,12 +100,11 @@ MulticastMemory::MulticastMemory(Transport transport, const Environment& environ
   }
   const int descriptor = share_object(bootstrap, s.object);
   if (rank != 0) {
-    const CUresult imported =
-        driver_function_as<CUresult (*)(CUmemGenericAllocationHandle*, void*,
-                                        CUmemAllocationHandleType)>(
-            "cuMemImportFromShareableHandle")(
-            &s.object, reinterpret_cast<void*>(static_cast<intptr_t>(descriptor)),
-            CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+    const CUresult imported = driver_function_as<CUresult (*)(CUmemGenericAllocationHandle*, void*,
+                                                              CUmemAllocationHandleType)>(
+        "cuMemImportFromShareableHandle")(
+        &s.object, reinterpret_cast<void*>(static_cast<intptr_t>(descriptor)),
+        CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
     s.has_object = imported == CUDA_SUCCESS;
     close(descriptor);
     check(imported, "cuMemImportFromShareableHandle (multicast)");
@@ -138,6 +137,8 @@ MulticastMemory::MulticastMemory(Transport transport, const Environment& environ
     }
     close(descriptors[static_cast<size_t>(r)]);
   }
+  for (const Mapping& replica : s.replicas) replicas_.push_back(replica.address());
+  bytes_ = s.bytes;
   s.multicast.emplace(s.object, s.bytes, granularity, std::vector{device});
   check(cudaMemset(s.replicas[static_cast<size_t>(rank)].address(), 0, s.bytes), "cudaMemset");
   check(cudaDeviceSynchronize(), "cudaMemset");
@@ -147,8 +148,5 @@ MulticastMemory::MulticastMemory(Transport transport, const Environment& environ
 MulticastMemory::~MulticastMemory() = default;
 
 void* MulticastMemory::multicast() const { return state_->multicast->address(); }
-void* MulticastMemory::replica(int rank) const {
-  return state_->replicas[static_cast<size_t>(rank)].address();
-}
 
 }  // namespace ringfence::cuda

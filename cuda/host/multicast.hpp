@@ -1,5 +1,5 @@
-// A multicast address over the replicas of one process a rank. The only place in ringfence that makes
-// a multicast object, and it asks the gate first.
+// A multicast address over the replicas of one process a rank. The only place in ringfence that
+// makes a multicast object, and it asks the gate first.
 #pragma once
 
 #include <cstddef>
@@ -11,20 +11,19 @@
 
 namespace ringfence::cuda {
 
-/// Memory with a multicast address beside the replicas' unicast ones.
-class MulticastMemory {
+/// Symmetric memory with a multicast address beside the replicas' unicast ones.
+class MulticastMemory final : public SymmetricMemory {
  public:
   /// Collective. Throws what require_multicast throws, on every rank, before any driver call.
   /// Order of set-up: every rank adds its device before any rank binds memory, and all mappings are
   /// complete before the first use; a barrier stands between each two steps.
   MulticastMemory(Transport transport, const Environment& environment, Bootstrap& bootstrap,
                   int device, size_t bytes);
-  ~MulticastMemory();
+  ~MulticastMemory() override;
   MulticastMemory(const MulticastMemory&) = delete;
   MulticastMemory& operator=(const MulticastMemory&) = delete;
 
   void* multicast() const;
-  void* replica(int rank) const;
 
  private:
   struct State;

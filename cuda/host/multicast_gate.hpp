@@ -24,7 +24,8 @@ Transport parse_transport(const std::string& name);
 /// Returns if a multicast object may be made. Throws Error (not_supported), with the reason and the
 /// transport to use instead, if
 ///   - the transport asked for is not multimem,
-///   - one of NCCL_NVLS_ENABLE=0, TORCH_SYMM_MEM_DISABLE_MULTICAST=1, NVSHMEM_DISABLE_NVLS=1 is set,
+///   - one of NCCL_NVLS_ENABLE=0, TORCH_SYMM_MEM_DISABLE_MULTICAST=1, NVSHMEM_DISABLE_NVLS=1 is
+///   set,
 ///   - the device does not support multicast.
 /// device_supports asks the driver; it is called last, and only if nothing before has refused.
 void require_multicast(Transport transport, const Environment& environment,

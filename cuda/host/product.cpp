@@ -67,8 +67,8 @@ Product::Product(int device, DataType dtype, int inner, int hidden, int sm_targe
              "cublasLtMatmulDescSetAttribute");
   if (sm_target > 0) {
     const int32_t target = sm_target;
-    check_blas(cublasLtMatmulDescSetAttribute(
-                   s.description, CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET, &target, sizeof target),
+    check_blas(cublasLtMatmulDescSetAttribute(s.description, CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET,
+                                              &target, sizeof target),
                "cublasLtMatmulDescSetAttribute");
   }
   check(cudaMalloc(&s.workspace, kWorkspaceBytes), "cudaMalloc");
@@ -92,15 +92,14 @@ void Product::prepare(int64_t tokens) {
     check_blas(cublasLtMatrixLayoutCreate(&plan.b, s.type, k, t, s.inner), "layout of x");
     check_blas(cublasLtMatrixLayoutCreate(&plan.c, s.type, h, t, s.hidden), "layout of partial");
     check_blas(cublasLtMatmulPreferenceCreate(&preference), "cublasLtMatmulPreferenceCreate");
-    check_blas(cublasLtMatmulPreferenceSetAttribute(
-                   preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &kWorkspaceBytes,
-                   sizeof kWorkspaceBytes),
-               "cublasLtMatmulPreferenceSetAttribute");
+    check_blas(
+        cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+                                             &kWorkspaceBytes, sizeof kWorkspaceBytes),
+        "cublasLtMatmulPreferenceSetAttribute");
     cublasLtMatmulHeuristicResult_t result{};
     int found = 0;
-    const cublasStatus_t status =
-        cublasLtMatmulAlgoGetHeuristic(s.handle, s.description, plan.a, plan.b, plan.c, plan.c,
-                                       preference, 1, &result, &found);
+    const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
+        s.handle, s.description, plan.a, plan.b, plan.c, plan.c, preference, 1, &result, &found);
     if (status != CUBLAS_STATUS_SUCCESS || found == 0) {
       throw Error(ErrorCode::not_supported,
                   fmt::format("cuBLASLt has no product for tokens {}, inner {}, hidden {}", tokens,

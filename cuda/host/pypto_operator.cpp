@@ -43,9 +43,10 @@ int slots_within_limits(const PyptoOptions& o) {
   const size_t needed = o.pipelined ? 2 : 1;
   if (slots < needed) {
     const size_t rows = o.data_limit / needed / (static_cast<size_t>(o.hidden) * 2);
-    refuse(fmt::format("a data tile of {} rows takes {} bytes, {} of them exceed the limit of {}: "
-                       "use tiles of {} rows or fewer",
-                       o.tile_rows, tile, needed, o.data_limit, rows));
+    refuse(
+        fmt::format("a data tile of {} rows takes {} bytes, {} of them exceed the limit of {}: "
+                    "use tiles of {} rows or fewer",
+                    o.tile_rows, tile, needed, o.data_limit, rows));
   }
   return static_cast<int>(slots);
 }
@@ -56,10 +57,10 @@ CUtensorMap map_of(const void* base, int64_t rows, int inner, int box_rows) {
   const cuuint64_t strides[1] = {static_cast<cuuint64_t>(inner) * 2};
   const cuuint32_t box[2] = {kPyptoInner, static_cast<cuuint32_t>(box_rows)};
   const cuuint32_t steps[2] = {1, 1};
-  using Encode = CUresult (*)(CUtensorMap*, CUtensorMapDataType, cuuint32_t, void*,
-                              const cuuint64_t*, const cuuint64_t*, const cuuint32_t*,
-                              const cuuint32_t*, CUtensorMapInterleave, CUtensorMapSwizzle,
-                              CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
+  using Encode =
+      CUresult (*)(CUtensorMap*, CUtensorMapDataType, cuuint32_t, void*, const cuuint64_t*,
+                   const cuuint64_t*, const cuuint32_t*, const cuuint32_t*, CUtensorMapInterleave,
+                   CUtensorMapSwizzle, CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
   check(driver_function_as<Encode>("cuTensorMapEncodeTiled")(
             &map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, const_cast<void*>(base), sizes, strides, box,
             steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
@@ -79,18 +80,19 @@ Pypto::Pypto(const World& world, const PyptoOptions& options) : world_(world), o
   for (const World::Member& m : world.members()) {
     const Device device = require_device(m.device);
     if (device.major != 9) {
-      throw Error(ErrorCode::not_supported,
-                  fmt::format("the pypto kernel multiplies by wgmma, which {} (sm_{}{}) has not: use "
-                              "--protocol tokenweave",
-                              device.name, device.major, device.minor));
+      throw Error(
+          ErrorCode::not_supported,
+          fmt::format("the pypto kernel multiplies by wgmma, which {} (sm_{}{}) has not: use "
+                      "--protocol tokenweave",
+                      device.name, device.major, device.minor));
     }
     require_kernels(device, kernel, "the pypto kernel");
     require_resident(m.device, kernel, kPyptoThreads, shared, options_.blocks,
                      share ? world.size() : 1);
     if (share) break;
   }
-  const size_t tile = static_cast<size_t>(options_.tile_rows) *
-                      static_cast<size_t>(options_.hidden) * 2;
+  const size_t tile =
+      static_cast<size_t>(options_.tile_rows) * static_cast<size_t>(options_.hidden) * 2;
   data_ = world.allocate(tile * static_cast<size_t>(options_.slots));
   pads_ = world.allocate(static_cast<size_t>(pad_words()) * sizeof(uint32_t));
   counters_ = world.allocate(256);
@@ -151,8 +153,7 @@ void Pypto::enqueue_on(const std::vector<cudaStream_t>& streams, int64_t tokens)
   if (mapped_tokens_ != tokens) {
     // The map ends at the last token: what lies beyond must arrive as zeros.
     for (size_t i = 0; i < members.size(); ++i) {
-      args_->x[members[i].rank] =
-          map_of(tensors_[i].x, tokens, options_.inner, options_.tile_rows);
+      args_->x[members[i].rank] = map_of(tensors_[i].x, tokens, options_.inner, options_.tile_rows);
     }
     mapped_tokens_ = tokens;
   }
@@ -179,8 +180,8 @@ void Pypto::require_no_timeout() const {
   if (!report_->timed_out()) return;
   const std::vector<SpinTimeout> entries = report_->entries();
   report_->clear();
-  throw Error(ErrorCode::peer_lost, timeout_text(entries.front()) + "\n" +
-                                        wait_table(entries, world_.size()));
+  throw Error(ErrorCode::peer_lost,
+              timeout_text(entries.front()) + "\n" + wait_table(entries, world_.size()));
 }
 
 void Pypto::set_trace(SignalEvent* events, uint32_t capacity, uint32_t stride) {

@@ -13,16 +13,16 @@ namespace ringfence::cuda {
 
 struct PyptoOptions {
   int64_t max_tokens = 0;
-  int inner = 0;   // of one rank
+  int inner = 0;  // of one rank
   int hidden = 0;
   float eps = 1e-6f;
   int blocks = 8;  // a rank
   int tile_rows = 8;
-  int slots = 4;   // of the rings
+  int slots = 4;  // of the rings
   bool pipelined = true;
   uint64_t timeout_ns = 0;
-  size_t data_limit = size_t{200} << 20;   // bytes of the data ring
-  size_t signal_limit = size_t{1} << 20;   // bytes of the signal rings
+  size_t data_limit = size_t{200} << 20;  // bytes of the data ring
+  size_t signal_limit = size_t{1} << 20;  // bytes of the signal rings
 };
 
 struct PyptoTensors {

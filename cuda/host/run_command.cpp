@@ -135,7 +135,12 @@ CallVerdict one_call(Session& session, const RunOptions& o, const verify::Inputs
     session.enqueue_protocol(tokens);
   }
   world.synchronize();
-  session.require_no_timeout();
+  try {
+    session.require_no_timeout();
+  } catch (const Error& e) {
+    // Who waits for whom, and then what the pads hold: a signal that is there was not waited for.
+    throw Error(e.code(), e.what() + session.pads_in_use());
+  }
   world.barrier();
   CallVerdict verdict;
   if (world.is_root()) {
@@ -285,8 +290,8 @@ int run_operator(const RunOptions& given, const std::optional<Place>& place) {
 }
 
 int fork_ranks(int ranks, const std::function<int(const Place&)>& child) {
-  const std::string job = fmt::format(
-      "{}-{}", getpid(), std::chrono::steady_clock::now().time_since_epoch().count());
+  const std::string job =
+      fmt::format("{}-{}", getpid(), std::chrono::steady_clock::now().time_since_epoch().count());
   std::vector<pid_t> children;
   std::fflush(nullptr);
   for (int r = 0; r < ranks; ++r) {

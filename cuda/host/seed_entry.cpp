@@ -15,7 +15,8 @@ bool on_16_bytes(const void* p) { return p != nullptr && reinterpret_cast<uintpt
 bool common(const RingfenceTensor* input, const RingfenceTensor* residual,
             const RingfenceTensor* weight, int64_t signal_pads, int64_t rank, int64_t world,
             int64_t blocks, double epsilon, TokenweaveArgs& args, TokenweaveShape& shape) {
-  if (input == nullptr || residual == nullptr || weight == nullptr || signal_pads == 0) return false;
+  if (input == nullptr || residual == nullptr || weight == nullptr || signal_pads == 0)
+    return false;
   if (world < 1 || world > kMaxRanks || rank < 0 || rank >= world) return false;
   if (input->hidden < 8 || input->hidden > kMaxHidden || input->hidden % 8 != 0) return false;
   if (residual->hidden != input->hidden || residual->tokens != input->tokens) return false;

@@ -28,15 +28,15 @@ struct RingfenceTensor {
 ///   MAX_CTAS     blocks to launch, <= 0 for 8
 ///
 /// cudaErrorInvalidValue: a null pointer, a rank outside the world, hidden % 8 != 0 or beyond the
-/// limit, pointers not on 16 bytes, shapes that disagree. cudaErrorNotSupported: a switch that turns
-/// multicast off is set (see cuda/host/multicast_gate.hpp).
+/// limit, pointers not on 16 bytes, shapes that disagree. cudaErrorNotSupported: a switch that
+/// turns multicast off is set (see cuda/host/multicast_gate.hpp).
 int fused_rs_ln_ag_cta(const RingfenceTensor* input, const RingfenceTensor* residual,
                        const RingfenceTensor* weight, int64_t mcptr, int64_t signal_pads,
                        int64_t rank, int64_t world_size, int64_t MAX_CTAS, double epsilon,
                        cudaStream_t stream);
 
-/// The same through unicast: `peers` is a host array of world_size addresses, each rank's replica of
-/// the same slice (this rank's rows in it), in place of mcptr.
+/// The same through unicast: `peers` is a host array of world_size addresses, each rank's replica
+/// of the same slice (this rank's rows in it), in place of mcptr.
 int fused_rs_ln_ag_cta_peer(const RingfenceTensor* input, const RingfenceTensor* residual,
                             const RingfenceTensor* weight, void* const* peers, int64_t signal_pads,
                             int64_t rank, int64_t world_size, int64_t MAX_CTAS, double epsilon,

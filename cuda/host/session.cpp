@@ -57,16 +57,17 @@ World make_world(const RunOptions& o, const std::optional<Place>& place) {
                               place->rank, device, available == 1 ? "is" : "are", available));
     }
     check(cudaSetDevice(device), "cudaSetDevice");
-    return World::process(
-        std::make_unique<Bootstrap>(*place, std::chrono::milliseconds(60000)), device);
+    return World::process(std::make_unique<Bootstrap>(*place, std::chrono::milliseconds(60000)),
+                          device);
   }
   const int ranks = o.ranks > 0 ? o.ranks : available;
   if (ranks > available || available == 0) {
-    throw Error(ErrorCode::no_device,
-                fmt::format("{} ranks need as many GPUs, and there {} {}: use --virtual-ranks {} on "
-                            "one",
-                            std::max(ranks, 1), available == 1 ? "is" : "are", available,
-                            std::max(ranks, 2)));
+    throw Error(
+        ErrorCode::no_device,
+        fmt::format("{} ranks need as many GPUs, and there {} {}: use --virtual-ranks {} on "
+                    "one",
+                    std::max(ranks, 1), available == 1 ? "is" : "are", available,
+                    std::max(ranks, 2)));
   }
   std::vector<int> ordinals;
   for (int d = 0; d < ranks; ++d) ordinals.push_back(d);
@@ -80,8 +81,8 @@ Session::Session(const World& world, const RunOptions& options, int64_t max_toke
       inner_per_rank_(static_cast<int>(options.inner / world.size())) {
   const verify::Problem p = problem(max_tokens);
   if (p.inner % p.ranks != 0) {
-    throw Error(ErrorCode::invalid_argument, fmt::format("--inner {} does not divide by {} ranks",
-                                                         p.inner, p.ranks));
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("--inner {} does not divide by {} ranks", p.inner, p.ranks));
   }
   const bool pypto = options_.protocol == verify::Flavour::pypto;
   const size_t rows_bytes =
@@ -132,8 +133,8 @@ Session::Session(const World& world, const RunOptions& options, int64_t max_toke
     const Tensors& mine = tensors_.back();
     const void* beta = options_.beta ? mine.beta.get() : nullptr;
     if (pypto) {
-      pypto_->set_tensors(i, {mine.x.get(), mine.weight.get(), mine.residual.get(),
-                              residual_out(i), out_->replica(m.rank), mine.gamma.get(), beta});
+      pypto_->set_tensors(i, {mine.x.get(), mine.weight.get(), mine.residual.get(), residual_out(i),
+                              out_->replica(m.rank), mine.gamma.get(), beta});
     } else {
       tokenweave_->set_tensors(i, {mine.residual.get(), residual_out(i), mine.gamma.get(), beta});
       if (i == 0 || world.kind() != World::Kind::virtual_ranks || options_.stream_a_rank) {
@@ -251,9 +252,9 @@ std::string Session::pads_in_use() const {
   std::vector<std::vector<uint32_t>> pads;
   for (int r = 0; r < world_.size(); ++r) {
     std::vector<uint32_t> pad(words);
-    check(cudaMemcpy(pad.data(), memory.replica(r), words * sizeof(uint32_t),
-                     cudaMemcpyDeviceToHost),
-          "copy of a pad");
+    check(
+        cudaMemcpy(pad.data(), memory.replica(r), words * sizeof(uint32_t), cudaMemcpyDeviceToHost),
+        "copy of a pad");
     pads.push_back(std::move(pad));
   }
   return pad_dump(pads, tokenweave_ ? world_.size() : 1);

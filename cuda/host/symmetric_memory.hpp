@@ -22,7 +22,8 @@ class SymmetricMemory {
   /// Virtual ranks: all replicas on one device, by plain allocations.
   static std::unique_ptr<SymmetricMemory> on_one_device(int device, int ranks, size_t bytes);
 
-  /// One process: a replica on each device, mapped for all of them by the CUDA virtual memory calls.
+  /// One process: a replica on each device, mapped for all of them by the CUDA virtual memory
+  /// calls.
   static std::unique_ptr<SymmetricMemory> in_one_process(const std::vector<int>& devices,
                                                          size_t bytes);
 

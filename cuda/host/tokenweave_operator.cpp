@@ -2,12 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string>
 
 #include "cuda/host/check.hpp"
 #include "cuda/host/device.hpp"
 #include "cuda/host/error.hpp"
 #include "cuda/host/grid.hpp"
+#include "cuda/host/multicast.hpp"
 
 namespace ringfence::cuda {
 namespace {
@@ -30,10 +32,10 @@ void check_shape(const World& world, const TokenweaveOptions& o) {
   }
   if (o.blocks < 1) refuse(fmt::format("blocks {}: use 1 or more", o.blocks));
   if (o.blocks * world.size() > kPadWords) {
-    refuse(fmt::format("{} blocks x {} ranks need {} slots of a signal pad, which has {}: use "
-                       "--blocks {} or fewer",
-                       o.blocks, world.size(), o.blocks * world.size(), kPadWords,
-                       kPadWords / world.size()));
+    refuse(fmt::format(
+        "{} blocks x {} ranks need {} slots of a signal pad, which has {}: use "
+        "--blocks {} or fewer",
+        o.blocks, world.size(), o.blocks * world.size(), kPadWords, kPadWords / world.size()));
   }
   if (!(o.eps >= 0.0f) || o.eps > 3.4e38f) refuse("eps is not a finite number of 0 or more");
 }
@@ -45,14 +47,17 @@ bool on_16_bytes(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 
 Tokenweave::Tokenweave(const World& world, const TokenweaveOptions& options)
     : world_(world), options_(options) {
   check_shape(world, options_);
-  if (options_.transport == Transport::multimem) {
-    // The gate explains why not; what passes it needs an allocation with a multicast address.
-    require_multicast(options_.transport, process_environment(), [&] {
-      return require_device(world.members().front().device).multicast_supported;
-    });
+  const bool multimem = options_.transport == Transport::multimem;
+  if (multimem && world.kind() != World::Kind::processes) {
     throw Error(ErrorCode::not_supported,
-                "transport multimem takes a buffer with a multicast address (MulticastMemory), "
-                "through fused_rs_ln_ag_cta: use --transport peer");
+                "transport multimem needs a process a rank (--launch fork, torchrun, mpirun): use "
+                "--transport peer");
+  }
+  if (multimem && options_.hidden % 8 != 0) {
+    refuse(
+        fmt::format("transport multimem moves 16 bytes at once, and hidden {} is not a multiple "
+                    "of 8: use --transport peer",
+                    options_.hidden));
   }
   shape_.dtype = options_.dtype;
   shape_.transport = options_.transport;
@@ -67,9 +72,17 @@ Tokenweave::Tokenweave(const World& world, const TokenweaveOptions& options)
     if (share) break;
   }
 
-  const size_t bytes = static_cast<size_t>(options_.max_tokens) *
-                       static_cast<size_t>(options_.hidden) * 2;
-  buffer_ = world.allocate(bytes);
+  const size_t bytes =
+      static_cast<size_t>(options_.max_tokens) * static_cast<size_t>(options_.hidden) * 2;
+  if (multimem) {
+    auto memory = std::make_unique<MulticastMemory>(
+        options_.transport, process_environment(), *world.bootstrap(),
+        world.members().front().device, std::max<size_t>(bytes, 256));
+    args_.multicast = memory->multicast();
+    buffer_ = std::move(memory);
+  } else {
+    buffer_ = world.allocate(bytes);
+  }
   pads_ = world.allocate(kPadWords * sizeof(uint32_t));
   report_ = std::make_unique<WaitReport>();
   for (int r = 0; r < world.size(); ++r) {
@@ -125,6 +138,7 @@ void Tokenweave::enqueue_members(const std::vector<size_t>& which,
   args.tokens = tokens;
   if (blocks > 0) args.blocks = blocks;
   const int64_t offset = first * options_.hidden * 2;
+  if (args.multicast != nullptr) args.multicast = static_cast<char*>(args.multicast) + offset;
   for (int r = 0; r < world_.size(); ++r) {
     args.replica[r] = static_cast<char*>(args.replica[r]) + offset;
     if (args.local[r].residual == nullptr) continue;  // another process's
@@ -151,8 +165,8 @@ void Tokenweave::require_no_timeout() const {
   if (!report_->timed_out()) return;
   const std::vector<SpinTimeout> entries = report_->entries();
   report_->clear();
-  throw Error(ErrorCode::peer_lost, timeout_text(entries.front()) + "\n" +
-                                        wait_table(entries, world_.size()));
+  throw Error(ErrorCode::peer_lost,
+              timeout_text(entries.front()) + "\n" + wait_table(entries, world_.size()));
 }
 
 void Tokenweave::set_trace(SignalEvent* events, uint32_t capacity, uint32_t stride) {

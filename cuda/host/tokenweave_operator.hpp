@@ -18,10 +18,10 @@ struct TokenweaveOptions {
   int64_t max_tokens = 0;
   int hidden = 0;
   float eps = 1e-6f;
-  int blocks = 8;                // a rank
+  int blocks = 8;  // a rank
   bool residual_sharded = false;
-  bool stream_a_rank = false;    // virtual ranks: a launch a rank instead of one cooperative launch
-  uint64_t timeout_ns = 0;       // 0: wait for ever
+  bool stream_a_rank = false;  // virtual ranks: a launch a rank instead of one cooperative launch
+  uint64_t timeout_ns = 0;     // 0: wait for ever
 };
 
 /// A rank's own tensors, on its device.
@@ -55,12 +55,11 @@ class Tokenweave {
   void enqueue_on(const std::vector<cudaStream_t>& streams, int64_t tokens, int64_t first) const;
   /// Some members only, on fewer blocks a rank (0: as many as the options say); streams by member.
   /// Virtual ranks in one launch go together.
-  void enqueue_members(const std::vector<size_t>& members,
-                       const std::vector<cudaStream_t>& streams, int64_t tokens, int64_t first,
-                       int blocks = 0) const;
+  void enqueue_members(const std::vector<size_t>& members, const std::vector<cudaStream_t>& streams,
+                       int64_t tokens, int64_t first, int blocks = 0) const;
 
-  /// Throws Error(peer_lost) with who waits for whom where a time limit ran out since the last call.
-  /// After the streams are synchronised.
+  /// Throws Error(peer_lost) with who waits for whom where a time limit ran out since the last
+  /// call. After the streams are synchronised.
   void require_no_timeout() const;
   /// Fault injection: this rank is not launched any more. Only where ranks are launched one by one.
   void set_absent(int rank) { absent_ = rank; }

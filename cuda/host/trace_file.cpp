@@ -41,25 +41,27 @@ std::vector<SignalEvent> fetch_events(const DeviceBuffer& buffer, uint32_t capac
 
 std::vector<std::string> check_signal_events(std::vector<SignalEvent> events, int world) {
   // The slot that an event is about: (owner of the pad, index).
-  std::map<std::pair<uint32_t, uint32_t>, std::pair<std::vector<SignalEvent>,
-                                                    std::vector<SignalEvent>>> slots;
+  std::map<std::pair<uint32_t, uint32_t>,
+           std::pair<std::vector<SignalEvent>, std::vector<SignalEvent>>>
+      slots;
   for (const SignalEvent& e : events) {
     if (is_put(e.kind)) slots[{e.peer, e.slot}].first.push_back(e);
     if (is_wait(e.kind)) slots[{e.rank, e.slot}].second.push_back(e);
   }
   // A thread's operations at one slot follow one another, so the order of their ends is the order
   // in which they took effect.
-  const auto by_end = [](const SignalEvent& a, const SignalEvent& b) { return a.end_ns < b.end_ns; };
+  const auto by_end = [](const SignalEvent& a, const SignalEvent& b) {
+    return a.end_ns < b.end_ns;
+  };
   std::vector<std::string> faults;
   for (auto& [slot, sides] : slots) {
     auto& [puts, waits] = sides;
-    const std::string where =
-        fmt::format("pad of rank {}, slot {} (block {}, from rank {})", slot.first, slot.second,
-                    slot.second / static_cast<uint32_t>(world),
-                    slot.second % static_cast<uint32_t>(world));
+    const std::string where = fmt::format(
+        "pad of rank {}, slot {} (block {}, from rank {})", slot.first, slot.second,
+        slot.second / static_cast<uint32_t>(world), slot.second % static_cast<uint32_t>(world));
     if (puts.size() != waits.size()) {
-      faults.push_back(fmt::format("lost-signal: {}: {} puts, {} waits", where, puts.size(),
-                                   waits.size()));
+      faults.push_back(
+          fmt::format("lost-signal: {}: {} puts, {} waits", where, puts.size(), waits.size()));
       continue;
     }
     std::sort(puts.begin(), puts.end(), by_end);
@@ -70,9 +72,10 @@ std::vector<std::string> check_signal_events(std::vector<SignalEvent> events, in
                                      puts[i].begin_ns - waits[i].end_ns));
       }
       if (i + 1 < puts.size() && puts[i + 1].end_ns < waits[i].begin_ns) {
-        faults.push_back(fmt::format("{}: put {} ended {} ns before the wait that freed the slot "
-                                     "began",
-                                     where, i + 1, waits[i].begin_ns - puts[i + 1].end_ns));
+        faults.push_back(
+            fmt::format("{}: put {} ended {} ns before the wait that freed the slot "
+                        "began",
+                        where, i + 1, waits[i].begin_ns - puts[i + 1].end_ns));
       }
     }
   }
@@ -86,8 +89,9 @@ TraceRecorder::TraceRecorder(Session& session, const RunOptions& options) : opti
   const uint64_t blocks = static_cast<uint64_t>(world.size()) * options.blocks;
   uint64_t each = static_cast<uint64_t>(world.size()) * 4;
   if (session.pypto() != nullptr) {
-    each = static_cast<uint64_t>((session.max_tokens() + options.tile_rows - 1) /
-                                 options.tile_rows) * 2;
+    each =
+        static_cast<uint64_t>((session.max_tokens() + options.tile_rows - 1) / options.tile_rows) *
+        2;
   }
   const uint32_t stride = static_cast<uint32_t>(blocks * each);
   capacity_ = static_cast<uint32_t>(calls * stride);

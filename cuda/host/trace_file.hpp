@@ -24,9 +24,9 @@ class TraceRecorder {
  public:
   TraceRecorder(Session& session, const RunOptions& options);
 
-  /// Writes the file (JSON Lines: a header, the events by time, the verdict) on the root and returns
-  /// the violations. In a run over several processes each rank sees its own events only, so the file
-  /// is rank 0's and the rules that need both sides are not checked.
+  /// Writes the file (JSON Lines: a header, the events by time, the verdict) on the root and
+  /// returns the violations. In a run over several processes each rank sees its own events only, so
+  /// the file is rank 0's and the rules that need both sides are not checked.
   std::vector<std::string> write_and_check(Session& session);
 
  private:

@@ -21,8 +21,8 @@ using verify::Problem;
 using verify::RowRange;
 using verify::Tensor;
 
-constexpr double kProductBudget = 4e9;   // multiplications in double, a call
-constexpr double kFusedBudget = 1.6e7;   // elements, a call
+constexpr double kProductBudget = 4e9;  // multiplications in double, a call
+constexpr double kFusedBudget = 1.6e7;  // elements, a call
 
 /// Rows to judge so that about `most` are.
 std::vector<int64_t> choose_rows(const Problem& p, int64_t most) {
@@ -67,19 +67,21 @@ Comparison judge_product(const Problem& p, Fill fill, const Inputs& inputs,
     for (int64_t row : rows) {
       const verify::ProductReference reference =
           verify::product_reference(p, inputs, r, {row, row + 1});
-      const uint16_t* actual = result.partial[static_cast<size_t>(r)].data() +
-                               static_cast<size_t>(row) * h;
+      const uint16_t* actual =
+          result.partial[static_cast<size_t>(r)].data() + static_cast<size_t>(row) * h;
       const size_t at = static_cast<size_t>(row) * h;
       if (verify::residual_out_is_exact(fill)) {
         std::vector<uint16_t> expected(h);
         for (size_t i = 0; i < h; ++i) {
           expected[i] = verify::round_double_to(p.dtype, reference.value[i]);
         }
-        add(total, first, verify::compare_bits(name, p.dtype, {p.tokens, p.hidden}, actual,
-                                               expected.data(), h, at));
+        add(total, first,
+            verify::compare_bits(name, p.dtype, {p.tokens, p.hidden}, actual, expected.data(), h,
+                                 at));
       } else {
-        add(total, first, verify::compare(name, p.dtype, {p.tokens, p.hidden}, actual,
-                                          reference.value.data(), reference.bound.data(), h, at));
+        add(total, first,
+            verify::compare(name, p.dtype, {p.tokens, p.hidden}, actual, reference.value.data(),
+                            reference.bound.data(), h, at));
       }
     }
   }
@@ -114,9 +116,9 @@ void judge_fused(const Problem& p, Fill fill, const Inputs& inputs, const CallRe
   const bool pypto = p.flavour == Flavour::pypto;
   const verify::Summation policy =
       pypto ? verify::Summation::each_step : verify::Summation::fp32_rank_order;
-  const double cost_of_a_row = static_cast<double>(p.hidden) *
-                               (pypto ? static_cast<double>(p.inner) * kFusedBudget / kProductBudget
-                                      : 1.0);
+  const double cost_of_a_row =
+      static_cast<double>(p.hidden) *
+      (pypto ? static_cast<double>(p.inner) * kFusedBudget / kProductBudget : 1.0);
   const std::vector<int64_t> rows =
       choose_rows(p, rows_within(kFusedBudget, std::max(1.0, cost_of_a_row)));
   verify::Partials partials;
@@ -163,8 +165,8 @@ void judge_fused(const Problem& p, Fill fill, const Inputs& inputs, const CallRe
             expected[i] = verify::round_double_to(p.dtype, reference.residual_out[in_range + i]);
           }
           add(residual_out, first_residual,
-              verify::compare_bits("residual_out", p.dtype, shape, actual_residual,
-                                   expected.data(), h, at));
+              verify::compare_bits("residual_out", p.dtype, shape, actual_residual, expected.data(),
+                                   h, at));
         } else {
           add(residual_out, first_residual,
               verify::compare("residual_out", p.dtype, shape, actual_residual,
@@ -202,9 +204,8 @@ void check_poison(const Problem& p, const CallResult& result, CallVerdict& verdi
                              size_t rank) {
     for (size_t i = 0; i < h; ++i) {
       if (tensor[row * h + i] != kPoison) {
-        verdict.faults.push_back(
-            fmt::format("out-of-bounds: rank {} wrote {}[{}, {}], which is not its row", rank, name,
-                        row, i));
+        verdict.faults.push_back(fmt::format(
+            "out-of-bounds: rank {} wrote {}[{}, {}], which is not its row", rank, name, row, i));
         return false;
       }
     }
@@ -217,7 +218,8 @@ void check_poison(const Problem& p, const CallResult& result, CallVerdict& verdi
     }
     const RowRange own = p.rows_of(static_cast<int>(r));
     for (size_t row = 0; row < result.residual_out[r].size() / h; ++row) {
-      const bool mine = static_cast<int64_t>(row) >= own.begin && static_cast<int64_t>(row) < own.end;
+      const bool mine =
+          static_cast<int64_t>(row) >= own.begin && static_cast<int64_t>(row) < own.end;
       if (!mine && !untouched(result.residual_out[r], row, "residual_out", r)) break;
     }
   }
@@ -225,8 +227,8 @@ void check_poison(const Problem& p, const CallResult& result, CallVerdict& verdi
 
 Tensor cut_columns(const Tensor& from, int64_t columns) {
   const int64_t rows = from.shape.size() == 2 ? from.shape[0] : 1;
-  Tensor to(from.dtype, from.shape.size() == 2 ? verify::Shape{rows, columns}
-                                               : verify::Shape{columns});
+  Tensor to(from.dtype,
+            from.shape.size() == 2 ? verify::Shape{rows, columns} : verify::Shape{columns});
   for (int64_t i = 0; i < rows; ++i) {
     std::copy_n(from.bits() + i * from.shape.back(), columns, to.bits() + i * columns);
   }

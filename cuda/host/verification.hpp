@@ -32,9 +32,9 @@ inline constexpr uint16_t kPoison = 0xffff;
 ///   residual_out   with the reference fed with the partials (integer fills: bits)
 ///   out            likewise (exact rows: bits where the fill says so)
 /// and checks that the replicas of out are equal, that rows beyond T kept their poison, and that
-/// rows of residual_out which are another rank's did. Large tensors are judged by rows: every rank's
-/// first and last, and others spread evenly, within a budget of arithmetic; the equality of replicas
-/// is always whole. pypto has no partials in memory: its reference is the whole operator.
+/// rows of residual_out which are another rank's did. Large tensors are judged by rows: every
+/// rank's first and last, and others spread evenly, within a budget of arithmetic; the equality of
+/// replicas is always whole. pypto has no partials in memory: its reference is the whole operator.
 CallVerdict judge(const verify::Problem& problem, verify::Fill fill, const verify::Inputs& inputs,
                   const CallResult& result);
 

@@ -40,12 +40,12 @@ PhysicalMemory::PhysicalMemory(int device, size_t bytes) {
 }
 
 PhysicalMemory::PhysicalMemory(int descriptor) {
-  check(driver_function_as<CUresult (*)(CUmemGenericAllocationHandle*, void*,
-                                        CUmemAllocationHandleType)>(
-            "cuMemImportFromShareableHandle")(
-            &handle_, reinterpret_cast<void*>(static_cast<intptr_t>(descriptor)),
-            CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
-        "cuMemImportFromShareableHandle");
+  check(
+      driver_function_as<CUresult (*)(CUmemGenericAllocationHandle*, void*,
+                                      CUmemAllocationHandleType)>("cuMemImportFromShareableHandle")(
+          &handle_, reinterpret_cast<void*>(static_cast<intptr_t>(descriptor)),
+          CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
+      "cuMemImportFromShareableHandle");
   owned_ = true;
 }
 
@@ -76,9 +76,9 @@ Mapping::Mapping(CUmemGenericAllocationHandle handle, size_t bytes, size_t granu
             &address_, bytes, granularity, 0, 0),
         "cuMemAddressReserve");
   try {
-    check(driver_function_as<CUresult (*)(CUdeviceptr, size_t, size_t,
-                                          CUmemGenericAllocationHandle, unsigned long long)>(
-              "cuMemMap")(address_, bytes, 0, handle, 0),
+    check(driver_function_as<CUresult (*)(CUdeviceptr, size_t, size_t, CUmemGenericAllocationHandle,
+                                          unsigned long long)>("cuMemMap")(address_, bytes, 0,
+                                                                           handle, 0),
           "cuMemMap");
     mapped_ = true;
     std::vector<CUmemAccessDesc> access;

@@ -60,7 +60,8 @@ std::string wait_table(const std::vector<SpinTimeout>& timeouts, int world) {
     edges[{t.rank, t.peer}][t.kind].insert(t.block);
     heard.insert(t.rank);
   }
-  std::string text = fmt::format("{:>6}  {:>10}  {:<12}  {}\n", "rank", "waits for", "at", "blocks");
+  std::string text =
+      fmt::format("{:>6}  {:>10}  {:<12}  {}\n", "rank", "waits for", "at", "blocks");
   std::set<uint32_t> missing;
   for (const auto& [edge, kinds] : edges) {
     const std::string peer =

@@ -10,8 +10,7 @@ namespace ringfence::cuda {
 namespace {
 
 template <int kRows>
-__global__ void __launch_bounds__(kPyptoThreads, 1)
-    pypto(const __grid_constant__ PyptoArgs args) {
+__global__ void __launch_bounds__(kPyptoThreads, 1) pypto(const __grid_constant__ PyptoArgs args) {
 #ifdef RINGFENCE_WGMMA
   extern __shared__ char dynamic[];
   char* shared = dynamic + (1024 - __cvta_generic_to_shared(dynamic) % 1024) % 1024;

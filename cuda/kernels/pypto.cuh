@@ -1,5 +1,5 @@
-// Body of the pypto kernel. The products are computed transposed, out^T[h, t] = weight[h, :] . x[t, :],
-// so that a tile of 8 token rows is the narrow side of a wgmma and wastes nothing.
+// Body of the pypto kernel. The products are computed transposed, out^T[h, t] = weight[h, :] . x[t,
+// :], so that a tile of 8 token rows is the narrow side of a wgmma and wastes nothing.
 //
 // Roles: warpgroup 0 feeds the ring of stages with the copy engine and runs ahead over tiles, since
 // its inputs depend on nothing; warpgroups 1 and 2 do everything else.
@@ -203,8 +203,9 @@ class Pypto {
                            ((rank_ * tiles_ + tile) * args_.blocks + block_) * 2 +
                            (place.kind == SignalKind::tile_signal);
     if (index < args_.spin.trace_capacity) {
-      args_.spin.trace[index] = {begin,      ptx::globaltimer_ns(), place.rank, place.block,
-                                 place.peer, place.slot,            place.kind, args_.spin.call};
+      args_.spin.trace[index] = {
+          begin,      ptx::globaltimer_ns(), place.rank, place.block, place.peer, place.slot,
+          place.kind, args_.spin.call};
     }
   }
 
@@ -259,12 +260,10 @@ class Pypto {
       const int row = i / kVectors;
       const int column = i % kVectors * kVector;
       if (column0 + column < args_.hidden) {
-        const uint4 v =
-            *reinterpret_cast<const uint4*>(product_ + row * Shared::kPitch + column);
+        const uint4 v = *reinterpret_cast<const uint4*>(product_ + row * Shared::kPitch + column);
         for (int p = 0; p < args_.world; ++p) {
           const int peer = rank_ + p < args_.world ? rank_ + p : rank_ + p - args_.world;
-          ptx::red_add_relaxed_sys_8xbf16(
-              data_row(peer, tile, row) + (column0 + column) * 2, v);
+          ptx::red_add_relaxed_sys_8xbf16(data_row(peer, tile, row) + (column0 + column) * 2, v);
         }
       }
     }

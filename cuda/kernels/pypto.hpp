@@ -1,6 +1,7 @@
-// The pypto kernel: the whole operator by tiles of token rows. Matmul of a tile on the tensor cores,
-// put with atomic add into every rank's tile, signal, wait, add + RMSNorm; optionally with the
-// matmul of tile i+1 before the wait of tile i, so that communication hides behind it. bf16, sm_90a.
+// The pypto kernel: the whole operator by tiles of token rows. Matmul of a tile on the tensor
+// cores, put with atomic add into every rank's tile, signal, wait, add + RMSNorm; optionally with
+// the matmul of tile i+1 before the wait of tile i, so that communication hides behind it. bf16,
+// sm_90a.
 #pragma once
 
 #include <cuda.h>
@@ -35,14 +36,14 @@ struct PyptoArgs {
     uint32_t* counter;     // 2 words, zero before and after: arrivals of the rank's own blocks
   } local[kMaxRanks];
   int64_t tokens;
-  int inner;        // of one rank, % 8 == 0
-  int hidden;       // % 8 == 0, <= kMaxHidden
+  int inner;   // of one rank, % 8 == 0
+  int hidden;  // % 8 == 0, <= kMaxHidden
   int world;
   float eps;
-  int first_rank;   // of this launch
-  int blocks;       // a rank
-  int slots;        // of the rings; >= 2 if pipelined
-  int first_slot;   // the rings go on from call to call
+  int first_rank;  // of this launch
+  int blocks;      // a rank
+  int slots;       // of the rings; >= 2 if pipelined
+  int first_slot;  // the rings go on from call to call
   int pipelined;
   SpinControl spin;
 };
@@ -51,7 +52,9 @@ struct PyptoArgs {
 constexpr int64_t pypto_pad_words(int slots, int blocks) { return int64_t{2} * slots * blocks; }
 
 /// Tile rows the kernel is compiled for.
-constexpr bool pypto_tile_rows_supported(int rows) { return rows == 8 || rows == 64 || rows == 128; }
+constexpr bool pypto_tile_rows_supported(int rows) {
+  return rows == 8 || rows == 64 || rows == 128;
+}
 
 const void* pypto_kernel(int tile_rows);
 int pypto_shared_bytes(int tile_rows);

@@ -58,7 +58,8 @@ class SpinWatch {
 template <Order kOrder>
 __device__ __forceinline__ void put_signal(uint32_t* slot, const SpinPlace& place,
                                            const SpinControl& control) {
-  static_assert(kOrder == Order::relaxed || kOrder == Order::release, "a put publishes or does not");
+  static_assert(kOrder == Order::relaxed || kOrder == Order::release,
+                "a put publishes or does not");
   SpinWatch watch(control);
   uint32_t found;
   while ((found = ptx::cas_sys<kOrder>(slot, 0u, 1u)) != 0u) {
@@ -69,7 +70,8 @@ __device__ __forceinline__ void put_signal(uint32_t* slot, const SpinPlace& plac
 template <Order kOrder>
 __device__ __forceinline__ void wait_signal(uint32_t* slot, const SpinPlace& place,
                                             const SpinControl& control) {
-  static_assert(kOrder == Order::relaxed || kOrder == Order::acquire, "a wait acquires or does not");
+  static_assert(kOrder == Order::relaxed || kOrder == Order::acquire,
+                "a wait acquires or does not");
   SpinWatch watch(control);
   uint32_t found;
   while ((found = ptx::cas_sys<kOrder>(slot, 1u, 0u)) != 1u) {
@@ -81,9 +83,9 @@ __device__ __forceinline__ void wait_signal(uint32_t* slot, const SpinPlace& pla
 /// (itself included). Slots: a put goes to pads[t][block * world + rank], a wait is at
 /// pads[rank][block * world + t].
 ///
-/// The first attempts of the put and of the wait are both under way before either's result is looked
-/// at: they are at different addresses and owe one another no order, and over NVLink a put's answer
-/// takes as long as the peer's signal.
+/// The first attempts of the put and of the wait are both under way before either's result is
+/// looked at: they are at different addresses and owe one another no order, and over NVLink a put's
+/// answer takes as long as the peer's signal.
 ///
 /// No block barrier inside: the caller puts one before (what the whole block wrote must precede the
 /// put) or after (the whole block must follow the wait), or both.

@@ -19,10 +19,10 @@ enum class SignalKind : uint32_t {
 /// A thread that left a spin loop by the time limit.
 struct SpinTimeout {
   static constexpr uint32_t kAnyPeer = 0xffffffffu;  // the slot counts all ranks
-  uint32_t rank;   // who waited
-  uint32_t block;  // in which block of that rank
-  uint32_t peer;   // for whom: the owner of the pad (put) or the writer of the slot (wait)
-  uint32_t slot;   // index in the pad
+  uint32_t rank;                                     // who waited
+  uint32_t block;                                    // in which block of that rank
+  uint32_t peer;  // for whom: the owner of the pad (put) or the writer of the slot (wait)
+  uint32_t slot;  // index in the pad
   SignalKind kind;
   uint32_t value;  // last value seen in the slot
 };

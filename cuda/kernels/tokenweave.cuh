@@ -2,10 +2,10 @@
 // keeps its vectors of the row in registers from the sum to the store.
 //
 // What limits it is bytes in flight: between the loads of a row and its stores lies a reduction
-// over the block. So rows are taken in batches of kRows with one reduction a batch, and the loads of
-// what comes kStages vectors later are issued as soon as a vector's registers are free: they are
-// under way while the batch is reduced, normalised and stored. Residual and gamma are the rank's own
-// and are asked for before the start barrier.
+// over the block. So rows are taken in batches of kRows with one reduction a batch, and the loads
+// of what comes kStages vectors later are issued as soon as a vector's registers are free: they are
+// under way while the batch is reduced, normalised and stored. Residual and gamma are the rank's
+// own and are asked for before the start barrier.
 #pragma once
 
 #include "cuda/kernels/divide.hpp"
@@ -138,10 +138,10 @@ __device__ __forceinline__ void tokenweave_body(const TokenweaveArgs& args) {
         if (local.beta == nullptr) {
           y = normalise<T, false>(z[u], scale, gamma[k][threadIdx.x], uint4{});
         } else {
-          y = normalise<T, true>(z[u], scale, gamma[k][threadIdx.x],
-                                 load_local<kAligned>(local.beta,
-                                                      kAligned ? column(k) : column(k) * kVector,
-                                                      valid(k)));
+          y = normalise<T, true>(
+              z[u], scale, gamma[k][threadIdx.x],
+              load_local<kAligned>(local.beta, kAligned ? column(k) : column(k) * kVector,
+                                   valid(k)));
         }
         transport.store(place(row, k), y, valid(k));
       }

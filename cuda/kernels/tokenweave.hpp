@@ -14,10 +14,10 @@ namespace ringfence::cuda {
 /// One launch, for one rank (its own stream) or for `ranks` virtual ranks of one GPU. Addresses are
 /// valid on the launching device. Rows are tokens, contiguous, `hidden` elements each.
 struct TokenweaveArgs {
-  void* replica[kMaxRanks];     // [tokens, hidden] of every rank
-  void* multicast;              // the multicast address of the same buffer (multimem), else null
-  uint32_t* pad[kMaxRanks];     // every rank's signal pad, blocks * world slots used, all zero
-  uint32_t* const* pad_table;   // if not null, used in place of `pad` (device memory)
+  void* replica[kMaxRanks];    // [tokens, hidden] of every rank
+  void* multicast;             // the multicast address of the same buffer (multimem), else null
+  uint32_t* pad[kMaxRanks];    // every rank's signal pad, blocks * world slots used, all zero
+  uint32_t* const* pad_table;  // if not null, used in place of `pad` (device memory)
   struct Local {
     const void* residual;  // [tokens, hidden], or the own rows only (residual_sharded)
     void* residual_out;    // likewise; may be the same memory
@@ -29,9 +29,9 @@ struct TokenweaveArgs {
   int world;
   float eps;
   float hidden_reciprocal;  // 1.0f / hidden
-  int first_rank;         // of this launch
-  int blocks;             // a rank
-  int residual_sharded;   // residual pointers are at the rank's first own row
+  int first_rank;           // of this launch
+  int blocks;               // a rank
+  int residual_sharded;     // residual pointers are at the rank's first own row
   SpinControl spin;
 };
 

@@ -33,8 +33,8 @@ __global__ void __launch_bounds__(kMaxThreads, 1)
 template <Order kPut, Order kWait>
 __global__ void __launch_bounds__(kMaxThreads, 1)
     tokenweave_peer_scalar(const __grid_constant__ TokenweaveArgs args) {
-  tokenweave_body<RINGFENCE_ELEMENT, ScalarPeerTransport<RINGFENCE_ELEMENT>, 2, 1, 1, kPut,
-                  kWait>(args);
+  tokenweave_body<RINGFENCE_ELEMENT, ScalarPeerTransport<RINGFENCE_ELEMENT>, 2, 1, 1, kPut, kWait>(
+      args);
 }
 
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
@@ -55,7 +55,8 @@ template <int kVectors, Order kPut, Order kWait>
 const void* peer_kernel(int world) {
   static constexpr auto kernels = []<int... kRank>(std::integer_sequence<int, kRank...>) {
     return std::array{tokenweave_peer<kRank + 1, kVectors, kPut, kWait>...};
-  }(std::make_integer_sequence<int, kMaxRanks>{});
+  }
+  (std::make_integer_sequence<int, kMaxRanks>{});
   return reinterpret_cast<const void*>(kernels[world - 1]);
 }
 

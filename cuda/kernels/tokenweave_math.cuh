@@ -1,5 +1,5 @@
-// The arithmetic of tokenweave on vectors of 8 elements, rounding point by rounding point; shared by
-// the fused kernel and by the unfused one that it is compared with.
+// The arithmetic of tokenweave on vectors of 8 elements, rounding point by rounding point; shared
+// by the fused kernel and by the unfused one that it is compared with.
 #pragma once
 
 #include "cuda/kernels/element.cuh"

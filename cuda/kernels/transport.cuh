@@ -162,8 +162,7 @@ class ScalarPeerTransport {
       float s = 0.0f;
       if (i < f.count) {
         for (int r = 0; r < world_; ++r) {
-          const uint16_t bits =
-              ptx::ld_relaxed_sys_2(address_of<false>(replica_[r], f.at + i));
+          const uint16_t bits = ptx::ld_relaxed_sys_2(address_of<false>(replica_[r], f.at + i));
           const float p = unpack<T>(bits).x;
           s = r == 0 ? p : __fadd_rn(s, p);
         }

@@ -38,10 +38,10 @@ __global__ void __launch_bounds__(kMaxThreads)
     if (column < vectors) {
       ptx::st_weak_16(static_cast<uint4*>(args.residual_out) + row + column, z[k]);
       const uint4 gamma = ptx::ld_weak_16(at(args.gamma, 0, column));
-      const uint4 y = args.beta == nullptr
-                          ? normalise<T, false>(z[k], scale, gamma, uint4{})
-                          : normalise<T, true>(z[k], scale, gamma,
-                                               ptx::ld_weak_16(at(args.beta, 0, column)));
+      const uint4 y =
+          args.beta == nullptr
+              ? normalise<T, false>(z[k], scale, gamma, uint4{})
+              : normalise<T, true>(z[k], scale, gamma, ptx::ld_weak_16(at(args.beta, 0, column)));
       ptx::st_weak_16(static_cast<uint4*>(args.out) + row + column, y);
     }
   }

@@ -19,16 +19,16 @@ struct AddRmsNormArgs {
   const void* gamma;     // [hidden]
   const void* beta;      // [hidden] or null
   int64_t rows;
-  int hidden;            // % 8 == 0, <= kMaxHidden; pointers on 16 bytes
+  int hidden;  // % 8 == 0, <= kMaxHidden; pointers on 16 bytes
   float eps;
 };
 
-/// z = T(input + residual), out = T(T(z * s) * gamma) (+ beta), in tokenweave's roundings: a block a
-/// row, the row kept in registers. rows == 0 enqueues nothing.
+/// z = T(input + residual), out = T(T(z * s) * gamma) (+ beta), in tokenweave's roundings: a block
+/// a row, the row kept in registers. rows == 0 enqueues nothing.
 cudaError_t launch_add_rmsnorm(const AddRmsNormArgs& args, DataType dtype, cudaStream_t stream);
 
-/// For virtual ranks, all of them in one launch. Each rank's own rows of `sum` become the sum of all
-/// partials (fp32 in rank order, rounded once).
+/// For virtual ranks, all of them in one launch. Each rank's own rows of `sum` become the sum of
+/// all partials (fp32 in rank order, rounded once).
 ///   partials: args.replica; rows as in tokenweave
 cudaError_t launch_reduce_scatter(const TokenweaveArgs& args, void* const* sum, DataType dtype,
                                   cudaStream_t stream);

@@ -14,8 +14,8 @@ inline bool gpu_missing() {
     return true;
   }
   if (all.front().major != 9) {
-    MESSAGE("skipped: the kernels were compiled for sm_90a, and this is sm_"
-            << all.front().major << all.front().minor);
+    MESSAGE("skipped: the kernels were compiled for sm_90a, and this is sm_" << all.front().major
+                                                                             << all.front().minor);
     return true;
   }
   return false;

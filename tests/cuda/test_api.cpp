@@ -24,7 +24,9 @@ TEST_CASE("api: errors come back as a status with a text, on a machine without a
   CHECK(!matmul_allreduce_add_rmsnorm(op, 1, nullptr).ok());
 }
 
-TEST_CASE("api: matmul_allreduce_add_rmsnorm in waves, replayed with new payloads, is within the bounds") {
+TEST_CASE(
+    "api: matmul_allreduce_add_rmsnorm in waves, replayed with new payloads, is within the "
+    "bounds") {
   if (tests::gpu_missing()) return;
   constexpr int kRanks = 4;
   verify::Problem p;
@@ -68,20 +70,22 @@ TEST_CASE("api: matmul_allreduce_add_rmsnorm in waves, replayed with new payload
       check(cudaMemcpy2D(x[i].get(), k * 2, inputs.x.bits() + i * k, k * kRanks * 2, k * 2, t,
                          cudaMemcpyHostToDevice),
             "x");
-      check(cudaMemcpy2D(weight[i].get(), k * 2, inputs.weight.bits() + i * k, k * kRanks * 2, k * 2,
-                         h, cudaMemcpyHostToDevice),
+      check(cudaMemcpy2D(weight[i].get(), k * 2, inputs.weight.bits() + i * k, k * kRanks * 2,
+                         k * 2, h, cudaMemcpyHostToDevice),
             "weight");
-      check(cudaMemcpy(residual[i].get(), inputs.residual.bits(), t * h * 2, cudaMemcpyHostToDevice),
-            "residual");
-      check(cudaMemcpy(gamma[i].get(), inputs.gamma.bits(), h * 2, cudaMemcpyHostToDevice), "gamma");
+      check(
+          cudaMemcpy(residual[i].get(), inputs.residual.bits(), t * h * 2, cudaMemcpyHostToDevice),
+          "residual");
+      check(cudaMemcpy(gamma[i].get(), inputs.gamma.bits(), h * 2, cudaMemcpyHostToDevice),
+            "gamma");
     }
     s = matmul_allreduce_add_rmsnorm(op, p.tokens, stream);
     REQUIRE_MESSAGE(s.ok(), s.text());
     check(cudaStreamSynchronize(stream), "the call");
     s = op.check();
     CHECK_MESSAGE(s.ok(), s.text());
-    const verify::FusedReference reference = verify::operator_reference(
-        p, inputs, verify::Summation::fp32_rank_order, {0, p.tokens});
+    const verify::FusedReference reference =
+        verify::operator_reference(p, inputs, verify::Summation::fp32_rank_order, {0, p.tokens});
     for (int r = 0; r < kRanks; ++r) {
       verify::Tensor out(p.dtype, {p.tokens, p.hidden});
       check(cudaMemcpy(out.bits(), op.out(r), out.bytes.size(), cudaMemcpyDeviceToHost), "out");

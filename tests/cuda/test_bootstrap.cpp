@@ -109,9 +109,8 @@ TEST_CASE("bootstrap: the launchers' variables are read, torchrun's first") {
 }
 
 TEST_CASE("bootstrap: several hosts, and variables that contradict, are errors") {
-  CHECK_THROWS_AS(place_from_environment(environment_of({{"RANK", "3"},
-                                                         {"WORLD_SIZE", "16"},
-                                                         {"LOCAL_WORLD_SIZE", "8"}})),
+  CHECK_THROWS_AS(place_from_environment(environment_of(
+                      {{"RANK", "3"}, {"WORLD_SIZE", "16"}, {"LOCAL_WORLD_SIZE", "8"}})),
                   Error);
   CHECK_THROWS_AS(place_from_environment(environment_of({{"RANK", "4"}, {"WORLD_SIZE", "4"}})),
                   Error);

@@ -76,7 +76,8 @@ TEST_CASE("gpu: tokenweave with beta, odd hidden and a launch a rank stays withi
   run_and_check(o, {19, 2});
 }
 
-TEST_CASE("gpu: pypto gives integers bit for bit in either schedule, tiles wrapping around the rings") {
+TEST_CASE(
+    "gpu: pypto gives integers bit for bit in either schedule, tiles wrapping around the rings") {
   if (tests::gpu_missing()) return;
   for (int rows : {8, 64, 128}) {
     for (bool pipelined : {false, true}) {

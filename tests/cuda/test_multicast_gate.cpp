@@ -95,8 +95,8 @@ TEST_CASE("multicast gate: the switches of this process, if set, refuse it") {
     MESSAGE("skipped: none of the switches is set here");
     return;
   }
-  CHECK_THROWS_AS(require_multicast(Transport::multimem, process_environment(), [] { return true; }),
-                  Error);
+  CHECK_THROWS_AS(
+      require_multicast(Transport::multimem, process_environment(), [] { return true; }), Error);
 }
 
 TEST_CASE("multicast gate: nothing else in the tree makes a multicast object") {

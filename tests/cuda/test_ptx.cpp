@@ -117,7 +117,8 @@ TEST_CASE("ptx: the multimem transport uses the forms of NVLink SHARP, accumulat
   }
 }
 
-TEST_CASE("ptx: pypto adds 16 bytes of bf16 at system scope, releases its signals, acquires its waits") {
+TEST_CASE(
+    "ptx: pypto adds 16 bytes of bf16 at system scope, releases its signals, acquires its waits") {
   const auto kernels = kernels_named("pypto.ptx", "pypto");
   CHECK(kernels.size() == 3);
   for (const auto& [name, lines] : kernels) {
@@ -136,7 +137,8 @@ TEST_CASE("ptxas: no kernel spills to local memory") {
     std::ifstream log(kFolder + "/" + file);
     const std::string text((std::istreambuf_iterator<char>(log)), {});
     const std::regex wanted(
-        "Compiling entry function '([^']*)'[^]*?(\\d+) bytes stack frame, (\\d+) bytes spill stores");
+        "Compiling entry function '([^']*)'[^]*?(\\d+) bytes stack frame, (\\d+) bytes spill "
+        "stores");
     int kernels = 0;
     for (auto i = std::sregex_iterator(text.begin(), text.end(), wanted);
          i != std::sregex_iterator(); ++i, ++kernels) {

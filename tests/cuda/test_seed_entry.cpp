@@ -61,14 +61,17 @@ TEST_CASE("fused_rs_ln_ag_cta: ranks on streams of one GPU sum, add and normalis
   }
   DeviceBuffer gamma(0, kHidden * 2);
   std::vector<uint16_t> gammas(kHidden);
-  for (int i = 0; i < kHidden; ++i) gammas[static_cast<size_t>(i)] = verify::float_to_bf16(i % 7 - 3.0f);
+  for (int i = 0; i < kHidden; ++i)
+    gammas[static_cast<size_t>(i)] = verify::float_to_bf16(i % 7 - 3.0f);
   check(cudaMemcpy(gamma.get(), gammas.data(), kHidden * 2, cudaMemcpyHostToDevice), "gamma");
   DeviceBuffer table(0, kRanks * sizeof(void*));
-  check(cudaMemcpy(table.get(), pad_pointers.data(), kRanks * sizeof(void*), cudaMemcpyHostToDevice),
-        "table");
+  check(
+      cudaMemcpy(table.get(), pad_pointers.data(), kRanks * sizeof(void*), cudaMemcpyHostToDevice),
+      "table");
   std::vector<cudaStream_t> streams(kRanks);
   for (int r = 0; r < kRanks; ++r) {
-    check(cudaStreamCreateWithFlags(&streams[static_cast<size_t>(r)], cudaStreamNonBlocking), "stream");
+    check(cudaStreamCreateWithFlags(&streams[static_cast<size_t>(r)], cudaStreamNonBlocking),
+          "stream");
   }
   for (int r = 0; r < kRanks; ++r) {
     const size_t slice = static_cast<size_t>(r) * kRows * kHidden * 2;

@@ -13,8 +13,9 @@ SignalEvent event(SignalKind kind, uint32_t rank, uint32_t peer, uint32_t slot, 
 
 /// Rank 0 puts at rank 1's slot 0, twice; rank 1 waits there twice.
 std::vector<SignalEvent> two_rounds() {
-  return {event(SignalKind::start_put, 0, 1, 0, 10, 20), event(SignalKind::start_wait, 1, 0, 0, 5, 25),
-          event(SignalKind::end_put, 0, 1, 0, 24, 32), event(SignalKind::end_wait, 1, 0, 0, 30, 40)};
+  return {
+      event(SignalKind::start_put, 0, 1, 0, 10, 20), event(SignalKind::start_wait, 1, 0, 0, 5, 25),
+      event(SignalKind::end_put, 0, 1, 0, 24, 32), event(SignalKind::end_wait, 1, 0, 0, 30, 40)};
 }
 
 }  // namespace

@@ -29,10 +29,10 @@ __device__ __forceinline__ void mbarrier_arrive(uint64_t* barrier) {
 
 /// Arrives and announces bytes that copies will bring.
 __device__ __forceinline__ void mbarrier_arrive_expect(uint64_t* barrier, uint32_t bytes) {
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(
-                   shared_address(barrier)),
-               "r"(bytes)
-               : "memory");
+  asm volatile(
+      "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)),
+      "r"(bytes)
+      : "memory");
 }
 
 /// Waits for the phase with this parity to complete. Local to the block and fed by the copy engine
@@ -57,8 +57,8 @@ __device__ __forceinline__ void mbarrier_wait(uint64_t* barrier, uint32_t parity
 
 /// Copies a box of a two-dimensional tensor to shared memory; coordinates in elements, inner first.
 /// What lies outside the tensor arrives as zeros, and counts as bytes brought.
-__device__ __forceinline__ void copy_box_2d(void* shared, const CUtensorMap* map,
-                                            uint64_t* barrier, int inner, int outer) {
+__device__ __forceinline__ void copy_box_2d(void* shared, const CUtensorMap* map, uint64_t* barrier,
+                                            int inner, int outer) {
   asm volatile(
       "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes "
       "[%0], [%1, {%3, %4}], [%2];" ::"r"(shared_address(shared)),

@@ -28,11 +28,10 @@ multimem_ld_reduce_relaxed_sys_16<__nv_bfloat16>(const void* multicast) {
 template <>
 __device__ __forceinline__ uint4 multimem_ld_reduce_relaxed_sys_16<__half>(const void* multicast) {
   uint4 v;
-  asm volatile(
-      "multimem.ld_reduce.relaxed.sys.global.add.acc::f32.v4.f16x2 {%0, %1, %2, %3}, [%4];"
-      : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-      : "l"(multicast)
-      : "memory");
+  asm volatile("multimem.ld_reduce.relaxed.sys.global.add.acc::f32.v4.f16x2 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+               : "l"(multicast)
+               : "memory");
   return v;
 }
 
