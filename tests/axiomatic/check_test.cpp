@@ -77,6 +77,14 @@ TEST_CASE("barriers that cannot complete give no execution") {
   CHECK(skipped.blocked == 1);
 }
 
+TEST_CASE("a barrier may be named by a register that keeps its initial value") {
+  const std::string table =
+      "P0@cta 0,gpu 0 | P1@cta 0,gpu 0 ; st.weak x, 1 | bar.cta.sync 0, r1 ;"
+      "bar.cta.sync 0, r0 | ld.weak r2, x ;";
+  CHECK(run("x=0; P0:r0=3; P1:r1=3;", table).outcomes == Outcomes{{3, 3, 1, 1}});
+  CHECK(run("x=0; P0:r0=3; P1:r1=4;", table).outcomes == Outcomes{{3, 4, 0, 1}, {3, 4, 1, 1}});
+}
+
 TEST_CASE("values wrap to the location's width and extend by its kind") {
   const auto result = run("u16 x=65535; b16 y=32767;",
                           "P0@cta 0,gpu 0 ; atom.relaxed.gpu.add r0, x, 2 ;"
