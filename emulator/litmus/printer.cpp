@@ -234,13 +234,17 @@ std::string print(const Test& test, const Variable& variable) {
 }
 
 std::string print(const Test& test, const Formula& formula) {
+  const auto operand = [&](const Formula& child) {
+    const bool nested = child.kind == Formula::Kind::And || child.kind == Formula::Kind::Or;
+    return nested ? "(" + print(test, child) + ")" : print(test, child);
+  };
   switch (formula.kind) {
     case Formula::Kind::Compare:
       return print_term(test, formula.left) + " " +
              text(name_of(kComparisonNames, formula.comparison)) + " " +
              print_term(test, formula.right);
     case Formula::Kind::Not:
-      return "not (" + print(test, formula.children.front()) + ")";
+      return "not " + operand(formula.children.front());
     case Formula::Kind::And:
     case Formula::Kind::Or:
       break;
@@ -248,8 +252,7 @@ std::string print(const Test& test, const Formula& formula) {
   std::string s;
   for (const Formula& child : formula.children) {
     if (!s.empty()) s += formula.kind == Formula::Kind::And ? " /\\ " : " \\/ ";
-    const bool nested = child.kind == Formula::Kind::And || child.kind == Formula::Kind::Or;
-    s += nested ? "(" + print(test, child) + ")" : print(test, child);
+    s += operand(child);
   }
   return s;
 }

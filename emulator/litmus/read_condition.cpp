@@ -28,7 +28,7 @@ Formula join(Formula::Kind kind, Formula left, Formula right) {
 void Reader::read_condition_part() {
   if (accept("locations")) read_observed();
   if (accept("filter")) {
-    test_.filter = read_formula(0);
+    test_.filter = read_whole_formula();
     accept(";");
   }
   const Token token = lexer_.peek();
@@ -44,7 +44,7 @@ void Reader::read_condition_part() {
       fail(lexer_.peek().at, "exists, ~exists or forall expected, not " + describe(lexer_.peek()));
     }
   }
-  test_.condition = read_formula(0);
+  test_.condition = read_whole_formula();
   accept(";");
   if (lexer_.peek().kind != TokenKind::End) {
     fail(lexer_.peek().at,
@@ -59,6 +59,9 @@ void Reader::read_observed() {
     if (!next_is("]")) expect(";", "between observed variables");
   }
 }
+
+// Parentheses around the whole, which the printer adds, are no level of nesting.
+Formula Reader::read_whole_formula() { return read_formula(next_is("(") ? -1 : 0); }
 
 Formula Reader::read_formula(int depth) {
   if (depth > kMaxDepth) fail(lexer_.peek().at, "formula nested too deeply; at most 100 levels");

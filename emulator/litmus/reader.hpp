@@ -83,6 +83,7 @@ class Reader {
   // read_condition.cpp: what follows the table
   void read_condition_part();
   void read_observed();
+  Formula read_whole_formula();
   Formula read_formula(int depth);
   Formula read_conjunction(int depth);
   Formula read_comparison(int depth);

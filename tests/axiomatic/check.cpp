@@ -22,7 +22,19 @@ class Search {
     for_each(s_.reads, [&](int r) { reads_.push_back(r); });
   }
 
-  void run() { choose_source(0); }
+  void run() {
+    // No Thin Air; off load buffering all of program order is a dependency.
+    air_ = s_.dependency;
+    if (options_.atomic_is_dependency) air_ |= s_.rmw;
+    if (!options_.load_buffering) {
+      air_ |= s_.po;
+      air_ |= s_.barrier;
+    }
+    air_.close();
+    local_ = s_.po_location;
+    local_.close();
+    choose_source(0);
+  }
 
  private:
   // Reads-from, read by read.
@@ -33,11 +45,45 @@ class Search {
     }
     const int r = reads_[i];
     for_each(s_.sources[index(r)], [&](int w) {
-      if (!splits_atomics(r, w, i)) {
+      if (splits_atomics(r, w, i)) return;
+      const Relation air = air_;
+      const Relation local = local_;
+      if (connect(r, w)) {
         source_[index(r)] = w;
         choose_source(i + 1);
       }
+      air_ = air;
+      local_ = local;
     });
+  }
+
+  // Adds what reading w means for No Thin Air (air_) and SC per location (local_), as far as it is
+  // known before coherence; both are closed. False when one of them becomes cyclic.
+  bool connect(int r, int w) {
+    if (air_(r, w)) return false;
+    air_.add_closed(w, r);
+    if (s_.strong(w, r)) {
+      if (local_(r, w)) return false;
+      local_.add_closed(w, r);
+    }
+    // Writes that any coherence order puts behind w: then the read precedes them, and where it
+    // belongs to an atomic, so does the atomic's write.
+    const int mine = s_.event(r).rmw_write;
+    const Set behind = s_.is(s_.initial, w)
+                           ? s_.writes_to[index(s_.event(r).location)] & ~s_.initial
+                           : local_.row(w) & s_.writes & s_.strong.row(w);
+    bool acyclic = true;
+    for_each(behind, [&](int later) {
+      if (s_.strong(r, later)) {
+        acyclic = acyclic && !local_(later, r);
+        if (acyclic) local_.add_closed(r, later);
+      }
+      if (mine >= 0 && later != mine && s_.strong(mine, later)) {
+        acyclic = acyclic && !local_(later, mine);
+        if (acyclic) local_.add_closed(mine, later);
+      }
+    });
+    return acyclic;
   }
 
   // Two morally strong atomics that read one write: one of their writes would lie between the
@@ -57,16 +103,7 @@ class Search {
   bool before_atomic(int w, int r) const { return s_.is(s_.initial, w) || s_.strong(w, r); }
 
   void with_reads_from() {
-    // No Thin Air first: it makes the values well defined.
-    Relation air = s_.dependency;
-    if (options_.atomic_is_dependency) air |= s_.rmw;
-    if (!options_.load_buffering) {
-      air |= s_.po;
-      air |= s_.barrier;
-    }
-    for (int r : reads_) air.add(source_[index(r)], r);
-    air.close();
-    if (!air.irreflexive(~s_.barriers)) return;
+    // No Thin Air holds, so following reads-from and data ends.
     if (!evaluate()) return;
 
     // Observation: from a write by morally strong reads-from, through atomics.
@@ -116,8 +153,9 @@ class Search {
   }
 
   void with_base_causality() {
-    // Barriers of one generation synchronise with each other; all other events must be ordered.
-    if (options_.base_causality_is_order && !base_.irreflexive(~s_.barriers)) return;
+    // A cycle would lead from a synchronisation's write over its observation back to that write,
+    // against Coherence: seen early here. Barriers of one generation do synchronise both ways.
+    if (!base_.irreflexive(~s_.barriers)) return;
     cause_ = base_;
     for_each(s_.writes, [&](int w) {
       for_each(observation_.row(w), [&](int r) { cause_.add(w, base_.row(r)); });
@@ -156,7 +194,7 @@ class Search {
         }
       }
     }
-    if (options_.sc_per_location && !is_sc_per_location(co)) return;
+    if (!is_sc_per_location(co)) return;
     accept(co);
   }
 
@@ -278,6 +316,8 @@ class Search {
   std::vector<int> reads_;
   std::array<int, kMaxEvents> source_;
   std::array<std::optional<Value>, kMaxEvents> values_;
+  Relation air_;
+  Relation local_;
   Relation observation_;
   Relation base_;
   Relation cause_;

@@ -32,9 +32,6 @@ struct Options {
   bool load_buffering = true;
   // An atomic's write depends on its read, also where the value does not (exch, cas).
   bool atomic_is_dependency = true;
-  // The manual calls base causality an order; without this only its uses in axioms are constrained.
-  bool base_causality_is_order = true;
-  bool sc_per_location = true;
   // Loops: paths that jump backwards more often are given up (Result::bounded).
   int max_backward_jumps = 3;
 };

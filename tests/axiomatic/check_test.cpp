@@ -50,6 +50,20 @@ TEST_CASE("load buffering can be switched off") {
   CHECK(run("x=0; y=0;", table, in_order).outcomes.size() == 3);
 }
 
+TEST_CASE("two exchanges do not read each other, unless atomics are no dependencies") {
+  // Scopes too narrow for atomicity; each would take the value that the other is about to write.
+  const std::string table =
+      "P0@cta 0,gpu 0 | P1@cta 1,gpu 0 ;"
+      "atom.relaxed.cta.exch r0, x, 1 | atom.relaxed.cta.exch r0, x, 2 ;";
+  const auto crossed = [](const Outcomes& outcomes) {
+    return outcomes.contains({2, 1, 1}) || outcomes.contains({2, 1, 2});
+  };
+  CHECK_FALSE(crossed(run("x=0;", table).outcomes));
+  axiomatic::Options by_the_letter;
+  by_the_letter.atomic_is_dependency = false;
+  CHECK(crossed(run("x=0;", table, by_the_letter).outcomes));
+}
+
 TEST_CASE("races are found between conflicting accesses that nothing orders, and not elsewhere") {
   const std::string two = "P0@cta 0,gpu 0 | P1@cta 1,gpu 0 ; ";
   CHECK(run("x=0;", two + "st.weak x, 1 | ld.weak r0, x ;").race);
@@ -75,6 +89,14 @@ TEST_CASE("barriers that cannot complete give no execution") {
                            " | bne r0, 0, END ; | bar.cta.sync 0 ; | END: ;");
   CHECK(skipped.executions == 1);
   CHECK(skipped.blocked == 1);
+}
+
+TEST_CASE("a barrier may be named by a register that keeps its initial value") {
+  const std::string table =
+      "P0@cta 0,gpu 0 | P1@cta 0,gpu 0 ; st.weak x, 1 | bar.cta.sync 0, r1 ;"
+      "bar.cta.sync 0, r0 | ld.weak r2, x ;";
+  CHECK(run("x=0; P0:r0=3; P1:r1=3;", table).outcomes == Outcomes{{3, 3, 1, 1}});
+  CHECK(run("x=0; P0:r0=3; P1:r1=4;", table).outcomes == Outcomes{{3, 4, 0, 1}, {3, 4, 1, 1}});
 }
 
 TEST_CASE("values wrap to the location's width and extend by its kind") {

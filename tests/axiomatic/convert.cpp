@@ -1,6 +1,8 @@
 #include "tests/axiomatic/convert.hpp"
 
+#include <algorithm>
 #include <string>
+#include <type_traits>
 #include <variant>
 
 namespace ringfence::axiomatic {
@@ -41,6 +43,7 @@ class Converter {
 
  private:
   Thread convert(const lit::Thread& thread) {
+    thread_ = &thread;
     Thread out;
     out.place = {thread.gpu, thread.cta, thread.cluster};
     for (const lit::RegisterInfo& info : thread.registers) {
@@ -157,9 +160,29 @@ class Converter {
     return {std::get<lit::Register>(o).id, 0};
   }
 
-  static Value constant(const lit::Operand& o) {
+  // A barrier's operand: a number, or a register that keeps its initial value.
+  Value constant(const lit::Operand& o) const {
     if (const auto* c = std::get_if<lit::Constant>(&o)) return c->value;
-    throw Unsupported("a barrier named by a register");
+    const lit::RegisterId id = std::get<lit::Register>(o).id;
+    for (const lit::Instruction& instruction : thread_->instructions) {
+      const bool writes =
+          std::visit([&](const auto& i) { return destination_is(i, id); }, instruction.what);
+      if (writes) throw Unsupported("a barrier named by a register that is written");
+    }
+    return thread_->registers[index(id)].initial;
+  }
+
+  template <class Instruction>
+  static bool destination_is(const Instruction& i, lit::RegisterId id) {
+    if constexpr (std::is_same_v<Instruction, lit::Load>) {
+      return std::find(i.destinations.begin(), i.destinations.end(), id) != i.destinations.end();
+    } else if constexpr (std::is_same_v<Instruction, lit::Atomic>) {
+      return i.destination == id;
+    } else if constexpr (std::is_same_v<Instruction, lit::Local>) {
+      return i.destination == id;
+    } else {
+      return false;
+    }
   }
 
   static Order order(lit::Order o) {
@@ -266,6 +289,7 @@ class Converter {
 
   const lit::Test& test_;
   std::vector<int> first_;
+  const lit::Thread* thread_ = nullptr;
 };
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "emulator/litmus/printer.hpp"
 #include "tests/axiomatic/convert.hpp"
 #include "tests/axiomatic/generator.hpp"
+#include "tests/axiomatic/mutate.hpp"
 #include "tests/axiomatic/random.hpp"
 
 namespace {
@@ -106,4 +107,34 @@ TEST_CASE("the checker takes every generated program, and nearly all have an out
   }
   // Awaits may wait for a value that no one writes.
   CHECK(without < kSeeds / 5);
+}
+
+TEST_CASE("variants of a test keep its accesses and change what orders them") {
+  const litmus::Test mp = litmus::parse(
+      "PTX MP\n{x=0; y=0;}\n P0@cta 0,gpu 0 | P1@cta 1,gpu 0 ;\n"
+      " st.weak x, 1 | AGAIN: ;\n fence.sc.gpu | ld.acquire.gpu r0, y ;\n"
+      " st.release.gpu y, 1 | bne r0, 1, AGAIN ;\n | ld.weak r1, x ;\n"
+      "exists (P1:r1 == 0)",
+      "mp");
+  std::set<std::string> texts;
+  std::size_t stale = 0;
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    const litmus::Test variant = axiomatic::mutate(mp, seed);
+    const std::string text = litmus::print(variant);
+    INFO(text);
+    REQUIRE(litmus::print(litmus::parse(text, "variant")) == text);
+    texts.insert(text.substr(text.find('{')));
+    const auto result = axiomatic::check(axiomatic::convert(variant));
+    // Registers r0 = 1 and r1 of P1, then x = y = 1.
+    for (const auto& outcome : result.outcomes) {
+      REQUIRE(outcome[0] == 1);
+      REQUIRE(outcome[2] == 1);
+      REQUIRE(outcome[3] == 1);
+    }
+    stale += result.outcomes.contains({1, 0, 1, 1}) ? 1 : 0;
+  }
+  CHECK(texts.size() > 250);
+  // Both kinds occur: variants that synchronise and variants that do not.
+  CHECK(stale > 30);
+  CHECK(stale < 270);
 }

@@ -242,7 +242,7 @@ TEST_CASE("what is wrong is told with file, line, column and what would be right
          "t.litmus:4:14: `#` has no meaning here");
   const std::string deep(300, '(');
   starts(error_of(with("x=0;", one, "exists " + deep)),
-         "t.litmus:5:109: formula nested too deeply");
+         "t.litmus:5:110: formula nested too deeply");
   CHECK_THROWS_AS(parse_file("no/such/file.litmus"), ParseError);
 }
 

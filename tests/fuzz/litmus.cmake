@@ -1,0 +1,1 @@
+ringfence_fuzz(litmus litmus_reader.cpp ringfence_litmus)
