@@ -57,6 +57,13 @@ Combine Decoder::combine(Access& access) {
 }
 
 void Decoder::finish_access(MemoryOp memory, const Operand& address_operand) {
+  // .param variables of a body are the slots of a call; they lie in the thread's local memory.
+  if (memory.access.space == Space::param && address_operand.kind == Operand::Kind::address &&
+      !address_operand.elements.empty() &&
+      address_operand.elements[0].kind == Operand::Kind::variable &&
+      address_operand.elements[0].owner == Operand::Owner::function) {
+    memory.access.space = Space::local;
+  }
   op_.a = address(address_operand, memory.offset, memory.wide_address);
   if (memory.access.space == Space::generic && !memory.wide_address) {
     fail("a generic address needs 64 bits");
