@@ -5,6 +5,9 @@ namespace ringfence::ptx {
 // The approximate functions of PTX, with subnormals kept (without .ftz). Which of them are
 // bit-exact with hardware, and over which inputs, stands at each.
 
+/// Decodes the tables, about half a second: before processes fork, so that each need not.
+void prepare_approximations();
+
 /// As an H200 computes it, over every input: a table of its differences to the correctly rounded
 /// value over [1, 4), which repeats with every factor 4; subnormals are scaled by 2^24 before and
 /// 2^12 after, as the compiled code does.
