@@ -3,7 +3,6 @@
 #include <bit>
 #include <cstdio>
 #include <cstring>
-#include <limits>
 
 #include "emulator/ptx/atomic.hpp"
 
@@ -132,22 +131,21 @@ std::byte* FlatMemory::at(std::uint64_t address, std::uint64_t bytes) {
   return region->replicas[0] + (address - region->address);
 }
 
-const FlatMemory::Region& FlatMemory::check(const Request& request, bool multicast) const {
+const FlatMemory::Region* FlatMemory::check(const Request& request, bool multicast) const {
   const std::uint32_t bytes = request.access->bytes();
   const std::uint32_t mask = request.agents.mask;
-  std::uint64_t low = std::numeric_limits<std::uint64_t>::max();
-  std::uint64_t high = 0;
-  std::uint64_t any = 0;
-  each_lane(mask, [&](std::uint32_t lane) {
-    const std::uint64_t address = request.address[lane];
-    low = address < low ? address : low;
-    high = address > high ? address : high;
-    any |= address;
-  });
-  const Region* region = find(low);
-  const bool fits = region != nullptr && high - region->address + bytes <= region->bytes &&
-                    high >= region->address;
-  if (fits && region->multicast == multicast && (any & (bytes - 1)) == 0) return *region;
+  if (const Region* region = find(request.address[first_lane(mask)]);
+      region != nullptr && region->multicast == multicast && region->bytes >= bytes) {
+    // One pass: each offset at most bytes - size, and aligned. An address before the region wraps.
+    const std::uint64_t most = region->bytes - bytes;
+    const std::uint64_t low = bytes - 1;
+    std::uint64_t bad = 0;
+    each_lane(mask, [&](std::uint32_t lane) {
+      const std::uint64_t offset = request.address[lane] - region->address;
+      bad |= (offset & low) | static_cast<std::uint64_t>(offset > most);
+    });
+    if (bad == 0) return region;
+  }
   // Find the lane at fault.
   for (std::uint32_t left = mask; left != 0; left &= left - 1) {
     const std::uint32_t lane = first_lane(left);
@@ -172,7 +170,7 @@ const FlatMemory::Region& FlatMemory::check(const Request& request, bool multica
                       std::to_string(bytes) + " bytes", lane);
     }
   }
-  return *region;  // lanes in several regions: the caller goes lane by lane
+  return nullptr;  // every lane is right by itself, but they lie in several regions
 }
 
 void FlatMemory::load(Request& request, const Region& region) const {
@@ -254,20 +252,19 @@ void FlatMemory::access(Request& request) {
   ++requests_;
   const Access& access = *request.access;
   const bool multicast = access.operation >= Operation::multimem_load_reduce;
-  const Region& region = check(request, multicast);
-  // Lanes that touch different regions (tables of peers) go one by one.
+  const Region* found = check(request, multicast);
   const std::uint32_t all = request.agents.mask;
-  for (std::uint32_t left = all; left != 0; left &= left - 1) {
-    const std::uint32_t lane = first_lane(left);
-    if (request.address[lane] - region.address < region.bytes) continue;
-    for (std::uint32_t each = all; each != 0; each &= each - 1) {
-      request.agents.mask = 1U << first_lane(each);
+  if (found == nullptr) {
+    // Tables of peers: go one by one.
+    for (std::uint32_t left = all; left != 0; left &= left - 1) {
+      request.agents.mask = left & (0U - left);
       this->access(request);
     }
     request.agents.mask = all;
     request.completed = all;
     return;
   }
+  const Region& region = *found;
   switch (access.operation) {
     case Operation::load:
       load(request, region);

@@ -50,7 +50,8 @@ class FlatMemory final : public GlobalMemory {
   };
   std::uint64_t map(Region region);
   const Region* find(std::uint64_t address) const;
-  const Region& check(const Request& request, bool multicast) const;
+  /// The region that all lanes lie in, null when there are several; faults for a lane out of place.
+  const Region* check(const Request& request, bool multicast) const;
   void load(Request& request, const Region& region) const;
   void store(Request& request, const Region& region, std::byte* base) const;
   void atomic(Request& request, const Region& region, std::byte* base) const;

@@ -38,7 +38,7 @@ struct Variable {
   std::uint32_t alignment = 1;
   bool external = false;
   bool unsized = false;
-  std::vector<std::uint8_t> initial;  ///< empty: zero for global, undefined for shared and local
+  std::vector<std::uint8_t> initial;  ///< the first bytes; the rest is zero for global, undefined else
   std::vector<Relocation> relocations;
   std::uint32_t line = 0;
 };
@@ -59,7 +59,7 @@ struct Operand {
     float32,   ///< value holds the 32 bits
     float64,   ///< value holds the 64 bits
     variable,  ///< the address of a variable: owner, index, offset
-    address,   ///< [base + offset]: elements[0] is reg or variable; none: absolute
+    address,   ///< [base + offset]: elements[0] is reg or variable; none: absolute; more: coordinates
     vector,    ///< {a, b, ..}: elements
     pair,      ///< d|p: two elements
     label,     ///< index in Function::labels

@@ -90,7 +90,7 @@ Operand OperandReader::word(std::string_view name) {
   return out;
 }
 
-Operand OperandReader::address() {
+Operand OperandReader::address(unsigned depth) {
   Operand out;
   out.kind = Operand::Kind::address;
   if (cursor_.peek().kind == Token::word) {
@@ -110,6 +110,11 @@ Operand OperandReader::address() {
     }
   } else {
     out.offset = static_cast<std::int64_t>(cursor_.integer_expression());
+  }
+  // Coordinates of textures and tensors; no supported instruction has them.
+  while (cursor_.accept(",")) {
+    if (out.elements.size() == kMostElements) cursor_.fail("too many elements");
+    out.elements.push_back(operand(depth + 1));
   }
   cursor_.expect("]");
   return out;
@@ -134,7 +139,7 @@ Operand OperandReader::operand(unsigned depth) {
     out.negated = !out.negated;
     return out;
   }
-  if (cursor_.accept("[")) return address();
+  if (cursor_.accept("[")) return address(depth);
   if (cursor_.accept("{")) return sequence(Operand::Kind::vector, "}", depth);
   const bool negative = cursor_.is("-") && (cursor_.peek(1).kind == Token::float32 ||
                                             cursor_.peek(1).kind == Token::float64);

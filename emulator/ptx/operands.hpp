@@ -24,7 +24,7 @@ class OperandReader {
 
  private:
   Operand word(std::string_view name);
-  Operand address();
+  Operand address(unsigned depth);
   Operand sequence(Operand::Kind kind, std::string_view close, unsigned depth);
   bool variable(std::string_view name, Operand& out) const;
 

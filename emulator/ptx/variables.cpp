@@ -38,10 +38,21 @@ class Initializer {
     offset_ += element_;
   }
 
-  void address(std::string_view name) {
+  // NAME, NAME + offset, generic(NAME), generic(NAME) + offset.
+  void address(std::string_view name, bool generic) {
+    if (generic) {
+      cursor_.expect("(");
+      name = cursor_.expect_word("variable in generic()");
+    }
     Relocation relocation{offset_, element_, name, 0};
-    if (cursor_.is("+") || cursor_.is("-")) {
-      relocation.addend = static_cast<std::int64_t>(cursor_.integer_expression());
+    const auto offset = [&] {
+      if (!cursor_.is("+") && !cursor_.is("-")) return;
+      relocation.addend += static_cast<std::int64_t>(cursor_.integer_expression());
+    };
+    offset();
+    if (generic) {
+      cursor_.expect(")");
+      offset();
     }
     variable_.relocations.push_back(relocation);
     put(0);
@@ -57,12 +68,7 @@ class Initializer {
       put(float_bits(lexeme, negative));
     } else if (lexeme.kind == Token::word) {
       cursor_.take();
-      if (lexeme.text == "generic" && cursor_.accept("(")) {
-        address(cursor_.expect_word("variable in generic()"));
-        cursor_.expect(")");
-      } else {
-        address(lexeme.text);
-      }
+      address(lexeme.text, lexeme.text == "generic");
     } else if (cursor_.starts_integer()) {
       put(cursor_.integer_expression());
     } else {
@@ -144,7 +150,6 @@ Variable parse_variable(Cursor& cursor, Space space, bool external) {
       variable.bytes = initializer.offset();
       variable.unsized = false;
     }
-    variable.initial.resize(variable.bytes);
   }
   return variable;
 }

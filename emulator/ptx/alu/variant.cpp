@@ -25,6 +25,8 @@ namespace {
 #include "emulator/ptx/alu/float.inc"
 #include "emulator/ptx/alu/convert.inc"
 
+bool is_pair(Type type) { return type == Type::u16x2 || type == Type::s16x2; }
+
 bool plain(const AluKey& key) {
   return key.rounding == Rounding::nearest && !key.saturate;
 }
@@ -407,6 +409,7 @@ Handler find_dp2a(const AluKey& key) {
 }
 
 Handler find_bits(const AluKey& key) {
+  if (is_float(key.type) || is_pair(key.type)) return nullptr;
   using U = std::uint32_t;
   using L = std::uint64_t;
   const bool wide = size_of(key.type) == 8;
@@ -460,6 +463,7 @@ Handler find_bits(const AluKey& key) {
 }
 
 Handler find_integer(const AluKey& key) {
+  if (is_float(key.type) || is_pair(key.type)) return nullptr;
   switch (key.op) {
     case Alu::add: return key.saturate ? nullptr : binary_signless<Add>(key.type);
     case Alu::sub: return key.saturate ? nullptr : binary_signless<Sub>(key.type);
@@ -508,6 +512,7 @@ Handler find_integer(const AluKey& key) {
 }  // namespace
 
 Handler find(const AluKey& key) {
+  if (size_of(key.type) > 8) return nullptr;
   const bool wide = size_of(key.type) == 8;
   switch (key.op) {
     case Alu::mov:

@@ -154,7 +154,7 @@ void Decoder::load() {
   if (access.type == Type::pred || size_of(access.type) > 8) fail("unsupported form");
   operand_count(2, hinted ? 3 : 2);
   const Operand& from = operand(1);
-  const bool parameter = from.kind == Operand::Kind::address && !from.elements.empty() &&
+  const bool parameter = from.kind == Operand::Kind::address && from.elements.size() == 1 &&
                          from.elements[0].kind == Operand::Kind::variable &&
                          from.elements[0].owner == Operand::Owner::parameter;
   const std::vector<Slot> targets = loaded(operand(0), memory);

@@ -19,6 +19,7 @@ void Decoder::cvt() {
   key.relu = mods_.take("relu");
   key.type = type();
   key.source = type();
+  if (key.type == Type::pred || key.source == Type::pred) fail("unsupported form");
   if (in_->operands.size() == 3) {
     if (key.source != Type::f32) fail("unsupported form");
     key.op = Alu::cvt_pack;
@@ -47,6 +48,9 @@ void Decoder::cvt() {
     if (operand(1).kind == Operand::Kind::reg && is_wide(operand(1))) fail("unsupported form");
     op_.a = source(1, key.source);
     return use(key);
+  }
+  if (is_signed(key.type) && register_bytes > 2 && register_bytes > size_of(key.type)) {
+    fail("unsupported form");  // would need an extension of its own
   }
   op_.d = destination(0, key.type);
   const bool integer_source = !is_float(key.source);

@@ -227,6 +227,7 @@ void Decoder::extra(const std::vector<Slot>& written, const std::vector<Slot>& r
 
 Slot Decoder::address(const Operand& operand, std::int64_t& offset, bool& wide) {
   if (operand.kind != Operand::Kind::address) fail("an address [..] is needed");
+  if (operand.elements.size() > 1) fail("unsupported address with coordinates");
   offset = operand.offset;
   if (operand.elements.empty()) {
     wide = true;

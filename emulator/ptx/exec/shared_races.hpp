@@ -54,8 +54,12 @@ class SharedRaces {
     bool many_readers = false;  ///< unordered readers of several warps: see readers_
   };
   bool ordered(const Stamp& before, std::uint32_t warp, std::uint32_t lane) const;
+  void check_byte(std::uint64_t at, const Stamp& now, bool writes, std::optional<Race>& race);
+  void split_word(std::uint64_t word);
 
+  /// While a word is only accessed whole, its first byte stands for all four.
   std::vector<Byte> bytes_;
+  std::vector<std::uint8_t> split_;   ///< word -> accessed in part at some time
   std::vector<WarpClock> clocks_;
   WarpClock strong_;  ///< what strong writes published
   std::vector<std::pair<std::uint64_t, Stamp>> readers_;  ///< (byte, stamp) beyond the first
