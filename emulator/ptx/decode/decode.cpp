@@ -1,0 +1,113 @@
+#include "emulator/ptx/decode.hpp"
+
+#include <algorithm>
+
+#include "emulator/ptx/decode/decoder.hpp"
+#include "emulator/ptx/error.hpp"
+#include "emulator/ptx/flow.hpp"
+#include "emulator/ptx/registers.hpp"
+
+namespace ringfence::ptx {
+namespace {
+
+std::uint64_t aligned(std::uint64_t offset, std::uint64_t alignment) {
+  return alignment == 0 ? offset : (offset + alignment - 1) / alignment * alignment;
+}
+
+// Gives every variable its place: shared ones from the start of the block's shared memory, local
+// ones and call slots in the thread's local memory, globals in the module's copy.
+void lay_out(const Module& module, const Function& function, Program& program) {
+  const auto take = [](std::uint64_t& end, const Variable& variable) {
+    end = aligned(end, variable.alignment);
+    const std::uint64_t at = end;
+    end += variable.bytes;
+    return at;
+  };
+  for (const Variable& parameter : function.parameters) {
+    program.parameter_offset.push_back(take(program.parameter_bytes, parameter));
+  }
+  const auto place = [&](const Variable& variable) {
+    Placement placement{variable.space, 0};
+    switch (variable.space) {
+      case Space::shared:
+        if (variable.unsized) {
+          program.dynamic_alignment =
+              std::max<std::uint64_t>(program.dynamic_alignment, variable.alignment);
+        } else {
+          placement.offset = take(program.static_shared, variable);
+        }
+        break;
+      case Space::local:
+      case Space::param:
+        placement.space = Space::local;
+        placement.offset = take(program.local_bytes, variable);
+        break;
+      default:
+        placement.space = Space::global;
+        placement.offset = take(program.global_bytes, variable);
+        break;
+    }
+    return placement;
+  };
+  for (const Variable& v : module.variables) program.module_placement.push_back(place(v));
+  for (const Variable& v : function.variables) program.function_placement.push_back(place(v));
+  program.static_shared = aligned(program.static_shared, program.dynamic_alignment);
+  for (std::size_t i = 0; i < module.variables.size(); ++i) {
+    const Variable& variable = module.variables[i];
+    if (variable.space == Space::shared && variable.unsized) {
+      program.module_placement[i].offset = program.static_shared;
+    }
+  }
+}
+
+void finish(Program& program, const std::vector<Type>& types) {
+  const Flow flow = analyse_flow(program);
+  program.order.assign(program.ops.size() + 1, static_cast<std::uint32_t>(flow.blocks.size()));
+  program.block_start.assign(program.ops.size() + 1, 1);
+  for (std::uint32_t place = 0; place < flow.order.size(); ++place) {
+    const Flow::Block& block = flow.blocks[flow.order[place]];
+    for (std::uint32_t op = block.first; op <= block.last; ++op) {
+      program.order[op] = place;
+      program.block_start[op] = op == block.first ? 1 : 0;
+    }
+  }
+  allocate_registers(program, flow, types);
+}
+
+Program start(const Module& module, const Function& kernel) {
+  if (!kernel.has_body) {
+    throw Error(module.file, kernel.line, "the function has no body", kernel.name);
+  }
+  Program program;
+  program.module = &module;
+  program.function = &kernel;
+  program.ops.resize(kernel.instructions.size());
+  lay_out(module, kernel, program);
+  return program;
+}
+
+}  // namespace
+
+Program decode(const Module& module, const Function& kernel) {
+  Program program = start(module, kernel);
+  Decoder decoder(module, kernel, program);
+  for (std::uint32_t i = 0; i < kernel.instructions.size(); ++i) decoder.instruction(i);
+  finish(program, decoder.register_types());
+  return program;
+}
+
+std::vector<Unsupported> unsupported_forms(const Module& module, const Function& kernel) {
+  std::vector<Unsupported> out;
+  Program program = start(module, kernel);
+  Decoder decoder(module, kernel, program);
+  for (std::uint32_t i = 0; i < kernel.instructions.size(); ++i) {
+    try {
+      decoder.instruction(i);
+    } catch (const Error& error) {
+      out.push_back({error.line(), error.reason(), error.statement()});
+    }
+  }
+  return out;
+}
+
+}  // namespace ringfence::ptx

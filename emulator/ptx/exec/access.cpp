@@ -1,0 +1,350 @@
+// Memory instructions: shared, local and parameter memory directly, global memory through the hook.
+
+#include <bit>
+#include <cstring>
+
+#include "emulator/ptx/atomic.hpp"
+#include "emulator/ptx/exec/state.hpp"
+
+namespace ringfence::ptx {
+namespace {
+
+std::string hex(std::uint64_t value) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string out;
+  do out.insert(out.begin(), kDigits[value & 15U]);
+  while ((value >>= 4) != 0);
+  return "0x" + out;
+}
+
+bool within(std::uint64_t address, std::uint64_t window) {
+  return address - window < kWindowBytes;
+}
+
+Space classify(std::uint64_t address) {
+  if (within(address, kSharedWindow)) return Space::shared;
+  if (within(address, kLocalWindow)) return Space::local;
+  if (within(address, kParamWindow)) return Space::param;
+  return Space::global;
+}
+
+std::uint64_t window_of(Space space) {
+  switch (space) {
+    case Space::shared: return kSharedWindow;
+    case Space::local: return kLocalWindow;
+    case Space::param: return kParamWindow;
+    default: return 0;
+  }
+}
+
+template <class F>
+void each_lane(std::uint32_t mask, F f) {
+  for (; mask != 0; mask &= mask - 1) f(static_cast<std::uint32_t>(std::countr_zero(mask)));
+}
+
+SharedUse use_of(const Access& access, bool writes) {
+  const bool strong = access.semantics != Semantics::weak;
+  if (writes) return strong ? SharedUse::strong_write : SharedUse::write;
+  return strong ? SharedUse::strong_read : SharedUse::read;
+}
+
+// Sign-extends each completed lane of a loaded element from the type to the register's size.
+void extend(std::byte* lanes, std::uint32_t lane_bytes, Type type, std::uint32_t register_bytes,
+            std::uint32_t mask) {
+  const unsigned shift = 64 - 8 * size_of(type);
+  each_lane(mask, [&](std::uint32_t lane) {
+    std::uint64_t value = 0;
+    std::memcpy(&value, lanes + lane * lane_bytes, lane_bytes);
+    value = static_cast<std::uint64_t>(static_cast<std::int64_t>(value << shift) >> shift);
+    if (register_bytes < 8) value &= (1ULL << (8 * register_bytes)) - 1;
+    std::memcpy(lanes + lane * lane_bytes, &value, lane_bytes);
+  });
+}
+
+}  // namespace
+
+void Execution::State::addresses(const Warp& warp, Slot base, std::int64_t offset, bool wide,
+                                 std::uint32_t mask,
+                                 std::array<std::uint64_t, kLanes>& out) const {
+  static_cast<void>(mask);
+  const auto delta = static_cast<std::uint64_t>(offset);
+  if (wide) {
+    const std::uint64_t* from = longs(warp, base);
+    for (unsigned i = 0; i < kLanes; ++i) out[i] = from[i] + delta;
+  } else {
+    const std::uint32_t* from = words(warp, base);
+    for (unsigned i = 0; i < kLanes; ++i) {
+      out[i] = static_cast<std::uint32_t>(from[i] + static_cast<std::uint32_t>(delta));
+    }
+  }
+}
+
+Block& Execution::State::shared_owner(Warp& warp, std::uint64_t address, std::uint32_t lane) {
+  const std::uint64_t which = address >> kSharedBits;
+  if (which == 0) return *warp.block;
+  if (which - 1 >= warp.block->cluster->blocks.size()) {
+    throw Fault(FaultKind::out_of_bounds,
+                "shared address " + hex(address) + " names no block of the cluster", lane);
+  }
+  return *warp.block->cluster->blocks[which - 1];
+}
+
+std::byte* Execution::State::plain(Warp& warp, Space space, std::uint64_t address,
+                                   std::uint32_t bytes, std::uint32_t lane) {
+  if (address % bytes != 0) {
+    throw Fault(FaultKind::misaligned,
+                std::string(name_of(space)) + " address " + hex(address) + " is not aligned to " +
+                    std::to_string(bytes) + " bytes", lane);
+  }
+  std::byte* base = nullptr;
+  std::uint64_t size = 0;
+  std::uint64_t offset = address;
+  switch (space) {
+    case Space::shared: {
+      Block& owner = shared_owner(warp, address, lane);
+      offset = address & ((1ULL << kSharedBits) - 1);
+      base = owner.shared.data();
+      size = owner.shared.size();
+      break;
+    }
+    case Space::local:
+      size = program_.local_bytes;
+      base = warp.block->local.data() + (warp.index * kLanes + lane) * size;
+      break;
+    default:
+      base = reinterpret_cast<std::byte*>(config_.parameters.data());
+      size = config_.parameters.size();
+      break;
+  }
+  if (offset > size || size - offset < bytes) {
+    throw Fault(FaultKind::out_of_bounds,
+                std::string(name_of(space)) + " address " + hex(address) + " is outside its " +
+                    std::to_string(size) + " bytes", lane);
+  }
+  return base + offset;
+}
+
+void Execution::State::check_shared(Warp& warp, std::uint64_t address, std::uint32_t bytes,
+                                    std::uint32_t lane, SharedUse use) {
+  Block& block = *warp.block;
+  // Only the block's own accesses are followed: clusters order theirs by barriers not seen here.
+  if (!block.races || address >> kSharedBits != 0 || cluster_size_ > 1) return;
+  const auto race = block.races->access(address, bytes, warp.index, lane, use);
+  if (!race) return;
+  const bool writes = use == SharedUse::write || use == SharedUse::strong_write;
+  throw Fault(FaultKind::shared_race,
+              std::string(writes ? "write" : "read") + " of shared byte " +
+                  std::to_string(race->byte) + " races with the " +
+                  (race->other_wrote ? "write" : "read") + " by thread " +
+                  std::to_string(race->other_thread) + " of the block: no barrier between them",
+              lane);
+}
+
+void Execution::State::load_plain(Warp& warp, const Op& op, const MemoryOp& memory,
+                                  Request& request, Space space, std::uint32_t mask) {
+  const Access& access = memory.access;
+  const std::uint32_t size = size_of(access.type);
+  each_lane(mask, [&](std::uint32_t lane) {
+    const std::uint64_t address = request.address[lane];
+    const std::byte* from = plain(warp, space, address, access.bytes(), lane);
+    if (space == Space::shared) {
+      check_shared(warp, address, access.bytes(), lane, use_of(access, false));
+    }
+    for (std::uint32_t e = 0; e < access.elements; ++e) {
+      std::uint64_t value = 0;
+      std::memcpy(&value, from + e * size, size);
+      std::memcpy(request.elements[e] + lane * memory.lane_bytes, &value, memory.lane_bytes);
+    }
+  });
+  static_cast<void>(op);
+}
+
+void Execution::State::store_plain(Warp& warp, const Op& op, const MemoryOp& memory,
+                                   Request& request, Space space, std::uint32_t mask) {
+  const Access& access = memory.access;
+  const std::uint32_t size = size_of(access.type);
+  each_lane(mask, [&](std::uint32_t lane) {
+    const std::uint64_t address = request.address[lane];
+    std::byte* to = plain(warp, space, address, access.bytes(), lane);
+    if (space == Space::shared) {
+      check_shared(warp, address, access.bytes(), lane, use_of(access, true));
+    }
+    for (std::uint32_t e = 0; e < access.elements; ++e) {
+      std::memcpy(to + e * size, request.elements[e] + lane * memory.lane_bytes, size);
+    }
+  });
+  static_cast<void>(op);
+}
+
+void Execution::State::atomic_plain(Warp& warp, const MemoryOp& memory, Request& request,
+                                    Space space, std::uint32_t mask) {
+  const Access& access = memory.access;
+  const std::uint32_t size = size_of(access.type);
+  each_lane(mask, [&](std::uint32_t lane) {
+    const std::uint64_t address = request.address[lane];
+    std::byte* at = plain(warp, space, address, access.bytes(), lane);
+    if (space == Space::shared) {
+      check_shared(warp, address, access.bytes(), lane, SharedUse::strong_write);
+    }
+    for (std::uint32_t e = 0; e < access.elements; ++e) {
+      std::uint64_t old = 0;
+      std::uint64_t operand = 0;
+      std::uint64_t compare = 0;
+      std::memcpy(&old, at + e * size, size);
+      std::memcpy(&operand, request.elements[e] + lane * memory.lane_bytes, size);
+      if (request.compare != nullptr) {
+        std::memcpy(&compare, request.compare + lane * memory.lane_bytes, size);
+      }
+      // Shared memory keeps subnormals in f32 additions.
+      const std::uint64_t fresh =
+          apply_atomic(access.combine, access.type, false, old, operand, compare);
+      std::memcpy(at + e * size, &fresh, size);
+      if (request.result != nullptr) {
+        std::memcpy(request.result + lane * memory.lane_bytes, &old, memory.lane_bytes);
+      }
+    }
+  });
+}
+
+Execution::State::Outcome Execution::State::memory_op(Warp& warp, const Op& op, std::uint32_t pc,
+                                                      std::uint32_t mask) {
+  const MemoryOp& memory = program_.accesses[op.detail];
+  const Access& access = memory.access;
+  Request request;
+  request.access = &access;
+  request.agents = agents(warp, mask);
+  request.lane_bytes = memory.lane_bytes;
+  request.instruction = pc;
+  request.line = op.line;
+  addresses(warp, op.a, memory.offset, memory.wide_address, mask, request.address);
+  for (std::uint32_t e = 0; e < access.elements; ++e) {
+    request.elements[e] = place(warp, program_.extra[op.extra + e]);
+  }
+  if (op.c) request.compare = place(warp, op.c);
+  if (op.d) request.result = place(warp, op.d);
+
+  std::uint32_t masks[6] = {};
+  if (access.space == Space::generic) {
+    each_lane(mask, [&](std::uint32_t lane) {
+      const Space space = classify(request.address[lane]);
+      masks[static_cast<std::size_t>(space)] |= 1U << lane;
+      request.address[lane] -= window_of(space);
+    });
+  } else if (access.space == Space::constant) {
+    masks[static_cast<std::size_t>(Space::global)] = mask;
+  } else {
+    masks[static_cast<std::size_t>(access.space)] = mask;
+  }
+  const bool loads = access.operation == Operation::load;
+  const bool atomic = access.operation == Operation::atomic || access.operation == Operation::reduce;
+  Outcome outcome;
+  for (const Space space : {Space::shared, Space::local, Space::param}) {
+    const std::uint32_t part = masks[static_cast<std::size_t>(space)];
+    if (part == 0) continue;
+    if (loads) {
+      load_plain(warp, op, memory, request, space, part);
+    } else if (atomic) {
+      atomic_plain(warp, memory, request, space, part);
+    } else {
+      store_plain(warp, op, memory, request, space, part);
+    }
+    outcome.completed |= part;
+  }
+  const std::uint32_t global = masks[static_cast<std::size_t>(Space::global)];
+  if (global != 0) {
+    request.agents.mask = global;
+    memory_.access(request);
+    outcome.completed |= request.completed & global;
+    outcome.yield = request.yield;
+  }
+  if (memory.sign_extend) {
+    for (std::uint32_t e = 0; e < access.elements; ++e) {
+      extend(request.elements[e], memory.lane_bytes, access.type, memory.register_bytes,
+             outcome.completed);
+    }
+  }
+  return outcome;
+}
+
+void Execution::State::to_space(Warp& warp, const Op& op, std::uint32_t mask) {
+  const auto space = static_cast<Space>(op.detail);
+  const std::uint64_t window = window_of(space);
+  const bool global = space == Space::global || space == Space::constant;
+  const std::uint64_t* from = longs(warp, op.a);
+  if (op.immediate == 2) {  // isspacep
+    std::uint32_t inside = 0;
+    each_lane(mask, [&](std::uint32_t lane) {
+      const bool is = global ? classify(from[lane]) == Space::global : within(from[lane], window);
+      inside |= static_cast<std::uint32_t>(is) << lane;
+    });
+    if (op.d) *words(warp, op.d) = (predicate(warp, op.d) & ~mask) | inside;
+    return;
+  }
+  std::uint64_t* to = longs(warp, op.d);
+  each_lane(mask, [&](std::uint32_t lane) {
+    const std::uint64_t address = from[lane];
+    if (op.immediate == 1) {
+      if (!global && address >= kWindowBytes) {
+        throw Fault(FaultKind::undefined, "cvta of " + hex(address) + ", which is no " +
+                                              std::string(name_of(space)) + " address", lane);
+      }
+      to[lane] = address + window;
+      return;
+    }
+    // A null pointer may be converted: compilers convert before they test.
+    const bool right = address == 0 || (global ? classify(address) == Space::global
+                                               : within(address, window));
+    if (!right) {
+      throw Fault(FaultKind::undefined, "cvta.to." + std::string(name_of(space)) + " of " +
+                                            hex(address) + ", which lies outside that window", lane);
+    }
+    to[lane] = global || address == 0 ? address : address - window;
+  });
+}
+
+void Execution::State::map_address(Warp& warp, const Op& op, std::uint32_t mask) {
+  const std::uint32_t* target = words(warp, op.b);
+  const bool generic = op.detail == 0;
+  each_lane(mask, [&](std::uint32_t lane) {
+    std::uint64_t address = op.immediate == 8 ? longs(warp, op.a)[lane] : words(warp, op.a)[lane];
+    if (generic && !within(address, kSharedWindow)) {
+      throw Fault(FaultKind::undefined, "mapa of " + hex(address) + ", which is no shared address",
+                  lane);
+    }
+    if (target[lane] >= cluster_size_) {
+      throw Fault(FaultKind::undefined, "mapa to block " + std::to_string(target[lane]) +
+                                            " of a cluster of " + std::to_string(cluster_size_),
+                  lane);
+    }
+    const std::uint64_t window = generic ? kSharedWindow : 0;
+    address = (address - window) & ((1ULL << kSharedBits) - 1);
+    address += window + ((static_cast<std::uint64_t>(target[lane]) + 1) << kSharedBits);
+    if (op.immediate == 8) {
+      longs(warp, op.d)[lane] = address;
+    } else {
+      words(warp, op.d)[lane] = static_cast<std::uint32_t>(address);
+    }
+  });
+}
+
+std::uint8_t Execution::State::read_generic_byte(Warp& warp, std::uint64_t address,
+                                                 std::uint32_t lane) {
+  const Space space = classify(address);
+  std::uint8_t out = 0;
+  if (space != Space::global) {
+    const std::byte* from = plain(warp, space, address - window_of(space), 1, lane);
+    std::memcpy(&out, from, 1);
+    return out;
+  }
+  static const Access access{Operation::load, Space::global, Type::b8};
+  alignas(8) std::uint32_t lanes[kLanes] = {};
+  Request request;
+  request.access = &access;
+  request.agents = agents(warp, 1U << lane);
+  request.address[lane] = address;
+  request.elements[0] = reinterpret_cast<std::byte*>(lanes);
+  memory_.access(request);
+  return static_cast<std::uint8_t>(lanes[lane]);
+}
+
+}  // namespace ringfence::ptx

@@ -1,0 +1,294 @@
+// Asynchronous copies and mbarriers. A copy is done when its completion is waited for, or when it
+// is issued: the executor does bulk copies and copies that arrive on an mbarrier at once, and
+// cp.async at its wait_group, the latest moment that the manual allows; so a read of the
+// destination before the wait sees the old bytes.
+
+#include <bit>
+#include <cstring>
+
+#include "emulator/ptx/exec/state.hpp"
+
+namespace ringfence::ptx {
+namespace {
+template <class F>
+void each_lane(std::uint32_t mask, F f) {
+  for (; mask != 0; mask &= mask - 1) f(static_cast<std::uint32_t>(std::countr_zero(mask)));
+}
+constexpr std::uint32_t kPiece = 16;
+
+std::uint32_t shared_offset(std::uint64_t address) {
+  if (address - kSharedWindow < kWindowBytes) address -= kSharedWindow;
+  return static_cast<std::uint32_t>(address);
+}
+}  // namespace
+
+bool Execution::State::complete_copy(Warp& warp, const PendingCopy& copy) {
+  const CopyOp& form = program_.copies[program_.ops[copy.op].detail];
+  static const Access load4{Operation::load, Space::global, Type::b32, 4, Semantics::weak,
+                            Scope::none, Combine::none, Type::none, false, false, Proxy::async};
+  static const Access load1{Operation::load, Space::global, Type::b8, 1, Semantics::weak,
+                            Scope::none, Combine::none, Type::none, false, false, Proxy::async};
+  static const Access store4{Operation::store, Space::global, Type::b32, 4, Semantics::weak,
+                             Scope::none, Combine::none, Type::none, false, false, Proxy::async};
+  alignas(64) std::uint32_t data[4][kLanes] = {};
+  const auto global = [&](const Access& access, std::uint64_t address) {
+    Request request;
+    request.access = &access;
+    request.agents = agents(warp, 1U << copy.lane);
+    request.address[copy.lane] = address;
+    for (std::uint32_t e = 0; e < access.elements; ++e) {
+      request.elements[e] = reinterpret_cast<std::byte*>(data[e]);
+    }
+    request.instruction = copy.op;
+    request.line = program_.ops[copy.op].line;
+    memory_.access(request);
+    return (request.completed >> copy.lane & 1U) != 0;
+  };
+  const auto stored = [&](std::uint64_t destination, std::uint32_t bytes, SharedUse use) {
+    std::byte* to = plain(warp, Space::shared, destination, 1, copy.lane);
+    plain(warp, Space::shared, destination + bytes - 1, 1, copy.lane);
+    check_shared(warp, destination, bytes, copy.lane, use);
+    return to;
+  };
+  for (std::uint32_t done = 0; done < copy.bytes;) {
+    const std::uint32_t left = copy.bytes - done;
+    const std::uint64_t destination = copy.destination + done;
+    const std::uint64_t source = copy.source + done;
+    std::uint32_t piece = left >= kPiece && source % kPiece == 0 ? kPiece : 1;
+    if (form.form == CopyOp::Form::bulk_to_global) {
+      const std::byte* from = stored(source, kPiece, SharedUse::read);
+      for (unsigned e = 0; e < 4; ++e) std::memcpy(&data[e][copy.lane], from + 4 * e, 4);
+      if (!global(store4, destination)) return false;
+      piece = kPiece;
+    } else if (form.form == CopyOp::Form::bulk_to_cluster) {
+      piece = kPiece;
+      const std::byte* from = stored(source, piece, SharedUse::read);
+      std::memcpy(stored(destination, piece, SharedUse::write), from, piece);
+    } else {
+      if (done >= copy.source_bytes) {
+        std::memset(stored(destination, 1, SharedUse::write), 0, 1);
+        piece = 1;
+      } else {
+        if (copy.source_bytes - done < kPiece) piece = 1;
+        if (!global(piece == kPiece ? load4 : load1, source)) return false;
+        std::byte* to = stored(destination, piece, SharedUse::write);
+        if (piece == 1) {
+          std::memcpy(to, &data[0][copy.lane], 1);
+        } else {
+          for (unsigned e = 0; e < 4; ++e) std::memcpy(to + 4 * e, &data[e][copy.lane], 4);
+        }
+      }
+    }
+    done += piece;
+  }
+  if (form.form == CopyOp::Form::bulk_to_shared || form.form == CopyOp::Form::bulk_to_cluster) {
+    Mbarrier& barrier = mbarrier_at(warp, copy.barrier, copy.lane);
+    barrier.transactions -= copy.bytes;
+    memory_.arrive(barrier.token, agents(warp, 1U << copy.lane));
+    if (warp.block->races) warp.block->races->give(warp.index, barrier.clock);
+    mbarrier_check(barrier);
+  }
+  return true;
+}
+
+void Execution::State::copy_async(Warp& warp, const Op& op, std::uint32_t pc, std::uint32_t mask) {
+  const CopyOp& form = program_.copies[op.detail];
+  std::array<std::uint64_t, kLanes> to;
+  std::array<std::uint64_t, kLanes> from;
+  std::array<std::uint64_t, kLanes> barrier{};
+  addresses(warp, op.a, form.destination_offset, form.wide_destination, mask, to);
+  addresses(warp, op.b, form.source_offset, form.wide_source, mask, from);
+  if (op.f) addresses(warp, op.f, form.barrier_offset, form.wide_barrier, mask, barrier);
+  if (warp.async_groups.empty()) {
+    warp.async_groups.resize(kLanes);
+    warp.bulk_groups.resize(kLanes);
+  }
+  const bool bulk = form.form != CopyOp::Form::async;
+  each_lane(mask, [&](std::uint32_t lane) {
+    PendingCopy copy;
+    copy.op = pc;
+    copy.lane = lane;
+    copy.bytes = bulk ? words(warp, op.c)[lane] : form.bytes;
+    copy.source_bytes = form.has_source_size ? std::min(words(warp, op.c)[lane], copy.bytes)
+                                             : copy.bytes;
+    copy.destination = form.form == CopyOp::Form::bulk_to_global ? to[lane] : shared_offset(to[lane]);
+    copy.source = form.form == CopyOp::Form::bulk_to_global ||
+                          form.form == CopyOp::Form::bulk_to_cluster
+                      ? shared_offset(from[lane])
+                      : from[lane];
+    copy.barrier = shared_offset(barrier[lane]);
+    const std::uint32_t alignment = bulk ? kPiece : form.bytes;
+    if (copy.destination % alignment != 0 || copy.source % alignment != 0 ||
+        (bulk && copy.bytes % kPiece != 0)) {
+      throw Fault(FaultKind::misaligned, "an asynchronous copy needs addresses and size aligned to " +
+                                             std::to_string(alignment) + " bytes", lane);
+    }
+    auto& groups = bulk ? warp.bulk_groups[lane] : warp.async_groups[lane];
+    if (groups.empty()) groups.emplace_back();
+    groups.back().push_back(copy);
+    if (!bulk || copy.bytes == 0) return;
+    // Bulk copies are done at once; one that the memory holds back stays in its group and is done
+    // by the wait.
+    if (complete_copy(warp, copy)) groups.back().pop_back();
+  });
+}
+
+void Execution::State::copy_commit(Warp& warp, const Op& op, std::uint32_t mask) {
+  if (warp.async_groups.empty()) {
+    warp.async_groups.resize(kLanes);
+    warp.bulk_groups.resize(kLanes);
+  }
+  each_lane(mask, [&](std::uint32_t lane) {
+    auto& groups = op.immediate == 1 ? warp.bulk_groups[lane] : warp.async_groups[lane];
+    if (groups.empty()) groups.emplace_back();
+    groups.emplace_back();
+  });
+}
+
+Execution::State::Outcome Execution::State::copy_wait(Warp& warp, const Op& op,
+                                                      std::uint32_t mask) {
+  Outcome outcome{mask, false};
+  if (warp.async_groups.empty()) return outcome;
+  each_lane(mask, [&](std::uint32_t lane) {
+    auto& groups = op.detail == 1 ? warp.bulk_groups[lane] : warp.async_groups[lane];
+    // The open group at the end is not committed: it counts only for wait_all.
+    const std::uint64_t open = op.detail == 2 ? 0 : 1;
+    while (groups.size() > op.immediate + open) {
+      std::vector<PendingCopy>& oldest = groups.front();
+      while (!oldest.empty()) {
+        if (!complete_copy(warp, oldest.front())) {
+          outcome.completed &= ~(1U << lane);
+          return;
+        }
+        oldest.erase(oldest.begin());
+      }
+      groups.pop_front();
+    }
+  });
+  return outcome;
+}
+
+Mbarrier& Execution::State::mbarrier_at(Warp& warp, std::uint64_t address, std::uint32_t lane) {
+  Block& owner = shared_owner(warp, address, lane);
+  const auto offset = static_cast<std::uint32_t>(address & ((1U << kSharedBits) - 1));
+  const auto it = owner.mbarriers.find(offset);
+  if (it == owner.mbarriers.end()) {
+    throw Fault(FaultKind::undefined, "no mbarrier was initialised at shared byte " +
+                                          std::to_string(offset), lane);
+  }
+  return it->second;
+}
+
+void Execution::State::mbarrier_check(Mbarrier& barrier) {
+  if (barrier.pending != 0 || barrier.transactions != 0) return;
+  ++barrier.phase;
+  barrier.pending = barrier.expected;
+  barrier.previous = barrier.token;
+  barrier.previous_clock = barrier.clock;
+  barrier.token = next_token_++;
+}
+
+Execution::State::Outcome Execution::State::mbarrier(Warp& warp, const Op& op,
+                                                     std::uint32_t mask) {
+  using Form = MbarrierOp::Form;
+  const MbarrierOp& form = program_.mbarriers[op.detail];
+  Outcome outcome{mask, false};
+  if (form.form == Form::pending_count) {
+    each_lane(mask, [&](std::uint32_t lane) {
+      words(warp, op.d)[lane] = static_cast<std::uint32_t>(longs(warp, op.b)[lane] >> 32);
+    });
+    return outcome;
+  }
+  std::array<std::uint64_t, kLanes> at;
+  addresses(warp, op.a, form.offset, form.wide_address, mask, at);
+  std::uint32_t truth = 0;
+  each_lane(mask, [&](std::uint32_t lane) {
+    const std::uint32_t address = shared_offset(at[lane]);
+    plain(warp, Space::shared, address, 8, lane);
+    Block& block = *warp.block;
+    if (form.form == Form::init) {
+      Mbarrier fresh;
+      fresh.expected = words(warp, op.b)[lane];
+      fresh.pending = fresh.expected;
+      fresh.token = next_token_++;
+      if (fresh.expected == 0 || fresh.expected >= (1U << 20)) {
+        throw Fault(FaultKind::undefined, "an mbarrier counts 1 to 2^20 - 1 arrivals", lane);
+      }
+      block.mbarriers[address] = fresh;
+      return;
+    }
+    if (form.form == Form::inval) {
+      mbarrier_at(warp, address, lane);
+      block.mbarriers.erase(address);
+      return;
+    }
+    Mbarrier& barrier = mbarrier_at(warp, address, lane);
+    const auto arrive = [&](std::uint32_t count) {
+      if (count > barrier.pending) {
+        throw Fault(FaultKind::undefined, "more arrivals at an mbarrier than it expects", lane);
+      }
+      if (op.d) {
+        // The state: the phase below, what is pending before this arrival above.
+        longs(warp, op.d)[lane] = (barrier.phase & 0xFFFFFFFFU) |
+                                  static_cast<std::uint64_t>(barrier.pending) << 32;
+      }
+      memory_.arrive(barrier.token, agents(warp, 1U << lane));
+      if (block.races) block.races->give(warp.index, barrier.clock);
+      barrier.pending -= count;
+      mbarrier_check(barrier);
+    };
+    switch (form.form) {
+      case Form::expect_tx: barrier.transactions += words(warp, op.b)[lane]; break;
+      case Form::complete_tx:
+        barrier.transactions -= words(warp, op.b)[lane];
+        mbarrier_check(barrier);
+        break;
+      case Form::arrive_expect_tx:
+        barrier.transactions += words(warp, op.b)[lane];
+        arrive(1);
+        break;
+      case Form::arrive: arrive(form.has_count ? words(warp, op.b)[lane] : 1); break;
+      case Form::arrive_drop: {
+        const std::uint32_t count = form.has_count ? words(warp, op.b)[lane] : 1;
+        barrier.expected -= std::min(count, barrier.expected);
+        arrive(count);
+        break;
+      }
+      case Form::async_arrive: {
+        // Fires when the lane's earlier cp.async are complete: complete them now.
+        if (!warp.async_groups.empty()) {
+          for (auto& group : warp.async_groups[lane]) {
+            for (const PendingCopy& copy : group) {
+              if (!complete_copy(warp, copy)) {
+                throw Fault(FaultKind::undefined,
+                            "the memory holds back a copy that arrives on an mbarrier", lane);
+              }
+            }
+            group.clear();
+          }
+        }
+        if (!form.no_increment) ++barrier.pending;
+        arrive(1);
+        break;
+      }
+      default: {  // test_wait, try_wait
+        const bool passed = form.parity
+                                ? (barrier.phase & 1U) != (words(warp, op.b)[lane] & 1U)
+                                : barrier.phase > (longs(warp, op.b)[lane] & 0xFFFFFFFFU);
+        if (passed) {
+          truth |= 1U << lane;
+          if (barrier.previous != 0) memory_.depart(barrier.previous, agents(warp, 1U << lane));
+          if (block.races) block.races->take(warp.index, barrier.previous_clock);
+        }
+        break;
+      }
+    }
+  });
+  if (form.form == Form::test_wait || form.form == Form::try_wait) {
+    if (op.e) *words(warp, op.e) = (predicate(warp, op.e) & ~mask) | truth;
+    outcome.yield = truth != mask;
+  }
+  return outcome;
+}
+
+}  // namespace ringfence::ptx

@@ -1,0 +1,410 @@
+// The interpreter's loop, and how warps split, merge and end.
+
+#include <bit>
+#include <cstring>
+
+#include "emulator/ptx/exec/state.hpp"
+
+namespace ringfence::ptx {
+
+Agents Execution::State::agents(const Warp& warp, std::uint32_t mask) const {
+  return {config_.rank, config_.launch, warp.block->index, warp.index, mask};
+}
+
+void Execution::State::raise(const Fault& fault, const Warp& warp, std::uint32_t pc) const {
+  KernelFault::Place place;
+  place.rank = config_.rank;
+  place.block = warp.block->index;
+  place.thread = warp.index * kLanes + fault.lane();
+  place.instruction = pc;
+  if (pc < program_.ops.size()) {
+    const Instruction& instruction = program_.function->instructions[pc];
+    place.line = instruction.line;
+    place.statement = std::string(instruction.text);
+    if (instruction.location) {
+      const SourceLocation& at = *instruction.location;
+      const std::vector<std::string>& files = program_.module->files;
+      if (at.line != 0 && at.file < files.size()) {
+        place.source = files[at.file] + ":" + std::to_string(at.line);
+      }
+    }
+  }
+  place.file = program_.module->file;
+  throw KernelFault(fault.kind(), fault.what(), place);
+}
+
+void Execution::State::expand(std::uint32_t mask) {
+  if (lanes_mask_ == mask) return;
+  for (unsigned i = 0; i < kLanes; ++i) lanes_[i] = 0U - (mask >> i & 1U);
+  lanes_mask_ = mask;
+}
+
+void Execution::State::enqueue(Warp& warp) {
+  if (warp.queued) return;
+  warp.queued = true;
+  queue_.push_back(&warp);
+}
+
+std::size_t Execution::State::pick(const Warp& warp) const {
+  std::size_t best = warp.splits.size();
+  const auto before = [&](const Split& a, const Split& b) {
+    if (a.turn != b.turn) return a.turn < b.turn;
+    if (program_.order[a.pc] != program_.order[b.pc]) return program_.order[a.pc] < program_.order[b.pc];
+    return a.pc < b.pc;
+  };
+  for (std::size_t i = 0; i < warp.splits.size(); ++i) {
+    if (warp.splits[i].state != SplitState::ready) continue;
+    if (best == warp.splits.size() || before(warp.splits[i], warp.splits[best])) best = i;
+  }
+  return best;
+}
+
+std::size_t Execution::State::settle(Warp& warp, std::size_t current) {
+  Split& split = warp.splits[current];
+  for (std::size_t i = 0; i < warp.splits.size();) {
+    Split& other = warp.splits[i];
+    if (i == current || other.state != SplitState::ready || other.pc != split.pc) {
+      ++i;
+      continue;
+    }
+    warp.splits[current].mask |= other.mask;
+    warp.splits[current].turn = std::min(warp.splits[current].turn, other.turn);
+    warp.splits.erase(warp.splits.begin() + static_cast<std::ptrdiff_t>(i));
+    if (i < current) --current;
+    return settle(warp, current);
+  }
+  return pick(warp);
+}
+
+void Execution::State::detach(Warp& warp, std::size_t split, std::uint32_t lanes,
+                              std::uint32_t pc) {
+  warp.splits[split].mask &= ~lanes;
+  Split fresh;
+  fresh.mask = lanes;
+  fresh.pc = pc;
+  fresh.turn = warp.splits[split].turn;
+  warp.splits.push_back(fresh);
+}
+
+void Execution::State::branch_index(Warp& warp, std::size_t split, const Op& op,
+                                    std::uint32_t mask) {
+  const std::vector<std::uint32_t>& targets = program_.targets[op.detail];
+  const std::uint32_t* index = words(warp, op.a);
+  const std::uint32_t skipped = warp.splits[split].mask & ~mask;
+  if (skipped != 0) detach(warp, split, skipped, warp.splits[split].pc + 1);
+  std::uint32_t left = mask;
+  while (left != 0) {
+    const auto lane = static_cast<std::uint32_t>(std::countr_zero(left));
+    const std::uint32_t which = index[lane];
+    if (which >= targets.size()) {
+      throw Fault(FaultKind::undefined,
+                  "brx.idx index " + std::to_string(which) + " is beyond its " +
+                      std::to_string(targets.size()) + " labels", lane);
+    }
+    std::uint32_t same = 0;
+    for (unsigned i = 0; i < kLanes; ++i) {
+      if ((left >> i & 1U) != 0 && index[i] == which) same |= 1U << i;
+    }
+    left &= ~same;
+    if (left == 0) {
+      warp.splits[split].pc = targets[which];
+    } else {
+      detach(warp, split, same, targets[which]);
+    }
+  }
+}
+
+void Execution::State::exit_lanes(Warp& warp, std::size_t split, std::uint32_t mask) {
+  Split& ending = warp.splits[split];
+  warp.live &= ~mask;
+  ending.mask &= ~mask;
+  if (ending.mask == 0) {
+    warp.splits.erase(warp.splits.begin() + static_cast<std::ptrdiff_t>(split));
+  } else {
+    ++ending.pc;
+  }
+  lanes_gone(warp);
+  if (warp.live == 0 && --warp.block->live_warps == 0) finish_block(*warp.block);
+}
+
+void Execution::State::finish_block(Block& block) {
+  Cluster* cluster = block.cluster;
+  bool done = true;
+  for (const Block* member : cluster->blocks) done = done && member->live_warps == 0;
+  if (!done) {
+    try_complete_cluster(*cluster);
+    return;  // its shared memory stays reachable for the others
+  }
+  for (auto it = live_clusters_.begin(); it != live_clusters_.end(); ++it) {
+    if (it->second.get() != cluster) continue;
+    std::erase_if(queue_, [&](const Warp* warp) { return warp->block->cluster == cluster; });
+    for (Block* member : cluster->blocks) live_blocks_.erase(member->index);
+    live_clusters_.erase(it);
+    break;
+  }
+  admit_clusters();
+}
+
+void Execution::State::special(Warp& warp, const Op& op, std::uint32_t mask) {
+  const Block& block = *warp.block;
+  const auto which = static_cast<Special>(op.immediate);
+  const auto cluster_at = [&](std::size_t i) { return block.at[i] / config_.cluster[i]; };
+  for (std::uint32_t lane = 0; lane < kLanes; ++lane) {
+    if ((mask >> lane & 1U) == 0) continue;
+    const std::uint32_t thread = warp.index * kLanes + lane;
+    std::uint64_t value = 0;
+    switch (which) {
+      case Special::tid_x: value = thread % config_.block[0]; break;
+      case Special::tid_y: value = thread / config_.block[0] % config_.block[1]; break;
+      case Special::tid_z: value = thread / config_.block[0] / config_.block[1]; break;
+      case Special::ctaid_x: value = block.at[0]; break;
+      case Special::ctaid_y: value = block.at[1]; break;
+      case Special::ctaid_z: value = block.at[2]; break;
+      case Special::clusterid_x: value = cluster_at(0); break;
+      case Special::clusterid_y: value = cluster_at(1); break;
+      case Special::clusterid_z: value = cluster_at(2); break;
+      case Special::cluster_ctaid_x: value = block.at[0] % config_.cluster[0]; break;
+      case Special::cluster_ctaid_y: value = block.at[1] % config_.cluster[1]; break;
+      case Special::cluster_ctaid_z: value = block.at[2] % config_.cluster[2]; break;
+      case Special::cluster_ctarank: value = block.cluster_rank; break;
+      case Special::laneid: value = lane; break;
+      case Special::warpid: value = warp.index; break;
+      case Special::smid: value = block.index % 132; break;
+      case Special::lanemask_eq: value = 1U << lane; break;
+      case Special::lanemask_le: value = (2ULL << lane) - 1; break;
+      case Special::lanemask_lt: value = (1ULL << lane) - 1; break;
+      case Special::lanemask_ge: value = 0xFFFFFFFFULL & ~((1ULL << lane) - 1); break;
+      case Special::lanemask_gt: value = 0xFFFFFFFFULL & ~((2ULL << lane) - 1); break;
+      case Special::clock: case Special::clock64: value = clock_.now; break;
+      case Special::clock_hi: case Special::globaltimer_hi: value = clock_.now >> 32; break;
+      case Special::globaltimer: case Special::globaltimer_lo: value = clock_.now; break;
+      default: break;
+    }
+    if (op.detail == 8) {
+      longs(warp, op.d)[lane] = value;
+    } else {
+      const std::uint64_t kept = op.detail == 2 ? 0xFFFFU : 0xFFFFFFFFU;
+      words(warp, op.d)[lane] = static_cast<std::uint32_t>(value & kept);
+    }
+  }
+}
+
+Stop Execution::State::run_warp(Warp& warp, std::size_t current, const Quantum& quantum) {
+  const Op* const ops = program_.ops.data();
+  const auto end = static_cast<std::uint32_t>(program_.ops.size());
+  AluContext context;
+  context.bank[0] = warp.registers.get();
+  context.bank[1] = constants_.get();
+  context.lanes = lanes_;
+  std::uint32_t accesses = quantum.memory_accesses;
+  std::uint32_t back_edges = quantum.back_edges;
+  std::uint64_t done = 0;
+  std::uint64_t threads = 0;
+  std::uint32_t pc = warp.splits[current].pc;
+  std::uint32_t split_mask = warp.splits[current].mask;
+  bool settled = warp.splits.size() == 1;
+  const auto account = [&] {
+    counts_.warp_instructions += done;
+    counts_.thread_instructions += threads;
+    clock_.now += done;
+    done = 0;
+    threads = 0;
+  };
+  // Writes back, lets `current` be another split, reads again. False: nothing here is ready.
+  const auto reload = [&](std::size_t next) {
+    current = next;
+    if (current == warp.splits.size()) return false;
+    pc = warp.splits[current].pc;
+    split_mask = warp.splits[current].mask;
+    settled = warp.splits.size() == 1;
+    return true;
+  };
+  try {
+    for (;;) {
+      if (!settled && program_.block_start[pc] != 0) {
+        warp.splits[current].pc = pc;
+        if (!reload(settle(warp, current))) break;
+      }
+      if (pc >= end) {
+        account();
+        const bool last = warp.live == split_mask;
+        exit_lanes(warp, current, split_mask);
+        if (last) return Stop::exited;
+        if (!reload(pick(warp))) return Stop::waiting;
+        continue;
+      }
+      const Op& op = ops[pc];
+      std::uint32_t mask = split_mask;
+      if (op.guard) {
+        const std::uint32_t p = predicate(warp, op.guard);
+        mask &= op.guard_negated ? ~p : p;
+      }
+      ++done;
+      threads += static_cast<std::uint32_t>(std::popcount(mask));
+      if (op.kind == Kind::alu) {
+        if (mask != 0) {
+          context.mask = mask;
+          context.whole = mask == warp.live;
+          if (!context.whole) expand(mask);
+          op.run(context, op);
+        }
+        ++pc;
+        continue;
+      }
+      if (op.kind == Kind::branch) {
+        const std::uint32_t stays = split_mask & ~mask;
+        if (mask == 0) {
+          ++pc;
+          continue;
+        }
+        const bool backward = op.detail <= pc;
+        if (stays != 0) {
+          warp.splits[current].pc = op.detail;
+          detach(warp, current, stays, pc + 1);
+          pc = op.detail;
+          split_mask = mask;
+          settled = false;
+        } else {
+          pc = op.detail;
+        }
+        if (backward) {
+          if (config_.instruction_budget != 0 &&
+              counts_.warp_instructions + done > config_.instruction_budget) {
+            throw Fault(FaultKind::budget,
+                        "the budget of " + std::to_string(config_.instruction_budget) +
+                            " warp instructions is used up: endless loop?",
+                        static_cast<std::uint32_t>(std::countr_zero(mask)));
+          }
+          if (--back_edges == 0) {
+            warp.splits[current].pc = pc;
+            ++warp.splits[current].turn;
+            account();
+            return Stop::quantum;
+          }
+        }
+        continue;
+      }
+      if (mask == 0) {
+        ++pc;
+        continue;
+      }
+      if (op.kind == Kind::special) {
+        special(warp, op, mask);
+        ++pc;
+        continue;
+      }
+      // From here on the split's own record is what counts.
+      Split& split = warp.splits[current];
+      split.pc = pc;
+      account();
+      Outcome outcome{mask, false};
+      bool waits = false;
+      bool is_access = false;
+      switch (op.kind) {
+        case Kind::memory:
+          outcome = memory_op(warp, op, pc, mask);
+          is_access = true;
+          break;
+        case Kind::fence:
+          memory_.fence(agents(warp, mask), program_.fences[op.detail]);
+          is_access = true;
+          break;
+        case Kind::copy_async: copy_async(warp, op, pc, mask); break;
+        case Kind::copy_commit: copy_commit(warp, op, mask); break;
+        case Kind::copy_wait:
+          outcome = copy_wait(warp, op, mask);
+          is_access = true;
+          break;
+        case Kind::mbarrier: outcome = mbarrier(warp, op, mask); break;
+        case Kind::launch_wait:
+          outcome.completed = memory_.dependencies_met(agents(warp, mask)) ? mask : 0;
+          break;
+        case Kind::active_mask:
+          for (unsigned i = 0; i < kLanes; ++i) {
+            if ((mask >> i & 1U) != 0) words(warp, op.d)[i] = mask;
+          }
+          break;
+        case Kind::to_space: to_space(warp, op, mask); break;
+        case Kind::map_address: map_address(warp, op, mask); break;
+        case Kind::matrix_load: matrix_move(warp, op, mask); break;
+        case Kind::matrix_multiply: matrix_multiply(warp, op, mask); break;
+        case Kind::print: print(warp, op, mask); break;
+        case Kind::assert_fail: assert_fail(warp, op, mask);
+        case Kind::trap:
+          throw Fault(FaultKind::trap, "trap",
+                      static_cast<std::uint32_t>(std::countr_zero(mask)));
+        case Kind::nothing: break;
+        case Kind::exit: {
+          const bool last = warp.live == mask;
+          exit_lanes(warp, current, mask);
+          if (last) return Stop::exited;
+          if (!reload(pick(warp))) return Stop::waiting;
+          continue;
+        }
+        case Kind::branch_index:
+          branch_index(warp, current, op, mask);
+          if (!reload(pick(warp))) return Stop::waiting;
+          continue;
+        case Kind::sleep: case Kind::barrier: case Kind::warp_sync: case Kind::exchange:
+        case Kind::cluster_arrive: case Kind::cluster_wait:
+          waits = true;
+          break;
+        case Kind::alu: case Kind::special: case Kind::branch: break;
+      }
+      if (waits) {
+        // Lanes that the guard leaves out go on by themselves.
+        if (mask != split.mask) detach(warp, current, warp.splits[current].mask & ~mask, pc + 1);
+        switch (op.kind) {
+          case Kind::barrier: barrier(warp, current, op); break;
+          case Kind::warp_sync: warp_sync(warp, current, op); break;
+          case Kind::exchange: exchange(warp, current, op); break;
+          case Kind::cluster_arrive:
+            cluster_arrive(warp, mask);
+            ++warp.splits[current].pc;
+            break;
+          case Kind::cluster_wait: cluster_wait(warp, current, mask); break;
+          default: {  // sleep
+            const std::uint32_t nanoseconds =
+                words(warp, op.a)[static_cast<std::uint32_t>(std::countr_zero(mask))];
+            Split& sleeper = warp.splits[current];
+            sleeper.state = SplitState::asleep;
+            sleeper.wake = clock_.now + std::min<std::uint32_t>(nanoseconds, 1000000);
+            ++sleeper.pc;
+            ++sleepers_;
+            break;
+          }
+        }
+        // Splits may have merged or moved: choose anew.
+        if (!reload(pick(warp))) return Stop::waiting;
+        settled = warp.splits.size() == 1;
+        continue;
+      }
+      const std::uint32_t passed = (split.mask & ~mask) | outcome.completed;
+      if (passed == split.mask) {
+        ++pc;
+        split.pc = pc;
+      } else if (passed == 0) {
+        ++split.turn;
+        return Stop::blocked;
+      } else {
+        detach(warp, current, passed, pc + 1);
+        ++warp.splits[current].turn;
+        return outcome.completed == 0 ? Stop::blocked : Stop::quantum;
+      }
+      if (outcome.yield) {
+        ++split.turn;
+        return Stop::yielded;
+      }
+      if (is_access && --accesses == 0) {
+        return Stop::quantum;
+      }
+    }
+  } catch (const Fault& fault) {
+    account();
+    raise(fault, warp, pc);
+  }
+  account();
+  return Stop::waiting;
+}
+
+}  // namespace ringfence::ptx

@@ -1,0 +1,251 @@
+#pragma once
+
+// The executor's state: what a launch is made of while it runs. Private to emulator/ptx/exec.
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "emulator/ptx/exec/shared_races.hpp"
+#include "emulator/ptx/execution.hpp"
+
+namespace ringfence::ptx {
+
+/// Windows of the generic address space. Shared addresses have 32 bits: 0 .. 2^24 is the block's own
+/// memory, (r + 1) << 24 that of block r of its cluster.
+constexpr std::uint64_t kSharedWindow = 0x7F0100000000ULL;
+constexpr std::uint64_t kLocalWindow = 0x7F0200000000ULL;
+constexpr std::uint64_t kParamWindow = 0x7F0300000000ULL;
+constexpr std::uint64_t kWindowBytes = 0x100000000ULL;
+constexpr std::uint32_t kSharedBits = 24;
+
+struct AlignedFree {
+  void operator()(std::byte* p) const { std::free(p); }
+};
+using AlignedBytes = std::unique_ptr<std::byte, AlignedFree>;
+AlignedBytes aligned_bytes(std::size_t bytes);
+
+enum class SplitState : std::uint8_t { ready, barrier, exchange, warp_sync, cluster, asleep };
+
+struct Split {
+  std::uint32_t mask = 0;
+  std::uint32_t pc = 0;
+  std::uint32_t turn = 0;        ///< how often it stepped back for others: lower runs first
+  SplitState state = SplitState::ready;
+  std::uint32_t wait = 0;        ///< barrier number, or member mask
+  std::uint64_t wake = 0;        ///< asleep until
+  std::uint64_t token = 0;       ///< barrier instance it waits for
+};
+
+/// A cp.async or bulk copy that is not complete yet.
+struct PendingCopy {
+  std::uint32_t op = 0;
+  std::uint32_t lane = 0;
+  std::uint64_t destination = 0;
+  std::uint64_t source = 0;
+  std::uint32_t bytes = 0;
+  std::uint32_t source_bytes = 0;
+  std::uint64_t barrier = 0;
+};
+
+struct Block;
+
+struct Warp {
+  Block* block = nullptr;
+  std::uint32_t index = 0;
+  std::uint32_t live = 0;
+  bool queued = false;
+  AlignedBytes registers;
+  std::vector<Split> splits;
+  std::vector<std::uint32_t> cluster_phase;  ///< per lane: phases of barrier.cluster arrived at
+  // Copy groups of each lane, oldest first; the last is the open one.
+  std::vector<std::deque<std::vector<PendingCopy>>> async_groups;
+  std::vector<std::deque<std::vector<PendingCopy>>> bulk_groups;
+};
+
+struct Barrier {
+  std::vector<std::uint32_t> arrived;  ///< per warp: lanes
+  std::uint32_t count = 0;             ///< threads expected; 0 = all of the block
+  bool active = false;
+  std::uint32_t ones = 0;              ///< bar.red: predicates that were true
+  std::uint32_t lanes = 0;
+  SyncToken token = 0;
+  WarpClock clock;
+};
+
+/// An mbarrier object; it lives beside shared memory, keyed by its offset, because its 64 bits are
+/// opaque to programs. The bits in memory hold the phase.
+struct Mbarrier {
+  std::uint32_t expected = 0;
+  std::uint32_t pending = 0;
+  std::int64_t transactions = 0;
+  std::uint64_t phase = 0;
+  SyncToken token = 0;
+  SyncToken previous = 0;  ///< token of the phase before
+  WarpClock clock;
+  WarpClock previous_clock;
+};
+
+struct Cluster {
+  std::vector<Block*> blocks;
+  std::uint64_t phase = 0;
+  SyncToken token = 0;
+  SyncToken previous = 0;
+};
+
+struct Block {
+  std::uint32_t index = 0;                   ///< linear in the grid
+  std::array<std::uint32_t, 3> at = {0, 0, 0};
+  std::uint32_t cluster_rank = 0;
+  Cluster* cluster = nullptr;
+  std::uint32_t live_warps = 0;
+  std::vector<std::byte> shared;
+  std::vector<std::byte> local;
+  std::vector<Warp> warps;
+  std::array<Barrier, 16> barriers;
+  std::map<std::uint32_t, Mbarrier> mbarriers;
+  std::unique_ptr<SharedRaces> races;
+};
+
+class Execution::State {
+ public:
+  State(const Program& program, LaunchConfig config, GlobalMemory& memory, VirtualClock& clock,
+        std::function<void(const std::string&)> print);
+
+  bool finished() const { return live_blocks_.empty() && next_cluster_ == clusters_total_; }
+  bool all_waiting() const { return queue_.empty() && !finished(); }
+  std::optional<std::uint64_t> next_wake() const;
+  void wake_sleepers();
+  Stop step(Chooser& chooser, const Quantum& quantum);
+  std::vector<SplitRef> ready() const;
+  Stop run(const SplitRef& ref, const Quantum& quantum);
+  [[noreturn]] void report_deadlock() const;
+
+  const LaunchConfig& config() const { return config_; }
+  const ExecutionCounts& counts() const { return counts_; }
+
+ private:
+  // exec/launch.cpp
+  void check_config() const;
+  void fill_constants();
+  std::uint64_t variable_address(Operand::Owner owner, std::uint32_t index) const;
+  std::uint64_t parameter_value(const Constant& constant) const;
+  std::uint32_t special_constant(Special special) const;
+  void admit_clusters();
+  void start_block(Cluster& cluster, std::uint32_t index, std::uint32_t rank);
+  std::vector<std::uint32_t> cluster_blocks(std::uint32_t cluster) const;
+
+  // exec/run.cpp
+  Stop run_warp(Warp& warp, std::size_t split, const Quantum& quantum);
+  std::size_t pick(const Warp& warp) const;
+  /// Merges ready splits that meet and returns the one to go on with.
+  std::size_t settle(Warp& warp, std::size_t current);
+  void enqueue(Warp& warp);
+  void expand(std::uint32_t mask);
+  /// Moves `lanes` of a split to `pc` as a split of their own.
+  void detach(Warp& warp, std::size_t split, std::uint32_t lanes, std::uint32_t pc);
+  void branch_index(Warp& warp, std::size_t split, const Op& op, std::uint32_t mask);
+  void exit_lanes(Warp& warp, std::size_t split, std::uint32_t mask);
+  void finish_block(Block& block);
+  void special(Warp& warp, const Op& op, std::uint32_t mask);
+  [[noreturn]] void raise(const Fault& fault, const Warp& warp, std::uint32_t pc) const;
+  Agents agents(const Warp& warp, std::uint32_t mask) const;
+
+  // exec/access.cpp
+  struct Outcome {
+    std::uint32_t completed = 0;
+    bool yield = false;
+  };
+  Outcome memory_op(Warp& warp, const Op& op, std::uint32_t pc, std::uint32_t mask);
+  void load_plain(Warp& warp, const Op& op, const MemoryOp& memory, Request& request, Space space,
+                  std::uint32_t mask);
+  void store_plain(Warp& warp, const Op& op, const MemoryOp& memory, Request& request, Space space,
+                   std::uint32_t mask);
+  void atomic_plain(Warp& warp, const MemoryOp& memory, Request& request, Space space,
+                    std::uint32_t mask);
+  void addresses(const Warp& warp, Slot base, std::int64_t offset, bool wide, std::uint32_t mask,
+                 std::array<std::uint64_t, kLanes>& out) const;
+  /// Where bytes of shared, local or parameter memory lie; faults when they are out of bounds or
+  /// misaligned.
+  std::byte* plain(Warp& warp, Space space, std::uint64_t address, std::uint32_t bytes,
+                   std::uint32_t lane);
+  Block& shared_owner(Warp& warp, std::uint64_t address, std::uint32_t lane);
+  void check_shared(Warp& warp, std::uint64_t address, std::uint32_t bytes, std::uint32_t lane,
+                    SharedUse use);
+  void to_space(Warp& warp, const Op& op, std::uint32_t mask);
+  void map_address(Warp& warp, const Op& op, std::uint32_t mask);
+  std::uint8_t read_generic_byte(Warp& warp, std::uint64_t address, std::uint32_t lane);
+
+  // exec/sync.cpp
+  void barrier(Warp& warp, std::size_t split, const Op& op);
+  void try_complete(Block& block, std::uint32_t number);
+  void warp_sync(Warp& warp, std::size_t split, const Op& op);
+  void try_warp_sync(Warp& warp, std::uint32_t members);
+  void exchange(Warp& warp, std::size_t split, const Op& op);
+  void perform_exchange(Warp& warp, const Op& op, std::uint32_t mask);
+  void cluster_arrive(Warp& warp, std::uint32_t mask);
+  void cluster_wait(Warp& warp, std::size_t split, std::uint32_t mask);
+  void try_complete_cluster(Cluster& cluster);
+  void lanes_gone(Warp& warp);
+  std::uint32_t uniform(const Warp& warp, Slot slot, std::uint32_t mask, const char* what) const;
+
+  // exec/async.cpp
+  void copy_async(Warp& warp, const Op& op, std::uint32_t pc, std::uint32_t mask);
+  void copy_commit(Warp& warp, const Op& op, std::uint32_t mask);
+  Outcome copy_wait(Warp& warp, const Op& op, std::uint32_t mask);
+  bool complete_copy(Warp& warp, const PendingCopy& copy);
+  Outcome mbarrier(Warp& warp, const Op& op, std::uint32_t mask);
+  Mbarrier& mbarrier_at(Warp& warp, std::uint64_t address, std::uint32_t lane);
+  void mbarrier_check(Mbarrier& barrier);
+
+  // exec/matrix.cpp
+  void matrix_move(Warp& warp, const Op& op, std::uint32_t mask);
+  void matrix_multiply(Warp& warp, const Op& op, std::uint32_t mask);
+
+  // exec/print.cpp
+  void print(Warp& warp, const Op& op, std::uint32_t mask);
+  [[noreturn]] void assert_fail(Warp& warp, const Op& op, std::uint32_t mask);
+  std::string read_text(Warp& warp, std::uint64_t address, std::uint32_t lane);
+
+  // Registers.
+  std::byte* place(const Warp& warp, Slot slot) const {
+    std::byte* banks[2] = {warp.registers.get(), constants_.get()};
+    return banks[slot.raw & 1] + (slot.raw >> 1);
+  }
+  std::uint32_t* words(const Warp& warp, Slot slot) const {
+    return reinterpret_cast<std::uint32_t*>(place(warp, slot));
+  }
+  std::uint64_t* longs(const Warp& warp, Slot slot) const {
+    return reinterpret_cast<std::uint64_t*>(place(warp, slot));
+  }
+  std::uint32_t predicate(const Warp& warp, Slot slot) const { return *words(warp, slot); }
+
+  const Program& program_;
+  LaunchConfig config_;
+  GlobalMemory& memory_;
+  VirtualClock& clock_;
+  std::function<void(const std::string&)> print_;
+  AlignedBytes constants_;
+  std::uint32_t threads_ = 1;
+  std::uint32_t warps_ = 1;
+  std::uint64_t shared_bytes_ = 0;
+  std::uint32_t cluster_size_ = 1;
+  std::uint32_t next_cluster_ = 0;
+  std::uint32_t clusters_total_ = 1;
+  std::map<std::uint32_t, std::unique_ptr<Block>> live_blocks_;
+  std::map<std::uint32_t, std::unique_ptr<Cluster>> live_clusters_;
+  std::deque<Warp*> queue_;
+  SyncToken next_token_ = 1;
+  ExecutionCounts counts_;
+  alignas(64) std::uint32_t lanes_[kLanes] = {};
+  std::uint32_t lanes_mask_ = 0;
+  std::uint32_t sleepers_ = 0;
+};
+
+}  // namespace ringfence::ptx

@@ -1,0 +1,407 @@
+// Barriers of a block and a cluster, and exchanges among the lanes of a warp.
+
+#include <algorithm>
+#include <bit>
+
+#include "emulator/ptx/exec/state.hpp"
+
+namespace ringfence::ptx {
+namespace {
+std::uint32_t first_lane(std::uint32_t mask) {
+  return static_cast<std::uint32_t>(std::countr_zero(mask));
+}
+}  // namespace
+
+std::uint32_t Execution::State::uniform(const Warp& warp, Slot slot, std::uint32_t mask,
+                                        const char* what) const {
+  const std::uint32_t* lanes = words(warp, slot);
+  const std::uint32_t value = lanes[first_lane(mask)];
+  for (std::uint32_t left = mask; left != 0; left &= left - 1) {
+    if (lanes[first_lane(left)] != value) {
+      throw Fault(FaultKind::undefined, std::string(what) + " differs between lanes of the warp",
+                  first_lane(left));
+    }
+  }
+  return value;
+}
+
+void Execution::State::barrier(Warp& warp, std::size_t split_index, const Op& op) {
+  const BarrierOp& form = program_.barriers[op.detail];
+  Split& split = warp.splits[split_index];
+  const std::uint32_t mask = split.mask;
+  const std::uint32_t number = uniform(warp, op.a, mask, "the barrier's number");
+  if (number >= 16) {
+    throw Fault(FaultKind::undefined, "barrier " + std::to_string(number) + " is beyond 15",
+                first_lane(mask));
+  }
+  Block& block = *warp.block;
+  Barrier& barrier = block.barriers[number];
+  const std::uint32_t count = form.has_count ? uniform(warp, op.b, mask, "the thread count") : 0;
+  if (count % kLanes != 0) {
+    throw Fault(FaultKind::undefined,
+                "a barrier's thread count of " + std::to_string(count) + " is no multiple of 32",
+                first_lane(mask));
+  }
+  if (!barrier.active) {
+    barrier.active = true;
+    barrier.count = count;
+    barrier.ones = 0;
+    barrier.lanes = 0;
+    barrier.token = next_token_++;
+    barrier.clock.clear();
+  } else if (barrier.count != count) {
+    throw Fault(FaultKind::barrier_divergence,
+                "threads give barrier " + std::to_string(number) + " different thread counts",
+                first_lane(mask));
+  }
+  if ((barrier.arrived[warp.index] & mask) != 0) {
+    throw Fault(FaultKind::barrier_divergence,
+                "the warp arrives twice at barrier " + std::to_string(number) +
+                    " before it completes", first_lane(mask));
+  }
+  barrier.arrived[warp.index] |= mask;
+  barrier.lanes += static_cast<std::uint32_t>(std::popcount(mask));
+  if (form.reduce != BarrierOp::Reduce::none) {
+    const std::uint32_t p = predicate(warp, op.c) ^ ((op.immediate & kNegateC) != 0 ? ~0U : 0U);
+    barrier.ones += static_cast<std::uint32_t>(std::popcount(p & mask));
+  }
+  memory_.arrive(barrier.token, agents(warp, mask));
+  if (block.races) block.races->give(warp.index, barrier.clock);
+  if (form.arrive_only) {
+    ++split.pc;
+  } else {
+    split.state = SplitState::barrier;
+    split.wait = number;
+    split.token = barrier.token;
+  }
+  try_complete(block, number);
+}
+
+void Execution::State::try_complete(Block& block, std::uint32_t number) {
+  Barrier& barrier = block.barriers[number];
+  if (!barrier.active) return;
+  std::uint32_t warps = 0;
+  bool everyone = true;
+  for (const Warp& warp : block.warps) {
+    const std::uint32_t arrived = barrier.arrived[warp.index];
+    const bool whole = (arrived & warp.live) == warp.live;
+    // Threads that exited count as arrived, a warp that took part counts with all its lanes.
+    if (arrived != 0 && whole) ++warps;
+    everyone = everyone && whole;
+  }
+  if (barrier.count == 0 ? !everyone : warps * kLanes < barrier.count) return;
+  barrier.active = false;
+  std::fill(barrier.arrived.begin(), barrier.arrived.end(), 0);
+  for (Warp& warp : block.warps) {
+    bool freed = false;
+    for (Split& split : warp.splits) {
+      if (split.state != SplitState::barrier || split.wait != number) continue;
+      const Op& op = program_.ops[split.pc];
+      const BarrierOp& form = program_.barriers[op.detail];
+      const bool all = barrier.ones == barrier.lanes;
+      const bool any = barrier.ones != 0;
+      if (form.reduce == BarrierOp::Reduce::popc) {
+        for (std::uint32_t left = split.mask; left != 0; left &= left - 1) {
+          words(warp, op.d)[first_lane(left)] = barrier.ones;
+        }
+      } else if (form.reduce != BarrierOp::Reduce::none && op.e) {
+        const bool value = form.reduce == BarrierOp::Reduce::and_ ? all : any;
+        std::uint32_t& p = *words(warp, op.e);
+        p = (p & ~split.mask) | (value ? split.mask : 0);
+      }
+      memory_.depart(barrier.token, agents(warp, split.mask));
+      split.state = SplitState::ready;
+      ++split.pc;
+      freed = true;
+    }
+    if (freed) {
+      if (block.races) block.races->take(warp.index, barrier.clock);
+      enqueue(warp);
+    }
+  }
+}
+
+void Execution::State::warp_sync(Warp& warp, std::size_t split_index, const Op& op) {
+  Split& split = warp.splits[split_index];
+  const std::uint32_t members = uniform(warp, op.a, split.mask, "the member mask");
+  if ((split.mask & ~members) != 0) {
+    throw Fault(FaultKind::undefined, "a lane executes bar.warp.sync without being in its mask",
+                first_lane(split.mask & ~members));
+  }
+  split.state = SplitState::warp_sync;
+  split.wait = members;
+  try_warp_sync(warp, members);
+}
+
+void Execution::State::try_warp_sync(Warp& warp, std::uint32_t members) {
+  std::uint32_t here = 0;
+  for (const Split& split : warp.splits) {
+    if (split.state == SplitState::warp_sync && split.wait == members) here |= split.mask;
+  }
+  if (here == 0 || (members & warp.live & ~here) != 0) return;
+  const SyncToken token = next_token_++;
+  memory_.arrive(token, agents(warp, here));
+  memory_.depart(token, agents(warp, here));
+  if (warp.block->races) warp.block->races->order_lanes(warp.index);
+  for (Split& split : warp.splits) {
+    if (split.state != SplitState::warp_sync || split.wait != members) continue;
+    split.state = SplitState::ready;
+    ++split.pc;
+  }
+  enqueue(warp);
+}
+
+void Execution::State::exchange(Warp& warp, std::size_t split_index, const Op& op) {
+  const std::uint32_t pc = warp.splits[split_index].pc;
+  const std::uint32_t mask = warp.splits[split_index].mask;
+  const std::uint32_t members = uniform(warp, op.f, mask, "the member mask");
+  if ((mask & ~members) != 0) {
+    throw Fault(FaultKind::undefined,
+                "a lane executes a .sync instruction without being in its member mask",
+                first_lane(mask & ~members));
+  }
+  const std::uint32_t needed = members & warp.live;
+  if ((mask & needed) == needed) {
+    perform_exchange(warp, op, mask);
+    ++warp.splits[split_index].pc;
+    return;
+  }
+  // Others are missing: wait, together with those that came to the same instruction before.
+  warp.splits[split_index].state = SplitState::exchange;
+  warp.splits[split_index].wait = members;
+  std::uint32_t here = 0;
+  for (const Split& split : warp.splits) {
+    if (split.state == SplitState::exchange && split.pc == pc && split.wait == members) {
+      here |= split.mask;
+    }
+  }
+  if ((needed & ~here) != 0) return;
+  std::erase_if(warp.splits, [&](const Split& split) {
+    return split.state == SplitState::exchange && split.pc == pc && split.wait == members;
+  });
+  Split merged;
+  merged.mask = here;
+  merged.pc = pc;
+  warp.splits.push_back(merged);
+  perform_exchange(warp, op, here);
+  ++warp.splits.back().pc;
+  enqueue(warp);
+}
+
+namespace {
+
+// Which lane a shuffle reads, and whether it is in range (the predicate).
+std::uint32_t shuffle_source(ExchangeKind kind, std::uint32_t lane, std::uint32_t b,
+                             std::uint32_t c, bool& in_range) {
+  const std::uint32_t segment = c >> 8 & 31U;
+  const std::uint32_t clamp = c & 31U;
+  const std::uint32_t most = (lane & segment) | (clamp & ~segment);
+  const std::uint32_t least = lane & segment;
+  b &= 31U;
+  std::uint32_t source = lane;
+  switch (kind) {
+    case ExchangeKind::shuffle_up: {
+      const auto j = static_cast<std::int32_t>(lane) - static_cast<std::int32_t>(b);
+      in_range = j >= static_cast<std::int32_t>(most);
+      source = static_cast<std::uint32_t>(j);
+      break;
+    }
+    case ExchangeKind::shuffle_down:
+      source = lane + b;
+      in_range = source <= most;
+      break;
+    case ExchangeKind::shuffle_butterfly:
+      source = lane ^ b;
+      in_range = source <= most;
+      break;
+    default:
+      source = least | (b & ~segment);
+      in_range = source <= most;
+      break;
+  }
+  return in_range ? source : lane;
+}
+
+std::uint32_t reduce_lanes(const ExchangeOp& form, const std::uint32_t* a, std::uint32_t mask) {
+  std::uint32_t out = a[first_lane(mask)];
+  for (std::uint32_t left = mask & (mask - 1); left != 0; left &= left - 1) {
+    const std::uint32_t x = a[first_lane(left)];
+    const bool less = form.is_signed
+                          ? static_cast<std::int32_t>(x) < static_cast<std::int32_t>(out)
+                          : x < out;
+    switch (form.kind) {
+      case ExchangeKind::redux_add: out += x; break;
+      case ExchangeKind::redux_min: out = less ? x : out; break;
+      case ExchangeKind::redux_max: out = less ? out : x; break;
+      case ExchangeKind::redux_and: out &= x; break;
+      case ExchangeKind::redux_or: out |= x; break;
+      default: out ^= x; break;
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+void Execution::State::perform_exchange(Warp& warp, const Op& op, std::uint32_t mask) {
+  const ExchangeOp& form = program_.exchanges[op.detail];
+  std::uint32_t results[kLanes] = {};
+  std::uint32_t flags = 0;
+  const auto each = [&](auto f) {
+    for (std::uint32_t left = mask; left != 0; left &= left - 1) f(first_lane(left));
+  };
+  switch (form.kind) {
+    case ExchangeKind::shuffle_up: case ExchangeKind::shuffle_down:
+    case ExchangeKind::shuffle_butterfly: case ExchangeKind::shuffle_index: {
+      const std::uint32_t* a = words(warp, op.a);
+      const std::uint32_t* b = words(warp, op.b);
+      const std::uint32_t* c = words(warp, op.c);
+      each([&](std::uint32_t lane) {
+        bool in_range = false;
+        const std::uint32_t source = shuffle_source(form.kind, lane, b[lane], c[lane], in_range);
+        if ((mask >> source & 1U) == 0) {
+          throw Fault(FaultKind::undefined,
+                      "the shuffle reads lane " + std::to_string(source) +
+                          ", which does not take part", lane);
+        }
+        results[lane] = a[source];
+        flags |= static_cast<std::uint32_t>(in_range) << lane;
+      });
+      break;
+    }
+    case ExchangeKind::vote_all: case ExchangeKind::vote_any: case ExchangeKind::vote_uniform:
+    case ExchangeKind::vote_ballot: {
+      const std::uint32_t p =
+          (predicate(warp, op.a) ^ ((op.immediate & kNegateA) != 0 ? ~0U : 0U)) & mask;
+      const bool all = p == mask;
+      const bool any = p != 0;
+      const bool value = form.kind == ExchangeKind::vote_all   ? all
+                         : form.kind == ExchangeKind::vote_any ? any
+                                                               : all || !any;
+      flags = value ? mask : 0;
+      each([&](std::uint32_t lane) { results[lane] = p; });
+      break;
+    }
+    case ExchangeKind::match_any: case ExchangeKind::match_all: {
+      const auto value = [&](std::uint32_t lane) -> std::uint64_t {
+        return form.wide ? longs(warp, op.a)[lane] : words(warp, op.a)[lane];
+      };
+      bool all = true;
+      each([&](std::uint32_t lane) {
+        each([&](std::uint32_t other) {
+          if (value(lane) == value(other)) results[lane] |= 1U << other;
+        });
+        all = all && results[lane] == mask;
+      });
+      if (form.kind == ExchangeKind::match_all) {
+        flags = all ? mask : 0;
+        each([&](std::uint32_t lane) { results[lane] = all ? mask : 0; });
+      }
+      break;
+    }
+    case ExchangeKind::elect:
+      // Which lane leads is unspecified: always the lowest here.
+      flags = 1U << first_lane(mask);
+      each([&](std::uint32_t lane) { results[lane] = first_lane(mask); });
+      break;
+    default: {
+      const std::uint32_t out = reduce_lanes(form, words(warp, op.a), mask);
+      each([&](std::uint32_t lane) { results[lane] = out; });
+      break;
+    }
+  }
+  if (op.d) {
+    std::uint32_t* d = words(warp, op.d);
+    each([&](std::uint32_t lane) { d[lane] = results[lane]; });
+  }
+  if (op.e) {
+    std::uint32_t& p = *words(warp, op.e);
+    p = (p & ~mask) | flags;
+  }
+}
+
+void Execution::State::lanes_gone(Warp& warp) {
+  Block& block = *warp.block;
+  for (std::uint32_t number = 0; number < 16; ++number) try_complete(block, number);
+  std::vector<std::uint32_t> members;
+  for (const Split& split : warp.splits) {
+    if (split.state == SplitState::warp_sync) members.push_back(split.wait);
+  }
+  for (const std::uint32_t mask : members) try_warp_sync(warp, mask);
+  for (std::size_t i = 0; i < warp.splits.size(); ++i) {
+    if (warp.splits[i].state != SplitState::exchange) continue;
+    const std::uint32_t needed = warp.splits[i].wait & warp.live;
+    if ((needed & ~warp.splits[i].mask) != 0) continue;
+    perform_exchange(warp, program_.ops[warp.splits[i].pc], warp.splits[i].mask);
+    warp.splits[i].state = SplitState::ready;
+    ++warp.splits[i].pc;
+    enqueue(warp);
+  }
+  if (cluster_size_ > 1) try_complete_cluster(*block.cluster);
+}
+
+void Execution::State::cluster_arrive(Warp& warp, std::uint32_t mask) {
+  Cluster& cluster = *warp.block->cluster;
+  if (warp.cluster_phase.empty()) warp.cluster_phase.assign(kLanes, 0);
+  if (cluster.token == 0) cluster.token = next_token_++;
+  for (std::uint32_t left = mask; left != 0; left &= left - 1) {
+    std::uint32_t& phase = warp.cluster_phase[first_lane(left)];
+    if (phase > cluster.phase) {
+      throw Fault(FaultKind::barrier_divergence,
+                  "a thread arrives twice at the cluster's barrier without a wait",
+                  first_lane(left));
+    }
+    phase = static_cast<std::uint32_t>(cluster.phase + 1);
+  }
+  memory_.arrive(cluster.token, agents(warp, mask));
+  try_complete_cluster(cluster);
+}
+
+void Execution::State::try_complete_cluster(Cluster& cluster) {
+  if (cluster.token == 0) return;
+  for (const Block* block : cluster.blocks) {
+    for (const Warp& warp : block->warps) {
+      for (std::uint32_t left = warp.live; left != 0; left &= left - 1) {
+        if (warp.cluster_phase.empty() || warp.cluster_phase[first_lane(left)] <= cluster.phase) {
+          return;
+        }
+      }
+    }
+  }
+  ++cluster.phase;
+  cluster.previous = cluster.token;
+  cluster.token = 0;
+  for (Block* block : cluster.blocks) {
+    for (Warp& warp : block->warps) {
+      for (Split& split : warp.splits) {
+        if (split.state != SplitState::cluster) continue;
+        memory_.depart(cluster.previous, agents(warp, split.mask));
+        split.state = SplitState::ready;
+        ++split.pc;
+        enqueue(warp);
+      }
+    }
+  }
+}
+
+void Execution::State::cluster_wait(Warp& warp, std::size_t split_index, std::uint32_t mask) {
+  Cluster& cluster = *warp.block->cluster;
+  Split& split = warp.splits[split_index];
+  bool open = false;
+  for (std::uint32_t left = mask; left != 0; left &= left - 1) {
+    const std::uint32_t lane = first_lane(left);
+    if (warp.cluster_phase.empty() || warp.cluster_phase[lane] == 0) {
+      throw Fault(FaultKind::barrier_divergence,
+                  "barrier.cluster.wait without an arrive before it", lane);
+    }
+    open = open || warp.cluster_phase[lane] > cluster.phase;
+  }
+  if (!open) {
+    if (cluster.previous != 0) memory_.depart(cluster.previous, agents(warp, mask));
+    ++split.pc;
+    return;
+  }
+  split.state = SplitState::cluster;
+}
+
+}  // namespace ringfence::ptx

@@ -1,0 +1,48 @@
+#include "emulator/ptx/module.hpp"
+
+#include "emulator/ptx/error.hpp"
+
+namespace ringfence::ptx {
+
+std::string Instruction::spelling() const {
+  std::string out(opcode);
+  for (const std::string_view modifier : modifiers) {
+    out += '.';
+    out += modifier;
+  }
+  return out;
+}
+
+const Function& Module::kernel(std::string_view part) const {
+  const Function* found = nullptr;
+  std::string names;
+  unsigned matches = 0;
+  for (const Function& function : functions) {
+    if (!function.entry || !function.has_body) continue;
+    if (function.name == part) return function;
+    names += names.empty() ? "" : ", ";
+    names += function.name;
+    if (function.name.find(part) == std::string_view::npos) continue;
+    ++matches;
+    found = &function;
+  }
+  if (matches == 1) return *found;
+  throw Error(file, 0,
+              "the kernel name '" + std::string(part) + "' matches " +
+                  (matches == 0 ? "none" : std::to_string(matches)) + " of: " + names);
+}
+
+const Variable& variable_of(const Module& module, const Function& function,
+                            const Operand& operand) {
+  switch (operand.owner) {
+    case Operand::Owner::module:
+      return module.variables[operand.index];
+    case Operand::Owner::function:
+      return function.variables[operand.index];
+    case Operand::Owner::parameter:
+      break;
+  }
+  return function.parameters[operand.index];
+}
+
+}  // namespace ringfence::ptx

@@ -1,0 +1,161 @@
+#include "emulator/ptx/source.hpp"
+
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <sstream>
+#include <vector>
+
+#include "emulator/ptx/error.hpp"
+
+extern char** environ;
+
+namespace ringfence::ptx {
+namespace {
+
+constexpr std::uint32_t kFatbinMagic = 0xBA55ED50;
+constexpr std::uint16_t kPtxEntry = 1;
+// Bits of an entry's flags that stand for LZ4 (two generations of nvcc) and Zstandard.
+constexpr std::uint64_t kCompressedFlags = 0x1000 | 0x2000 | 0x8000;
+
+// Offsets in a fat binary's entry header, read off nvcc 12 and 13 output.
+struct Entry {
+  std::uint16_t kind = 0;
+  std::uint32_t header = 0;
+  std::uint64_t size = 0;
+  std::uint32_t architecture = 0;
+  std::uint64_t flags = 0;
+};
+constexpr std::size_t kEntryBytes = 64;
+constexpr std::size_t kFatbinHeaderBytes = 16;
+
+std::string slurp(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) throw Error(path, 0, std::string("cannot be read: ") + std::strerror(errno));
+  std::ostringstream out;
+  out << in.rdbuf();
+  if (in.bad()) throw Error(path, 0, "cannot be read");
+  return std::move(out).str();
+}
+
+template <class T>
+T field(const std::string& bytes, std::size_t at) {
+  T value;
+  std::memcpy(&value, bytes.data() + at, sizeof value);
+  return value;
+}
+
+Entry read_entry(const std::string& bytes, std::size_t at) {
+  Entry entry;
+  entry.kind = field<std::uint16_t>(bytes, at);
+  entry.header = field<std::uint32_t>(bytes, at + 4);
+  entry.size = field<std::uint64_t>(bytes, at + 8);
+  entry.architecture = field<std::uint32_t>(bytes, at + 28);
+  entry.flags = field<std::uint64_t>(bytes, at + 40);
+  return entry;
+}
+
+struct Found {
+  std::optional<std::string> text;
+  std::uint32_t architecture = 0;
+  bool compressed = false;
+};
+
+// One fat binary at `at`; entries that run past the file end it.
+void scan_fatbin(const std::string& bytes, std::size_t at, Found& found) {
+  const auto header = field<std::uint16_t>(bytes, at + 6);
+  const auto size = field<std::uint64_t>(bytes, at + 8);
+  std::size_t entry_at = at + header;
+  if (size > bytes.size() - at) return;
+  const std::size_t end = std::min<std::size_t>(bytes.size(), entry_at + size);
+  while (entry_at + kEntryBytes <= end) {
+    const Entry entry = read_entry(bytes, entry_at);
+    if (entry.header < kEntryBytes || entry.header > end - entry_at ||
+        entry.size > end - entry_at - entry.header) {
+      return;
+    }
+    if (entry.kind == kPtxEntry) {
+      std::string text = bytes.substr(entry_at + entry.header, entry.size);
+      text.resize(std::strlen(text.c_str()));
+      // The flags differ between generations of nvcc; the text itself decides what is readable.
+      const bool readable = text.find(".version") != std::string::npos;
+      if (!readable || (entry.flags & kCompressedFlags) != 0) {
+        found.compressed = true;
+      } else if (!found.text || entry.architecture > found.architecture) {
+        found.text = std::move(text);
+        found.architecture = entry.architecture;
+      }
+    }
+    entry_at += entry.header + entry.size;
+  }
+}
+
+std::string compile(const std::string& path) {
+  const char* chosen = std::getenv("NVCC");
+  const std::string nvcc = chosen != nullptr && *chosen != '\0' ? chosen : "nvcc";
+  std::string out = (std::filesystem::temp_directory_path() / "ringfence-XXXXXX").string();
+  const int descriptor = mkstemp(out.data());
+  if (descriptor < 0) throw Error(path, 0, "no temporary file for nvcc's output");
+  close(descriptor);
+  std::vector<std::string> words = {nvcc, "-ptx", "-arch=sm_90a", "-lineinfo",
+                                    "-std=c++17", path, "-o", out};
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  pid_t child = 0;
+  int status = 0;
+  const int failed = posix_spawnp(&child, nvcc.c_str(), nullptr, nullptr, argv.data(), environ);
+  if (failed != 0) {
+    std::filesystem::remove(out);
+    throw Error(path, 0, "'" + nvcc + "' cannot be started (give PTX, or set NVCC): " +
+                             std::strerror(failed));
+  }
+  waitpid(child, &status, 0);
+  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
+    std::filesystem::remove(out);
+    throw Error(path, 0, "'" + nvcc + "' could not compile it");
+  }
+  std::string text = slurp(out);
+  std::filesystem::remove(out);
+  return text;
+}
+
+}  // namespace
+
+std::string ptx_in_binary(const std::string& bytes, const std::string& path) {
+  Found found;
+  const char magic[4] = {'\x50', '\xED', '\x55', '\xBA'};
+  std::size_t at = bytes.find(magic, 0, 4);
+  for (; at != std::string::npos; at = bytes.find(magic, at + 4, 4)) {
+    if (bytes.size() - at >= kFatbinHeaderBytes) scan_fatbin(bytes, at, found);
+  }
+  if (found.text) return *found.text;
+  if (found.compressed) {
+    throw Error(path, 0,
+                "the PTX inside is compressed: extract it with 'cuobjdump -xptx all " + path +
+                    "' or build with 'nvcc --no-compress'");
+  }
+  throw Error(path, 0,
+              "holds no PTX: build with '-gencode arch=compute_90a,code=compute_90a'");
+}
+
+std::string read_ptx(const std::string& path) {
+  if (std::filesystem::is_directory(path)) throw Error(path, 0, "is a folder");
+  if (std::filesystem::path(path).extension() == ".cu") {
+    slurp(path);  // A missing file is our message, not nvcc's.
+    return compile(path);
+  }
+  std::string bytes = slurp(path);
+  const bool elf = bytes.starts_with("\x7f" "ELF");
+  const bool fatbin = bytes.size() >= 4 && field<std::uint32_t>(bytes, 0) == kFatbinMagic;
+  return elf || fatbin ? ptx_in_binary(bytes, path) : bytes;
+}
+
+}  // namespace ringfence::ptx

@@ -1,0 +1,1 @@
+ringfence_fuzz(ptx ptx_reader.cpp ringfence_ptx)
