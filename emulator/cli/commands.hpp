@@ -12,5 +12,6 @@ void add_run(CLI::App& app, Exit& exit);
 void add_fuzz(CLI::App& app, Exit& exit);
 void add_replay(CLI::App& app, Exit& exit);
 void add_diff(CLI::App& app, Exit& exit);
+void add_ptx(CLI::App& app, Exit& exit);
 
 }  // namespace ringfence::cli

@@ -75,6 +75,7 @@ int main(int argc, char** argv) {
     add_fuzz(app, exit);
     add_replay(app, exit);
     add_diff(app, exit);
+    add_ptx(app, exit);
     check_subcommand(app, argc, argv);
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp& e) {

@@ -33,15 +33,26 @@ std::uint64_t apply_atomic(Combine combine, Type type, bool flush, std::uint64_t
   old &= mask;
   operand &= mask;
   switch (combine) {
-    case Combine::exchange: return operand;
-    case Combine::cas: return old == (compare & mask) ? operand : old;
-    case Combine::and_: return old & operand;
-    case Combine::or_: return old | operand;
-    case Combine::xor_: return old ^ operand;
-    case Combine::inc: return old >= operand ? 0 : old + 1;
-    case Combine::dec: return old == 0 || old > operand ? operand : old - 1;
-    case Combine::none: return operand;
-    case Combine::add: case Combine::min: case Combine::max: break;
+    case Combine::exchange:
+      return operand;
+    case Combine::cas:
+      return old == (compare & mask) ? operand : old;
+    case Combine::and_:
+      return old & operand;
+    case Combine::or_:
+      return old | operand;
+    case Combine::xor_:
+      return old ^ operand;
+    case Combine::inc:
+      return old >= operand ? 0 : old + 1;
+    case Combine::dec:
+      return old == 0 || old > operand ? operand : old - 1;
+    case Combine::none:
+      return operand;
+    case Combine::add:
+    case Combine::min:
+    case Combine::max:
+      break;
   }
   const auto low = static_cast<std::uint32_t>(old);
   const auto value = static_cast<std::uint32_t>(operand);
@@ -54,9 +65,12 @@ std::uint64_t apply_atomic(Combine combine, Type type, bool flush, std::uint64_t
                                                             : maximum(a, b));
       return bits_of(flush ? flushed(sum) : sum);
     }
-    case Type::f64: return bits_of(as_double(old) + as_double(operand));
-    case Type::bf16: return combine_half(combine, true, low, value);
-    case Type::f16: return combine_half(combine, false, low, value);
+    case Type::f64:
+      return bits_of(as_double(old) + as_double(operand));
+    case Type::bf16:
+      return combine_half(combine, true, low, value);
+    case Type::f16:
+      return combine_half(combine, false, low, value);
     case Type::bf16x2:
     case Type::f16x2: {
       const bool bf16 = type == Type::bf16x2;
@@ -76,8 +90,6 @@ std::uint64_t apply_atomic(Combine combine, Type type, bool flush, std::uint64_t
   return (old + operand) & mask;
 }
 
-bool order_matters(Combine combine, Type type) {
-  return combine == Combine::add && is_float(type);
-}
+bool order_matters(Combine combine, Type type) { return combine == Combine::add && is_float(type); }
 
 }  // namespace ringfence::ptx

@@ -107,8 +107,7 @@ void BodyReader::label(std::string_view name) {
 void BodyReader::branch_targets(std::uint32_t label_index) {
   do {
     const std::string_view name = cursor_.expect_word("label in .branchtargets");
-    const auto element =
-        static_cast<std::uint32_t>(function_.labels[label_index].branches.size());
+    const auto element = static_cast<std::uint32_t>(function_.labels[label_index].branches.size());
     function_.labels[label_index].branches.push_back(0);
     pending_.back().push_back(
         {true, label_index, element, name, cursor_.statement_line(), cursor_.text()});
@@ -205,9 +204,10 @@ void BodyReader::instruction() {
   const auto index = static_cast<std::uint32_t>(function_.instructions.size());
   for (std::size_t i = 0; i < out.operands.size(); ++i) {
     if (out.operands[i].kind != Operand::Kind::label) continue;
-    if (out.opcode == "call") cursor_.fail("unknown name '" + std::string(out.operands[i].name) + "'");
-    pending_.back().push_back({false, index, static_cast<std::uint32_t>(i), out.operands[i].name,
-                               out.line, out.text});
+    if (out.opcode == "call")
+      cursor_.fail("unknown name '" + std::string(out.operands[i].name) + "'");
+    pending_.back().push_back(
+        {false, index, static_cast<std::uint32_t>(i), out.operands[i].name, out.line, out.text});
   }
   function_.instructions.push_back(std::move(out));
 }

@@ -23,14 +23,18 @@ Argument argument_of(const Variable& parameter, std::size_t index, bool& pointer
   const std::string number = std::to_string(index);
   pointer = false;
   switch (parameter.type) {
-    case Type::u64: case Type::b64: case Type::s64:
+    case Type::u64:
+    case Type::b64:
+    case Type::s64:
       if (parameter.bytes == 8) {
         pointer = true;
         return {"{memory = \"p" + number + "\"}",
                 "FILL: {memory}, {multicast}, {peers = NAME} for a pointer, or {u64 = N}"};
       }
       break;
-    case Type::u32: case Type::b32: case Type::s32:
+    case Type::u32:
+    case Type::b32:
+    case Type::s32:
       if (parameter.bytes == 4) return {"{u32 = 0}", "FILL: {u32 = N}, \"rank\" or \"world\""};
       break;
     case Type::f32:
@@ -48,9 +52,9 @@ Argument argument_of(const Variable& parameter, std::size_t index, bool& pointer
   }
   std::string bytes;
   for (std::uint64_t i = 0; i < parameter.bytes; ++i) bytes += i == 0 ? "0" : ", 0";
-  return {"{bytes = [" + bytes + "]}",
-          "FILL: a struct of " + std::to_string(parameter.bytes) + " bytes, aligned to " +
-              std::to_string(parameter.alignment)};
+  return {"{bytes = [" + bytes + "]}", "FILL: a struct of " + std::to_string(parameter.bytes) +
+                                           " bytes, aligned to " +
+                                           std::to_string(parameter.alignment)};
 }
 
 }  // namespace
@@ -86,9 +90,10 @@ std::string case_template(const Module& module, const Function& kernel, const st
          std::to_string(threads) + "]\nshared_bytes = 0" +
          (listing.dynamic_shared ? "     # FILL: the kernel uses dynamic shared memory" : "") +
          "\nstream = 0\nargs = [\n" + arguments + "]\n";
-  out += "\n[check]\n# modes = [\"coherent\"]        # default: all\n"
-         "# equal = [\"p0\"]              # memories whose replicas agree at the end\n"
-         "# restored = [\"p1\"]           # memories that end as they began\n";
+  out +=
+      "\n[check]\n# modes = [\"coherent\"]        # default: all\n"
+      "# equal = [\"p0\"]              # memories whose replicas agree at the end\n"
+      "# restored = [\"p1\"]           # memories that end as they began\n";
   return out;
 }
 

@@ -76,8 +76,8 @@ std::string_view Cursor::text() const {
   const char* base = source_.data();
   const auto from = static_cast<std::size_t>(lexemes_[start_].text.data() - base);
   const std::size_t last = at_ > start_ ? at_ - 1 : start_;
-  const auto to = static_cast<std::size_t>(lexemes_[last].text.data() - base) +
-                  lexemes_[last].text.size();
+  const auto to =
+      static_cast<std::size_t>(lexemes_[last].text.data() - base) + lexemes_[last].text.size();
   return std::string_view(source_).substr(from, to - from);
 }
 

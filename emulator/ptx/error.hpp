@@ -7,7 +7,8 @@
 
 namespace ringfence::ptx {
 
-/// A PTX text that cannot be read, decoded or launched. what() is one line: FILE:LINE: reason: 'statement'.
+/// A PTX text that cannot be read, decoded or launched. what() is one line: FILE:LINE: reason:
+/// 'statement'.
 class Error : public std::runtime_error {
  public:
   /// line counts from 1; 0 stands for the whole file. statement may be empty.
@@ -26,7 +27,8 @@ class Error : public std::runtime_error {
   std::string statement_;
 };
 
-/// Text on one line: runs of white space become one space, comments vanish, long text ends in "...".
+/// Text on one line: runs of white space become one space, comments vanish, long text ends in
+/// "...".
 std::string one_line(std::string_view text);
 
 }  // namespace ringfence::ptx

@@ -44,19 +44,19 @@ class SeededChooser final : public Chooser {
 
 struct LaunchConfig {
   std::uint32_t rank = 0;
-  std::uint32_t launch = 0;                         ///< handed through in Agents::launch
+  std::uint32_t launch = 0;  ///< handed through in Agents::launch
   std::array<std::uint32_t, 3> grid = {1, 1, 1};
   std::array<std::uint32_t, 3> block = {1, 1, 1};
-  std::array<std::uint32_t, 3> cluster = {0, 0, 0}; ///< zeros: what the kernel requires, else 1
-  std::uint32_t dynamic_shared = 0;                 ///< bytes
+  std::array<std::uint32_t, 3> cluster = {0, 0, 0};  ///< zeros: what the kernel requires, else 1
+  std::uint32_t dynamic_shared = 0;                  ///< bytes
   /// The parameter block, each parameter at Program::parameter_offset.
   std::vector<std::uint8_t> parameters;
   /// Address of this rank's copy of the module's globals (Program::global_bytes, see
   /// initial_globals); 0 where the module has none.
   std::uint64_t globals = 0;
-  std::uint32_t resident_blocks = 0;                ///< at most so many at a time; 0 = all
+  std::uint32_t resident_blocks = 0;  ///< at most so many at a time; 0 = all
   bool check_shared_races = true;
-  std::uint64_t instruction_budget = 0;             ///< warp instructions; 0 = none
+  std::uint64_t instruction_budget = 0;  ///< warp instructions; 0 = none
 };
 
 /// Initial bytes of a rank's copy of the module's globals when it lies at `address`.
@@ -70,10 +70,10 @@ class KernelFault : public std::runtime_error {
     std::uint32_t block = 0;
     std::uint32_t thread = 0;  ///< within the block
     std::uint32_t instruction = 0;
-    std::uint32_t line = 0;    ///< in the PTX text
-    std::string file;          ///< the PTX file
+    std::uint32_t line = 0;  ///< in the PTX text
+    std::string file;        ///< the PTX file
     std::string statement;
-    std::string source;        ///< "file.cu:12" or empty
+    std::string source;  ///< "file.cu:12" or empty
   };
   KernelFault(FaultKind kind, const std::string& reason, Place place);
   FaultKind kind() const { return kind_; }
@@ -100,10 +100,10 @@ struct Quantum {
 };
 
 enum class Stop : std::uint8_t {
-  quantum,   ///< could go on at once
-  yielded,   ///< the memory asked to let others run
-  blocked,   ///< the memory completed nothing; the same request comes again
-  waiting,   ///< at a barrier, an exchange, asleep
+  quantum,  ///< could go on at once
+  yielded,  ///< the memory asked to let others run
+  blocked,  ///< the memory completed nothing; the same request comes again
+  waiting,  ///< at a barrier, an exchange, asleep
   exited,
 };
 

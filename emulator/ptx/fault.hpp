@@ -9,13 +9,13 @@ namespace ringfence::ptx {
 enum class FaultKind : std::uint8_t {
   out_of_bounds,
   misaligned,
-  multicast_misuse,     ///< non-multimem access to a multicast address, or the reverse
+  multicast_misuse,  ///< non-multimem access to a multicast address, or the reverse
   shared_race,
   barrier_divergence,
-  undefined,            ///< what the manual leaves undefined: reading an inactive lane, ...
+  undefined,  ///< what the manual leaves undefined: reading an inactive lane, ...
   trap,
   assertion,
-  budget,               ///< instruction budget used up
+  budget,  ///< instruction budget used up
   deadlock,
 };
 const char* name_of(FaultKind kind);

@@ -28,13 +28,15 @@ void each_lane(std::uint32_t mask, F f) {
 
 std::string hex(std::uint64_t value) {
   char text[20];
-  static_cast<void>(std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(value)));
+  static_cast<void>(
+      std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(value)));
   return text;
 }
 
 // Memory to register lanes; kSize and kLane are bytes.
 template <unsigned kSize, unsigned kLane>
-void gather(const Request& request, const std::byte* base, std::uint64_t origin, unsigned elements) {
+void gather(const Request& request, const std::byte* base, std::uint64_t origin,
+            unsigned elements) {
   using Value = std::conditional_t<kLane == 8, std::uint64_t, std::uint32_t>;
   each_lane(request.agents.mask, [&](std::uint32_t lane) {
     const std::byte* from = base + (request.address[lane] - origin);
@@ -59,13 +61,20 @@ template <template <unsigned, unsigned> class Move, class... Arguments>
 void by_size(unsigned size, unsigned lane, Arguments&&... arguments) {
   const unsigned key = size * 16 + lane;
   switch (key) {
-    case 1 * 16 + 4: return Move<1, 4>::run(arguments...);
-    case 2 * 16 + 4: return Move<2, 4>::run(arguments...);
-    case 4 * 16 + 4: return Move<4, 4>::run(arguments...);
-    case 1 * 16 + 8: return Move<1, 8>::run(arguments...);
-    case 2 * 16 + 8: return Move<2, 8>::run(arguments...);
-    case 4 * 16 + 8: return Move<4, 8>::run(arguments...);
-    default: return Move<8, 8>::run(arguments...);
+    case 1 * 16 + 4:
+      return Move<1, 4>::run(arguments...);
+    case 2 * 16 + 4:
+      return Move<2, 4>::run(arguments...);
+    case 4 * 16 + 4:
+      return Move<4, 4>::run(arguments...);
+    case 1 * 16 + 8:
+      return Move<1, 8>::run(arguments...);
+    case 2 * 16 + 8:
+      return Move<2, 8>::run(arguments...);
+    case 4 * 16 + 8:
+      return Move<4, 8>::run(arguments...);
+    default:
+      return Move<8, 8>::run(arguments...);
   }
 }
 template <unsigned kSize, unsigned kLane>
@@ -103,8 +112,8 @@ FlatMemory::Symmetric FlatMemory::symmetric(std::string name, std::uint64_t byte
   for (std::uint32_t rank = 0; rank < ranks_; ++rank) {
     storage_.push_back(std::make_unique<std::byte[]>(bytes));
     multicast.replicas.push_back(storage_.back().get());
-    out.unicast.push_back(map({name + " of rank " + std::to_string(rank), 0, bytes, false,
-                               {storage_.back().get()}}));
+    out.unicast.push_back(
+        map({name + " of rank " + std::to_string(rank), 0, bytes, false, {storage_.back().get()}}));
   }
   out.multicast = map(std::move(multicast));
   return out;
@@ -112,7 +121,10 @@ FlatMemory::Symmetric FlatMemory::symmetric(std::string name, std::uint64_t byte
 
 std::uint64_t FlatMemory::allocate(std::string name, std::uint32_t rank, std::uint64_t bytes) {
   storage_.push_back(std::make_unique<std::byte[]>(bytes));
-  return map({std::move(name) + " of rank " + std::to_string(rank), 0, bytes, false,
+  return map({std::move(name) + " of rank " + std::to_string(rank),
+              0,
+              bytes,
+              false,
               {storage_.back().get()}});
 }
 
@@ -124,8 +136,7 @@ const FlatMemory::Region* FlatMemory::find(std::uint64_t address) const {
 
 std::byte* FlatMemory::at(std::uint64_t address, std::uint64_t bytes) {
   const Region* region = find(address);
-  if (region == nullptr || region->multicast ||
-      address - region->address + bytes > region->bytes) {
+  if (region == nullptr || region->multicast || address - region->address + bytes > region->bytes) {
     throw Fault(FaultKind::out_of_bounds, "no memory at " + hex(address));
   }
   return region->replicas[0] + (address - region->address);
@@ -162,12 +173,14 @@ const FlatMemory::Region* FlatMemory::check(const Request& request, bool multica
     if (own->multicast != multicast) {
       throw Fault(FaultKind::multicast_misuse,
                   multicast ? "multimem access to '" + own->name + "', which is no multicast memory"
-                            : "non-multimem access to '" + own->name + "'", lane);
+                            : "non-multimem access to '" + own->name + "'",
+                  lane);
     }
     if (address % bytes != 0) {
       throw Fault(FaultKind::misaligned,
                   "address " + hex(address) + " in '" + own->name + "' is not aligned to " +
-                      std::to_string(bytes) + " bytes", lane);
+                      std::to_string(bytes) + " bytes",
+                  lane);
     }
   }
   return nullptr;  // every lane is right by itself, but they lie in several regions
@@ -179,8 +192,8 @@ void FlatMemory::load(Request& request, const Region& region) const {
 }
 
 void FlatMemory::store(Request& request, const Region& region, std::byte* base) const {
-  by_size<Scatter>(size_of(request.access->type), request.lane_bytes, request, base,
-                   region.address, request.access->elements);
+  by_size<Scatter>(size_of(request.access->type), request.lane_bytes, request, base, region.address,
+                   request.access->elements);
 }
 
 void FlatMemory::atomic(Request& request, const Region& region, std::byte* base) const {
@@ -270,10 +283,16 @@ void FlatMemory::access(Request& request) {
       load(request, region);
       request.yield = access.semantics != Semantics::weak;
       break;
-    case Operation::store: store(request, region, region.replicas[0]); break;
+    case Operation::store:
+      store(request, region, region.replicas[0]);
+      break;
     case Operation::atomic:
-    case Operation::reduce: atomic(request, region, region.replicas[0]); break;
-    case Operation::multimem_load_reduce: load_reduce(request, region); break;
+    case Operation::reduce:
+      atomic(request, region, region.replicas[0]);
+      break;
+    case Operation::multimem_load_reduce:
+      load_reduce(request, region);
+      break;
     case Operation::multimem_store:
       for (std::byte* replica : region.replicas) store(request, region, replica);
       break;

@@ -148,8 +148,10 @@ class Lexer {
       return make(wide ? Token::float64 : Token::float32, from, bits);
     }
     int base = 10;
-    if (peek() == '0' && (mark == 'x' || mark == 'X')) base = 16, at_ += 2;
-    else if (peek() == '0' && (mark == 'b' || mark == 'B')) base = 2, at_ += 2;
+    if (peek() == '0' && (mark == 'x' || mark == 'X'))
+      base = 16, at_ += 2;
+    else if (peek() == '0' && (mark == 'b' || mark == 'B'))
+      base = 2, at_ += 2;
     const std::size_t begin = at_;
     while (std::isxdigit(static_cast<unsigned char>(peek())) != 0) ++at_;
     if (base == 10 && (peek() == '.' || peek() == '+' || peek() == '-')) {

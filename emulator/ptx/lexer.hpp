@@ -19,9 +19,9 @@ enum class Token : std::uint8_t {
 
 struct Lexeme {
   Token kind = Token::end;
-  std::string_view text;     ///< points into the source
+  std::string_view text;  ///< points into the source
   std::uint64_t bits = 0;
-  std::uint32_t line = 0;    ///< from 1
+  std::uint32_t line = 0;  ///< from 1
 };
 
 /// Splits a PTX text into lexemes, the last of which is Token::end. The views point into `source`.

@@ -51,9 +51,9 @@ KernelListing list_kernel(const Module& module, const Function& function) {
   const auto shared = [&](const Variable& variable) {
     if (variable.space != Space::shared) return;
     out.dynamic_shared = out.dynamic_shared || variable.unsized;
-    out.static_shared = (out.static_shared + variable.alignment - 1) / variable.alignment *
-                            variable.alignment +
-                        variable.bytes;
+    out.static_shared =
+        (out.static_shared + variable.alignment - 1) / variable.alignment * variable.alignment +
+        variable.bytes;
   };
   for (const Variable& variable : module.variables) shared(variable);
   for (const Variable& variable : function.variables) {

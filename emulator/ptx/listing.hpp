@@ -13,7 +13,7 @@ namespace ringfence::ptx {
 /// What `ringfence ptx FILE` shows of a kernel.
 struct KernelListing {
   struct Parameter {
-    std::string type;          ///< "u64", or "b8[240]" for a struct
+    std::string type;  ///< "u64", or "b8[240]" for a struct
     std::uint64_t bytes = 0;
     std::uint32_t alignment = 0;
   };
@@ -21,14 +21,14 @@ struct KernelListing {
   std::string demangled;
   std::uint32_t line = 0;
   std::vector<Parameter> parameters;
-  std::map<std::string, std::uint32_t> registers;   ///< type -> declared
-  std::uint64_t static_shared = 0;                  ///< bytes, module-level variables included
+  std::map<std::string, std::uint32_t> registers;  ///< type -> declared
+  std::uint64_t static_shared = 0;                 ///< bytes, module-level variables included
   bool dynamic_shared = false;
-  std::uint64_t local = 0;                          ///< bytes a thread
-  std::string limits;                               ///< ".maxntid 256 ..." as one text, or empty
+  std::uint64_t local = 0;  ///< bytes a thread
+  std::string limits;       ///< ".maxntid 256 ..." as one text, or empty
   std::uint32_t instructions = 0;
-  std::map<std::string, std::uint32_t> histogram;   ///< spelling -> static count
-  std::vector<Unsupported> unsupported;             ///< forms that the executor refuses
+  std::map<std::string, std::uint32_t> histogram;  ///< spelling -> static count
+  std::vector<Unsupported> unsupported;            ///< forms that the executor refuses
 };
 
 struct Listing {

@@ -32,15 +32,15 @@ enum class Combine : std::uint8_t { none, add, min, max, and_, or_, xor_, exchan
 /// operations of type `type`, consecutive in memory; a packed type is two 16-bit operations.
 struct Access {
   Operation operation = Operation::load;
-  Space space = Space::generic;        ///< as written; the memory only sees global addresses
+  Space space = Space::generic;  ///< as written; the memory only sees global addresses
   Type type = Type::b32;
-  std::uint8_t elements = 1;           ///< .v2 .v4 .v8
+  std::uint8_t elements = 1;  ///< .v2 .v4 .v8
   Semantics semantics = Semantics::weak;
   Scope scope = Scope::none;
   Combine combine = Combine::none;
-  Type accumulate = Type::none;        ///< .acc::f32 / .acc::f16
-  bool non_coherent = false;           ///< ld.global.nc
-  bool flush = false;                  ///< atomics on f32 in global memory flush subnormals
+  Type accumulate = Type::none;  ///< .acc::f32 / .acc::f16
+  bool non_coherent = false;     ///< ld.global.nc
+  bool flush = false;            ///< atomics on f32 in global memory flush subnormals
   Proxy proxy = Proxy::generic;
   std::uint32_t bytes() const { return size_of(type) * elements; }
 };
@@ -59,28 +59,29 @@ struct Agents {
 
 struct Request {
   const Access* access = nullptr;
-  Agents agents;                          ///< agents.mask: lanes still to do
+  Agents agents;  ///< agents.mask: lanes still to do
   std::array<std::uint64_t, kLanes> address;
   /// elements[e] + lane * lane_bytes holds element e of a lane: read for stores and reductions,
   /// written for loads (zero-extended to lane_bytes, 4 or 8). For atom and red, elements[0] is the
-  /// operand, compare the expected value of cas, and result where the old value goes (null for red).
+  /// operand, compare the expected value of cas, and result where the old value goes (null for
+  /// red).
   std::array<std::byte*, kMostElements> elements{};
   std::byte* compare = nullptr;
   std::byte* result = nullptr;
   std::uint32_t lane_bytes = 4;
-  std::uint32_t instruction = 0;          ///< index in Function::instructions
-  std::uint32_t line = 0;                 ///< in the PTX text
+  std::uint32_t instruction = 0;  ///< index in Function::instructions
+  std::uint32_t line = 0;         ///< in the PTX text
 
   // Answers.
-  std::uint32_t completed = 0;            ///< lanes that are done; a part splits the warp
-  bool yield = false;                     ///< done, but others should run before these lanes go on
+  std::uint32_t completed = 0;  ///< lanes that are done; a part splits the warp
+  bool yield = false;           ///< done, but others should run before these lanes go on
 };
 
 /// What a fence instruction says.
 struct Fence {
   Semantics semantics = Semantics::acq_rel;
   Scope scope = Scope::none;
-  Proxy proxy = Proxy::generic;           ///< other than generic: fence.proxy.*
+  Proxy proxy = Proxy::generic;  ///< other than generic: fence.proxy.*
 };
 
 /// An instance of a barrier, unique in one Execution: bar.sync, bar.warp.sync, barrier.cluster and

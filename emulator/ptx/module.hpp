@@ -34,18 +34,19 @@ struct Variable {
   std::string_view name;
   Space space = Space::global;
   Type type = Type::b8;
-  std::uint64_t bytes = 0;          ///< 0 for an unsized array (.extern .shared name[])
+  std::uint64_t bytes = 0;  ///< 0 for an unsized array (.extern .shared name[])
   std::uint32_t alignment = 1;
   bool external = false;
   bool unsized = false;
-  std::vector<std::uint8_t> initial;  ///< the first bytes; the rest is zero for global, undefined else
+  std::vector<std::uint8_t>
+      initial;  ///< the first bytes; the rest is zero for global, undefined else
   std::vector<Relocation> relocations;
   std::uint32_t line = 0;
 };
 
 struct Register {
   std::string_view name;
-  std::uint32_t number = 0;   ///< the n of a range %r<n>; names print as name + number if ranged
+  std::uint32_t number = 0;  ///< the n of a range %r<n>; names print as name + number if ranged
   bool ranged = false;
   Type type = Type::none;
   std::string text() const { return std::string(name) + (ranged ? std::to_string(number) : ""); }
@@ -59,7 +60,8 @@ struct Operand {
     float32,   ///< value holds the 32 bits
     float64,   ///< value holds the 64 bits
     variable,  ///< the address of a variable: owner, index, offset
-    address,   ///< [base + offset]: elements[0] is reg or variable; none: absolute; more: coordinates
+    address,   ///< [base + offset]: elements[0] is reg or variable; none: absolute; more:
+               ///< coordinates
     vector,    ///< {a, b, ..}: elements
     pair,      ///< d|p: two elements
     label,     ///< index in Function::labels
@@ -84,7 +86,7 @@ struct Instruction {
   std::string_view opcode;                  ///< before the first dot
   std::vector<std::string_view> modifiers;  ///< between the dots, in the text's order
   std::vector<Operand> operands;
-  std::int32_t guard = -1;                  ///< register of @p
+  std::int32_t guard = -1;  ///< register of @p
   bool guard_negated = false;
   std::uint32_t line = 0;
   std::optional<SourceLocation> location;
@@ -95,8 +97,8 @@ struct Instruction {
 
 struct Label {
   std::string_view name;
-  std::uint32_t target = 0;              ///< index in Function::instructions
-  std::vector<std::uint32_t> branches;   ///< .branchtargets: labels in order
+  std::uint32_t target = 0;             ///< index in Function::instructions
+  std::vector<std::uint32_t> branches;  ///< .branchtargets: labels in order
   std::uint32_t line = 0;
 };
 
@@ -107,7 +109,7 @@ struct Function {
   std::vector<Variable> parameters;
   std::vector<Variable> results;
   std::vector<Register> registers;
-  std::vector<Variable> variables;       ///< .shared, .local and .param slots of the body
+  std::vector<Variable> variables;  ///< .shared, .local and .param slots of the body
   std::vector<Instruction> instructions;
   std::vector<Label> labels;
   std::optional<std::array<std::uint32_t, 3>> max_threads;       ///< .maxntid
@@ -120,14 +122,15 @@ struct Function {
 
 struct Module {
   std::shared_ptr<const std::string> source;
-  std::string file;                      ///< name for messages
-  std::string_view version;              ///< "9.0"
-  std::string_view target;               ///< "sm_90a"
-  std::vector<std::string> files;        ///< .file table; index 0 is unused where files count from 1
-  std::vector<Variable> variables;       ///< .global, .const, .shared of the module
-  std::vector<Function> functions;       ///< entries, functions and external declarations
+  std::string file;                 ///< name for messages
+  std::string_view version;         ///< "9.0"
+  std::string_view target;          ///< "sm_90a"
+  std::vector<std::string> files;   ///< .file table; index 0 is unused where files count from 1
+  std::vector<Variable> variables;  ///< .global, .const, .shared of the module
+  std::vector<Function> functions;  ///< entries, functions and external declarations
 
-  /// The kernel whose name contains `part` (an equal name wins). Throws Error when none or several do.
+  /// The kernel whose name contains `part` (an equal name wins). Throws Error when none or several
+  /// do.
   const Function& kernel(std::string_view part) const;
 };
 

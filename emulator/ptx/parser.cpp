@@ -40,7 +40,8 @@ class Parser {
     while (cursor_.accept(",")) cursor_.expect_word("target option");
     cursor_.begin_statement();
     if (!cursor_.accept_directive(".address_size")) return;
-    if (cursor_.expect_count(".address_size") != 64) cursor_.fail("only .address_size 64 is supported");
+    if (cursor_.expect_count(".address_size") != 64)
+      cursor_.fail("only .address_size 64 is supported");
   }
 
   void module_statement() {

@@ -17,33 +17,33 @@ namespace ringfence::ptx {
 /// instruction index.
 
 enum class Kind : std::uint8_t {
-  alu,             ///< run() does it
-  special,         ///< d = special register `immediate`
-  branch,          ///< to op `detail`
-  branch_index,    ///< to targets[detail][a]
+  alu,           ///< run() does it
+  special,       ///< d = special register `immediate`
+  branch,        ///< to op `detail`
+  branch_index,  ///< to targets[detail][a]
   exit,
   trap,
-  memory,          ///< accesses[detail]
-  fence,           ///< fences[detail]
-  barrier,         ///< barriers[detail]
-  warp_sync,       ///< bar.warp.sync a
+  memory,     ///< accesses[detail]
+  fence,      ///< fences[detail]
+  barrier,    ///< barriers[detail]
+  warp_sync,  ///< bar.warp.sync a
   cluster_arrive,
   cluster_wait,
-  exchange,        ///< exchanges[detail]: shfl, vote, match, redux, elect: waits for the lanes named
+  exchange,  ///< exchanges[detail]: shfl, vote, match, redux, elect: waits for the lanes named
   active_mask,
-  print,           ///< vprintf(a, b) -> d
-  assert_fail,     ///< __assertfail of extra[0..4]
-  sleep,           ///< nanosleep a
-  to_space,        ///< cvta: detail = Space, immediate 1 = to generic
-  map_address,     ///< mapa: d = a in block b of the cluster
-  copy_async,      ///< copies[detail]
+  print,        ///< vprintf(a, b) -> d
+  assert_fail,  ///< __assertfail of extra[0..4]
+  sleep,        ///< nanosleep a
+  to_space,     ///< cvta: detail = Space, immediate 1 = to generic
+  map_address,  ///< mapa: d = a in block b of the cluster
+  copy_async,   ///< copies[detail]
   copy_commit,
-  copy_wait,       ///< immediate = groups that may stay open
-  mbarrier,        ///< mbarriers[detail]
-  matrix_load,     ///< ldmatrix / stmatrix: matrices[detail]
-  matrix_multiply, ///< mma.sync: matrices[detail]
-  launch_wait,     ///< griddepcontrol.wait
-  nothing,         ///< prefetch, pragma-like hints, griddepcontrol.launch_dependents
+  copy_wait,        ///< immediate = groups that may stay open
+  mbarrier,         ///< mbarriers[detail]
+  matrix_load,      ///< ldmatrix / stmatrix: matrices[detail]
+  matrix_multiply,  ///< mma.sync: matrices[detail]
+  launch_wait,      ///< griddepcontrol.wait
+  nothing,          ///< prefetch, pragma-like hints, griddepcontrol.launch_dependents
 };
 
 struct Op {
@@ -66,8 +66,8 @@ struct Op {
 struct MemoryOp {
   Access access;
   std::int64_t offset = 0;
-  bool wide_address = true;  ///< slot a has 64-bit lanes
-  bool sign_extend = false;  ///< a load of s8/s16/s32 into a wider register
+  bool wide_address = true;          ///< slot a has 64-bit lanes
+  bool sign_extend = false;          ///< a load of s8/s16/s32 into a wider register
   std::uint32_t lane_bytes = 4;      ///< of the data registers
   std::uint32_t register_bytes = 4;  ///< of the declared register: how far sign_extend reaches
 };
@@ -79,35 +79,64 @@ struct BarrierOp {
   bool has_count = false;  ///< slot b holds the number of threads
 };
 
-enum class ExchangeKind : std::uint8_t { shuffle_up, shuffle_down, shuffle_butterfly, shuffle_index,
-                                         vote_all, vote_any, vote_uniform, vote_ballot,
-                                         match_any, match_all,
-                                         redux_add, redux_min, redux_max, redux_and, redux_or,
-                                         redux_xor, elect };
+enum class ExchangeKind : std::uint8_t {
+  shuffle_up,
+  shuffle_down,
+  shuffle_butterfly,
+  shuffle_index,
+  vote_all,
+  vote_any,
+  vote_uniform,
+  vote_ballot,
+  match_any,
+  match_all,
+  redux_add,
+  redux_min,
+  redux_max,
+  redux_and,
+  redux_or,
+  redux_xor,
+  elect
+};
 struct ExchangeOp {
   ExchangeKind kind = ExchangeKind::shuffle_butterfly;
   bool is_signed = false;
-  bool wide = false;        ///< match on b64
-  bool negated = false;     ///< vote on !p
+  bool wide = false;     ///< match on b64
+  bool negated = false;  ///< vote on !p
 };
 
 /// Asynchronous copies: cp.async (global to shared) and cp.async.bulk (non-tensor).
 struct CopyOp {
-  enum class Form : std::uint8_t { async, bulk_to_shared, bulk_to_global, bulk_to_cluster } form = Form::async;
-  std::uint32_t bytes = 0;        ///< cp.async: fixed size; bulk: slot c
+  enum class Form : std::uint8_t {
+    async,
+    bulk_to_shared,
+    bulk_to_global,
+    bulk_to_cluster
+  } form = Form::async;
+  std::uint32_t bytes = 0;  ///< cp.async: fixed size; bulk: slot c
   std::int64_t destination_offset = 0;
   std::int64_t source_offset = 0;
   std::int64_t barrier_offset = 0;
   bool wide_destination = false;
   bool wide_source = true;
-  bool has_source_size = false;   ///< cp.async: slot c = bytes read, the rest is zero
+  bool has_source_size = false;  ///< cp.async: slot c = bytes read, the rest is zero
   bool wide_barrier = false;
 };
 
 struct MbarrierOp {
-  enum class Form : std::uint8_t { init, inval, arrive, arrive_drop, expect_tx, arrive_expect_tx,
-                                   complete_tx, test_wait, try_wait, pending_count,
-                                   async_arrive } form = Form::init;
+  enum class Form : std::uint8_t {
+    init,
+    inval,
+    arrive,
+    arrive_drop,
+    expect_tx,
+    arrive_expect_tx,
+    complete_tx,
+    test_wait,
+    try_wait,
+    pending_count,
+    async_arrive
+  } form = Form::init;
   std::int64_t offset = 0;
   bool wide_address = false;
   bool parity = false;
@@ -117,28 +146,28 @@ struct MbarrierOp {
 
 struct MatrixOp {
   enum class Form : std::uint8_t { load, store, multiply } form = Form::load;
-  unsigned count = 1;              ///< ldmatrix .x1 .x2 .x4
+  unsigned count = 1;  ///< ldmatrix .x1 .x2 .x4
   bool transposed = false;
   std::int64_t offset = 0;
   bool wide_address = false;
   Type a = Type::f16;
   Type accumulate = Type::f32;
   Type result = Type::f32;
-  unsigned k = 16;                 ///< of m16n8kK
+  unsigned k = 16;  ///< of m16n8kK
 };
 
 /// A lane-uniform value that is known when the launch starts, broadcast to 32 lanes.
 struct Constant {
   enum class Source : std::uint8_t { bits, parameter, variable, special } source = Source::bits;
-  std::uint64_t bits = 0;       ///< the value, or an addend to a variable's address
+  std::uint64_t bits = 0;  ///< the value, or an addend to a variable's address
   bool wide = false;
   bool predicate = false;
-  Type type = Type::b32;        ///< parameter: as loaded; bits = bytes of the register it goes to
-  std::uint64_t offset = 0;     ///< parameter: byte in the parameter block
+  Type type = Type::b32;     ///< parameter: as loaded; bits = bytes of the register it goes to
+  std::uint64_t offset = 0;  ///< parameter: byte in the parameter block
   Operand::Owner owner = Operand::Owner::module;
-  std::uint32_t index = 0;      ///< variable
+  std::uint32_t index = 0;  ///< variable
   Special special = Special::tid_x;
-  std::uint32_t place = 0;      ///< byte in the constant bank
+  std::uint32_t place = 0;  ///< byte in the constant bank
 };
 
 /// Where a variable lies in its space: bytes from the start of the block's shared memory, the
@@ -149,7 +178,7 @@ struct Placement {
 };
 
 struct Program {
-  const Module* module = nullptr;     ///< outlives the program
+  const Module* module = nullptr;  ///< outlives the program
   const Function* function = nullptr;
   std::vector<Op> ops;
   std::vector<Slot> extra;
@@ -163,17 +192,17 @@ struct Program {
   std::vector<std::vector<std::uint32_t>> targets;  ///< of brx.idx
   std::vector<Constant> constants;
   std::uint32_t constant_bytes = 0;
-  std::uint32_t register_bytes = 0;                 ///< a warp's register file
-  std::vector<std::uint32_t> order;                 ///< op -> its block's place in reverse post-order
-  std::vector<std::uint8_t> block_start;            ///< op begins a basic block
+  std::uint32_t register_bytes = 0;       ///< a warp's register file
+  std::vector<std::uint32_t> order;       ///< op -> its block's place in reverse post-order
+  std::vector<std::uint8_t> block_start;  ///< op begins a basic block
   std::vector<std::uint64_t> parameter_offset;
   std::uint64_t parameter_bytes = 0;
-  std::vector<Placement> module_placement;          ///< for Module::variables
-  std::vector<Placement> function_placement;        ///< for Function::variables
-  std::uint64_t static_shared = 0;                  ///< dynamic shared memory starts here
+  std::vector<Placement> module_placement;    ///< for Module::variables
+  std::vector<Placement> function_placement;  ///< for Function::variables
+  std::uint64_t static_shared = 0;            ///< dynamic shared memory starts here
   std::uint64_t dynamic_alignment = 1;
   std::uint64_t local_bytes = 0;
-  std::uint64_t global_bytes = 0;                   ///< of one rank's copy of the module's globals
+  std::uint64_t global_bytes = 0;  ///< of one rank's copy of the module's globals
 };
 
 }  // namespace ringfence::ptx

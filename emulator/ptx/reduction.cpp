@@ -105,8 +105,7 @@ std::uint32_t add_floats(SumPolicy policy, const Order& order,
   if (policy == SumPolicy::exact) {
     std::array<double, kMostReplicas> wide;
     for (std::size_t r = 0; r < values.size(); ++r) wide[r] = bits(r);
-    return bits_of(canonical(
-        static_cast<float>(exact_sum(std::span(wide.data(), values.size())))));
+    return bits_of(canonical(static_cast<float>(exact_sum(std::span(wide.data(), values.size())))));
   }
   float sum = bits(order.rank[0]);
   for (std::size_t r = 1; r < values.size(); ++r) sum += bits(order.rank[r]);

@@ -12,11 +12,11 @@ namespace ringfence::ptx {
 /// How multimem.ld_reduce sums floating-point replicas. The manual fixes neither order nor
 /// rounding, and reports from the field disagree, so a kernel has to hold under each.
 enum class SumPolicy : std::uint8_t {
-  rank_order,    ///< in f32, rank 0 first; rounded to the type at the end
-  seeded_order,  ///< the same in an order drawn from the seed
-  exact,         ///< the exact sum, rounded once
-  element_steps, ///< rounded to the element's type at each step, in rank order
-  truncated,     ///< in f32 in rank order, then cut to the type towards zero
+  rank_order,     ///< in f32, rank 0 first; rounded to the type at the end
+  seeded_order,   ///< the same in an order drawn from the seed
+  exact,          ///< the exact sum, rounded once
+  element_steps,  ///< rounded to the element's type at each step, in rank order
+  truncated,      ///< in f32 in rank order, then cut to the type towards zero
 };
 constexpr SumPolicy kSumPolicies[] = {SumPolicy::rank_order, SumPolicy::seeded_order,
                                       SumPolicy::exact, SumPolicy::element_steps,

@@ -104,8 +104,8 @@ std::string compile(const std::string& path) {
   const int descriptor = mkstemp(out.data());
   if (descriptor < 0) throw Error(path, 0, "no temporary file for nvcc's output");
   close(descriptor);
-  std::vector<std::string> words = {nvcc, "-ptx", "-arch=sm_90a", "-lineinfo",
-                                    "-std=c++17", path, "-o", out};
+  std::vector<std::string> words = {nvcc,         "-ptx", "-arch=sm_90a", "-lineinfo",
+                                    "-std=c++17", path,   "-o",           out};
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
@@ -114,8 +114,9 @@ std::string compile(const std::string& path) {
   const int failed = posix_spawnp(&child, nvcc.c_str(), nullptr, nullptr, argv.data(), environ);
   if (failed != 0) {
     std::filesystem::remove(out);
-    throw Error(path, 0, "'" + nvcc + "' cannot be started (give PTX, or set NVCC): " +
-                             std::strerror(failed));
+    throw Error(
+        path, 0,
+        "'" + nvcc + "' cannot be started (give PTX, or set NVCC): " + std::strerror(failed));
   }
   waitpid(child, &status, 0);
   if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
@@ -142,8 +143,7 @@ std::string ptx_in_binary(const std::string& bytes, const std::string& path) {
                 "the PTX inside is compressed: extract it with 'cuobjdump -xptx all " + path +
                     "' or build with 'nvcc --no-compress'");
   }
-  throw Error(path, 0,
-              "holds no PTX: build with '-gencode arch=compute_90a,code=compute_90a'");
+  throw Error(path, 0, "holds no PTX: build with '-gencode arch=compute_90a,code=compute_90a'");
 }
 
 std::string read_ptx(const std::string& path) {
@@ -153,7 +153,9 @@ std::string read_ptx(const std::string& path) {
     return compile(path);
   }
   std::string bytes = slurp(path);
-  const bool elf = bytes.starts_with("\x7f" "ELF");
+  const bool elf = bytes.starts_with(
+      "\x7f"
+      "ELF");
   const bool fatbin = bytes.size() >= 4 && field<std::uint32_t>(bytes, 0) == kFatbinMagic;
   return elf || fatbin ? ptx_in_binary(bytes, path) : bytes;
 }

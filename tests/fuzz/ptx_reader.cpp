@@ -32,7 +32,8 @@ void check_kernel(const Module& module, const Function& kernel) {
     // Every slot lies within its bank, and every jump within the kernel.
     const auto check = [&](Slot slot) {
       if (!slot) return;
-      require(slot.offset() < (slot.is_constant() ? program.constant_bytes : program.register_bytes));
+      require(slot.offset() <
+              (slot.is_constant() ? program.constant_bytes : program.register_bytes));
     };
     for (const Op& op : program.ops) {
       for (const Slot slot : {op.d, op.e, op.a, op.b, op.c, op.f, op.guard}) check(slot);

@@ -51,12 +51,16 @@ void fused(benchmark::State& state) {
     run_to_end(launches, clock, chooser);
     for (const Execution& e : launches) instructions += e.counts().thread_instructions;
   }
-  state.counters["thread_instructions"] = benchmark::Counter(
-      static_cast<double>(instructions), benchmark::Counter::kIsRate);
+  state.counters["thread_instructions"] =
+      benchmark::Counter(static_cast<double>(instructions), benchmark::Counter::kIsRate);
   state.SetLabel(handler_isa());
 }
-BENCHMARK(fused)->Args({4, 128, 8192, 1024, 0})->Args({4, 128, 8192, 1024, 1})
-    ->Args({8, 64, 8192, 1024, 0})->Args({2, 2, 256, 32, 1})->Unit(benchmark::kMillisecond);
+BENCHMARK(fused)
+    ->Args({4, 128, 8192, 1024, 0})
+    ->Args({4, 128, 8192, 1024, 1})
+    ->Args({8, 64, 8192, 1024, 0})
+    ->Args({2, 2, 256, 32, 1})
+    ->Unit(benchmark::kMillisecond);
 
 }  // namespace
 

@@ -31,7 +31,8 @@ inline std::vector<std::uint64_t> run_statement(const std::string& statement, in
       ".version 8.5\n.target sm_90a\n.address_size 64\n"
       ".visible .entry form(.param .u64 in, .param .u64 out)\n{\n"
       ".reg .pred %p, %q;\n.reg .b32 %r<8>;\n.reg .b64 %rd<12>;\n.reg .b16 %h;\n"
-      ".reg " + type(result) + " %d;\n";
+      ".reg " +
+      type(result) + " %d;\n";
   const char names[3] = {'a', 'b', 'c'};
   for (std::size_t i = 0; i < bits.size(); ++i) {
     text += ".reg " + type(bits[i]) + " %" + names[i] + ";\n";

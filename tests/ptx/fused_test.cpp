@@ -161,7 +161,8 @@ void check_against_formula(const Case& c) {
       z[h] = round_bf16(static_cast<double>(widen(v)) + widen(o.start_residual[owner][at]));
       wrong_residual += z[h] != o.residual[owner][at];
     }
-    // Thread t sums vectors t, t + threads, ...; pairs as x*x + y*y with one rounding of x*x + (yy).
+    // Thread t sums vectors t, t + threads, ...; pairs as x*x + y*y with one rounding of x*x +
+    // (yy).
     std::vector<float> lanes(o.threads, 0.0F);
     for (std::uint32_t vector = 0; vector < c.hidden / 8; ++vector) {
       float& sum = lanes[vector % o.threads];

@@ -148,7 +148,8 @@ TEST_CASE("votes, matches, reductions and shuffles equal their definitions") {
     five = five || x[i] == 5;
     sum += x[i];
     all_xor ^= x[i];
-    if (static_cast<std::int32_t>(x[i] - 50) < static_cast<std::int32_t>(lowest)) lowest = x[i] - 50;
+    if (static_cast<std::int32_t>(x[i] - 50) < static_cast<std::int32_t>(lowest))
+      lowest = x[i] - 50;
   }
   for (std::uint32_t t = 0; t < 32; ++t) {
     const std::uint32_t* o = view<std::uint32_t>(run.memory, out, 32 * 12) + 12 * t;
@@ -209,8 +210,12 @@ TEST_CASE("local tables, switches and bit operations equal the same C++") {
     for (std::uint32_t i = 0; i < 16; ++i) local[i] = x[i] * 7 + t;
     for (std::uint32_t i = 0; i < n; ++i) sum = sum * 31 + local[(sum + i) % 16];
     switch (sum % 7) {
-      case 0: sum += 11; break;
-      case 1: sum ^= 0x55; break;
+      case 0:
+        sum += 11;
+        break;
+      case 1:
+        sum ^= 0x55;
+        break;
       case 2: {
         std::uint32_t r = 0;
         for (int b = 0; b < 32; ++b) r |= (sum >> b & 1) << (31 - b);
@@ -221,16 +226,22 @@ TEST_CASE("local tables, switches and bit operations equal the same C++") {
         const std::uint64_t both = static_cast<std::uint64_t>(n) << 32 | sum;
         std::uint32_t r = 0;
         const int selectors[4] = {1, 6, 5, 3};
-        for (int b = 0; b < 4; ++b) r |= static_cast<std::uint32_t>(both >> (8 * selectors[b]) & 255) << (8 * b);
+        for (int b = 0; b < 4; ++b)
+          r |= static_cast<std::uint32_t>(both >> (8 * selectors[b]) & 255) << (8 * b);
         sum = r;
         break;
       }
-      case 4: sum = sum / (t + 1) + sum % (t + 3); break;
-      case 5: sum = (n << 9 | sum >> 23) + static_cast<std::uint32_t>(std::countl_zero(sum)); break;
+      case 4:
+        sum = sum / (t + 1) + sum % (t + 3);
+        break;
+      case 5:
+        sum = (n << 9 | sum >> 23) + static_cast<std::uint32_t>(std::countl_zero(sum));
+        break;
       default: {
         std::uint32_t dot = 5;
         const int weights[4] = {4, 3, 2, 1};
-        for (int b = 0; b < 4; ++b) dot += static_cast<std::uint32_t>(static_cast<std::int8_t>(sum >> (8 * b)) * weights[b]);
+        for (int b = 0; b < 4; ++b)
+          dot += static_cast<std::uint32_t>(static_cast<std::int8_t>(sum >> (8 * b)) * weights[b]);
         sum = dot;
         break;
       }
@@ -247,7 +258,8 @@ TEST_CASE("f64 arithmetic equals the CPU's") {
   for (int i = 0; i < 32; ++i) x[i] = i * 0.37 - 2.0;
   run.run(launch(1, 32, Parameters().add(in).add(out)));
   for (int i = 0; i < 32; ++i) {
-    const double expect = std::sqrt(std::fma(x[i], x[i], 2.5)) / (x[i] + 3.0) - std::fmin(x[i], 1.0);
+    const double expect =
+        std::sqrt(std::fma(x[i], x[i], 2.5)) / (x[i] + 3.0) - std::fmin(x[i], 1.0);
     CHECK(view<double>(run.memory, out, 32)[i] == expect);
   }
 }
@@ -284,10 +296,16 @@ TEST_CASE("a tensor-core matmul equals the exact product of small integers") {
   const std::uint64_t a = run.buffer(m * k * 2);
   const std::uint64_t b = run.buffer(n * k * 2);
   const std::uint64_t c = run.buffer(m * n * 4);
-  const auto value = [](std::uint32_t i) { return static_cast<float>(static_cast<int>(i * 2654435761U >> 28) - 8); };
-  const auto bf16 = [](float x) { return static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(x) >> 16); };
-  for (std::uint32_t i = 0; i < m * k; ++i) view<std::uint16_t>(run.memory, a, m * k)[i] = bf16(value(i));
-  for (std::uint32_t i = 0; i < n * k; ++i) view<std::uint16_t>(run.memory, b, n * k)[i] = bf16(value(i + 77));
+  const auto value = [](std::uint32_t i) {
+    return static_cast<float>(static_cast<int>(i * 2654435761U >> 28) - 8);
+  };
+  const auto bf16 = [](float x) {
+    return static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(x) >> 16);
+  };
+  for (std::uint32_t i = 0; i < m * k; ++i)
+    view<std::uint16_t>(run.memory, a, m * k)[i] = bf16(value(i));
+  for (std::uint32_t i = 0; i < n * k; ++i)
+    view<std::uint16_t>(run.memory, b, n * k)[i] = bf16(value(i + 77));
   LaunchConfig config = launch(n / 8, 32, Parameters().add(a).add(b).add(c).add(n).add(k));
   config.grid[1] = m / 16;
   run.run(config);

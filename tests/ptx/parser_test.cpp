@@ -16,7 +16,9 @@ namespace {
 const std::string kHeader = ".version 8.5\n.target sm_90a\n.address_size 64\n";
 
 Module kernel(const std::string& body) {
-  return parse(kHeader + ".visible .entry k(.param .u64 p, .param .align 8 .b8 s[24])\n{\n" + body + "\n}\n", "k.ptx");
+  return parse(
+      kHeader + ".visible .entry k(.param .u64 p, .param .align 8 .b8 s[24])\n{\n" + body + "\n}\n",
+      "k.ptx");
 }
 
 std::string error_of(auto&& run) {
@@ -36,10 +38,13 @@ bool contains(const std::string& text, const std::string& part) {
 
 TEST_CASE("reader: nested blocks redeclare registers and labels") {
   const Module module = kernel(
-      ".reg .f32 r0; .reg .b32 %r<3>;\n{ .reg .b32 r0; mov.u32 r0, 1; L: bra L; { mov.u32 r0, 2; } }\n"
+      ".reg .f32 r0; .reg .b32 %r<3>;\n{ .reg .b32 r0; mov.u32 r0, 1; L: bra L; { mov.u32 r0, 2; } "
+      "}\n"
       "{ .reg .b64 r0; mov.u64 r0, 3; bra L; L: }\nmov.f32 r0, 0f3F800000;\nret;");
   const Function& k = module.functions[0];
-  const auto target = [&](std::size_t i) { return k.registers[k.instructions[i].operands[0].index].type; };
+  const auto target = [&](std::size_t i) {
+    return k.registers[k.instructions[i].operands[0].index].type;
+  };
   CHECK(target(0) == Type::b32);
   CHECK(target(2) == Type::b32);  // from the block around
   CHECK(target(3) == Type::b64);
@@ -53,7 +58,8 @@ TEST_CASE("reader: the order of modifiers does not matter") {
                          "atom.release.sys.global.cas.b32 %r0, [%rd0], %r1, %r2;",
                          "atom.cas.release.sys.global.b32 %r0, [%rd0], %r1, %r2;"};
   for (const char* form : forms) {
-    const Module module = kernel(".reg .b32 %r<3>; .reg .b64 %rd<1>;\n" + std::string(form) + "\nret;");
+    const Module module =
+        kernel(".reg .b32 %r<3>; .reg .b64 %rd<1>;\n" + std::string(form) + "\nret;");
     const Program program = decode(module, module.functions[0]);
     CHECK(program.accesses[0].access.semantics == Semantics::release);
     CHECK(program.accesses[0].access.scope == Scope::sys);
@@ -64,9 +70,11 @@ TEST_CASE("reader: the order of modifiers does not matter") {
 
 TEST_CASE("reader: defaults of order and scope are the manual's") {
   const Module module = kernel(
-      ".reg .b32 %r<3>; .reg .b64 %rd<1>;\nld.global.u32 %r0, [%rd0];\natom.global.add.u32 %r0, [%rd0], 1;\n"
+      ".reg .b32 %r<3>; .reg .b64 %rd<1>;\nld.global.u32 %r0, [%rd0];\natom.global.add.u32 %r0, "
+      "[%rd0], 1;\n"
       "multimem.ld_reduce.global.add.f32 %r0, [%rd0];\nmultimem.red.global.add.u32 [%rd0], 1;\n"
-      "ld.volatile.global.u32 %r0, [%rd0];\nmultimem.ld_reduce.global.add.v4.bf16x2.acc::f32 {%r0,%r1,%r2,%r0}, [%rd0];\nret;");
+      "ld.volatile.global.u32 %r0, [%rd0];\nmultimem.ld_reduce.global.add.v4.bf16x2.acc::f32 "
+      "{%r0,%r1,%r2,%r0}, [%rd0];\nret;");
   const Program program = decode(module, module.functions[0]);
   const auto check = [&](std::size_t i, Semantics semantics, Scope scope) {
     CHECK(program.accesses[i].access.semantics == semantics);
@@ -85,7 +93,8 @@ TEST_CASE("reader: addresses, immediates and constants") {
   const Module module = kernel(
       ".reg .b32 %r<2>; .reg .b64 %rd<2>; .shared .align 4 .b8 box[16];\n"
       "ld.param.u32 %r0, [s+20];\nmov.b64 %rd0, s;\nld.param.u32 %r1, [%rd0+4];\n"
-      "ld.global.u32 %r0, [%rd0+-4];\nst.shared.u32 [box+(2+1)*4], 0x10;\nmov.u64 %rd1, box+8;\nmov.f64 %rd1, 0d3FF0000000000000;\nret;");
+      "ld.global.u32 %r0, [%rd0+-4];\nst.shared.u32 [box+(2+1)*4], 0x10;\nmov.u64 %rd1, "
+      "box+8;\nmov.f64 %rd1, 0d3FF0000000000000;\nret;");
   const Function& k = module.functions[0];
   CHECK(k.instructions[3].operands[1].offset == -4);
   CHECK(k.instructions[4].operands[0].offset == 12);
@@ -95,14 +104,24 @@ TEST_CASE("reader: addresses, immediates and constants") {
 }
 
 TEST_CASE("reader: an instruction knows its CUDA line") {
-  const Module module = parse(kHeader + ".entry k()\n{\n.loc 1 42 7\nbar.sync 0;\n.loc 2 7 1, function_name $L__info_string0, inlined_at 1 43 9\nret;\n}\n.file 1 \"a.cu\"\n.file 2 \"b.h\", 123, 456\n.section .debug_str\n{\n$L__info_string0:\n.b8 95,90\n}\n", "k.ptx");
+  const Module module =
+      parse(kHeader +
+                ".entry k()\n{\n.loc 1 42 7\nbar.sync 0;\n.loc 2 7 1, function_name "
+                "$L__info_string0, inlined_at 1 43 9\nret;\n}\n.file 1 \"a.cu\"\n.file 2 \"b.h\", "
+                "123, 456\n.section .debug_str\n{\n$L__info_string0:\n.b8 95,90\n}\n",
+            "k.ptx");
   const Function& k = module.functions[0];
   CHECK(k.instructions[0].location->line == 42);
   CHECK(module.files[k.instructions[1].location->file] == "b.h");
 }
 
 TEST_CASE("reader: variables keep bytes, addresses and alignment") {
-  const Module module = parse(kHeader + ".global .align 1 .b8 text[4] = {104, 105, 0};\n.global .u64 table[2] = {text, generic(text)+2};\n.const .f32 c = 0f40000000;\n.extern .shared .align 16 .b8 dyn[];\n.entry k() { ret; }\n", "k.ptx");
+  const Module module =
+      parse(kHeader +
+                ".global .align 1 .b8 text[4] = {104, 105, 0};\n.global .u64 table[2] = {text, "
+                "generic(text)+2};\n.const .f32 c = 0f40000000;\n.extern .shared .align 16 .b8 "
+                "dyn[];\n.entry k() { ret; }\n",
+            "k.ptx");
   const Program program = decode(module, module.functions[0]);
   const std::vector<std::uint8_t> bytes = initial_globals(program, 0x1000);
   CHECK(bytes[0] == 104);
@@ -113,23 +132,30 @@ TEST_CASE("reader: variables keep bytes, addresses and alignment") {
 }
 
 TEST_CASE("reader: errors name file, line, reason and statement") {
-  CHECK(error_of([] { kernel(".reg .b32 %r<2>;\nmov.u32 %r0, %r7;"); }) == "k.ptx:7: unknown name '%r7': 'mov.u32 %r0, %r7'");
+  CHECK(error_of([] { kernel(".reg .b32 %r<2>;\nmov.u32 %r0, %r7;"); }) ==
+        "k.ptx:7: unknown name '%r7': 'mov.u32 %r0, %r7'");
   CHECK(error_of([] { kernel("bra nowhere;"); }) == "k.ptx:6: no label 'nowhere': 'bra nowhere;'");
-  CHECK(contains(error_of([] { kernel(".reg .b32 %r<2>;\nmov.u32 %r0 %r1;"); }), "k.ptx:7: ';' is missing before '%r1'"));
+  CHECK(contains(error_of([] { kernel(".reg .b32 %r<2>;\nmov.u32 %r0 %r1;"); }),
+                 "k.ptx:7: ';' is missing before '%r1'"));
   CHECK(contains(error_of([] { kernel(".reg .b32 a; .reg .b32 a;"); }), "'a' is declared twice"));
   CHECK(contains(error_of([] { kernel(".reg .b32 %r<99999999>;"); }), "too many registers"));
   CHECK(contains(error_of([] { kernel("@%q ret;"); }), "unknown register '%q'"));
-  CHECK(contains(error_of([] { kernel("mov.u32 %r0, 0f3F80;"); }), "0f needs 8 hexadecimal digits"));
+  CHECK(
+      contains(error_of([] { kernel("mov.u32 %r0, 0f3F80;"); }), "0f needs 8 hexadecimal digits"));
   CHECK(contains(error_of([] { parse("", "e.ptx"); }), "e.ptx:1: a PTX text starts with .version"));
   CHECK(contains(error_of([] { parse(kHeader, "e.ptx"); }), "holds no kernel"));
-  CHECK(contains(error_of([] { parse(".version 8.0 .target sm_90 .address_size 32", "e.ptx"); }), "only .address_size 64"));
-  CHECK(contains(error_of([] { parse(kHeader + ".entry k() { ret; } /* ", "e.ptx"); }), "comment without end"));
-  CHECK(contains(error_of([] { parse(kHeader + ".global .b8 x[9999999999];", "e.ptx"); }), "larger than 1 GiB"));
+  CHECK(contains(error_of([] { parse(".version 8.0 .target sm_90 .address_size 32", "e.ptx"); }),
+                 "only .address_size 64"));
+  CHECK(contains(error_of([] { parse(kHeader + ".entry k() { ret; } /* ", "e.ptx"); }),
+                 "comment without end"));
+  CHECK(contains(error_of([] { parse(kHeader + ".global .b8 x[9999999999];", "e.ptx"); }),
+                 "larger than 1 GiB"));
 }
 
 TEST_CASE("reader: unsupported statements are collected with their lines") {
   const Module module = kernel(
-      ".reg .b32 %r<4>; .reg .b64 %rd<1>;\nadd.u32 %r0, %r1, %r2;\ntex.2d.v4.s32.s32 {%r0,%r1,%r2,%r3}, [%rd0, {%r0,%r1}];\n"
+      ".reg .b32 %r<4>; .reg .b64 %rd<1>;\nadd.u32 %r0, %r1, %r2;\ntex.2d.v4.s32.s32 "
+      "{%r0,%r1,%r2,%r3}, [%rd0, {%r0,%r1}];\n"
       "add.f32x2 %rd0, %rd0, %rd0;\nadd.u32.what %r0, %r1, %r2;\nret;");
   CHECK(module.functions.size() == 1);
   const std::vector<Unsupported> forms = unsupported_forms(module, module.functions[0]);
@@ -139,7 +165,8 @@ TEST_CASE("reader: unsupported statements are collected with their lines") {
   CHECK(forms[1].reason == "unsupported form");
   CHECK(forms[2].reason == "unsupported modifier '.what'");
   CHECK(forms[2].statement == "add.u32.what %r0, %r1, %r2;");
-  CHECK(contains(error_of([&] { decode(module, module.functions[0]); }), "k.ptx:8: unsupported instruction"));
+  CHECK(contains(error_of([&] { decode(module, module.functions[0]); }),
+                 "k.ptx:8: unsupported instruction"));
 }
 
 TEST_CASE("reader: a text that is cut at any byte gives an error") {
@@ -191,7 +218,8 @@ TEST_CASE("source: PTX inside a binary is found, compressed PTX is named") {
   const auto fatbin = [](const std::string& payload, std::uint64_t flags, std::uint16_t kind) {
     std::string out(16 + 64, '\0');
     const auto put = [&](std::size_t at, std::uint64_t value, int bytes) {
-      for (int i = 0; i < bytes; ++i) out[at + static_cast<std::size_t>(i)] = static_cast<char>(value >> (8 * i));
+      for (int i = 0; i < bytes; ++i)
+        out[at + static_cast<std::size_t>(i)] = static_cast<char>(value >> (8 * i));
     };
     put(0, 0xBA55ED50, 4);
     put(4, 1, 2);
@@ -205,9 +233,14 @@ TEST_CASE("source: PTX inside a binary is found, compressed PTX is named") {
     return out + payload;
   };
   const std::string text = kHeader + ".entry k() { ret; }\n";
-  const std::string elf = std::string("\x7f" "ELF", 4) + std::string(100, 'x');
+  const std::string elf = std::string(
+                              "\x7f"
+                              "ELF",
+                              4) +
+                          std::string(100, 'x');
   CHECK(ptx_in_binary(elf + fatbin(text, 0x11, 1), "a.so") == text);
-  CHECK(contains(error_of([&] { ptx_in_binary(fatbin("garbage", 0x8011, 1), "a.so"); }), "cuobjdump -xptx all a.so"));
+  CHECK(contains(error_of([&] { ptx_in_binary(fatbin("garbage", 0x8011, 1), "a.so"); }),
+                 "cuobjdump -xptx all a.so"));
   CHECK(contains(error_of([&] { ptx_in_binary(fatbin(text, 0x11, 2), "a.so"); }), "holds no PTX"));
   const std::string cut = fatbin(text, 0x11, 1);
   for (std::size_t n = 0; n < cut.size(); n += 3) {

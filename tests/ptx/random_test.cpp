@@ -15,7 +15,24 @@ constexpr int kRegisters = 10;
 constexpr int kPredicates = 4;
 constexpr std::uint32_t kThreads = 80;  // the last warp is half empty
 
-enum class Code { add, sub, mul, mad, bit_and, bit_or, bit_xor, shl, shr, sar, selp, setp, min, exchange_local, branch, exit };
+enum class Code {
+  add,
+  sub,
+  mul,
+  mad,
+  bit_and,
+  bit_or,
+  bit_xor,
+  shl,
+  shr,
+  sar,
+  selp,
+  setp,
+  min,
+  exchange_local,
+  branch,
+  exit
+};
 
 struct Step {
   Code code;
@@ -138,40 +155,65 @@ bool is_loop_test(const Step& s) { return s.code == Code::setp && s.d >= kPredic
 std::string text_of(const std::vector<Step>& steps) {
   std::string out =
       ".version 8.5\n.target sm_90a\n.address_size 64\n.visible .entry random(.param .u64 out)\n{\n"
-      ".local .align 4 .b8 cell[4];\n.reg .b32 %r<13>, %t, %old;\n.reg .pred %p<7>;\n.reg .b64 %rd<4>;\n"
+      ".local .align 4 .b8 cell[4];\n.reg .b32 %r<13>, %t, %old;\n.reg .pred %p<7>;\n.reg .b64 "
+      "%rd<4>;\n"
       "mov.u32 %t, %tid.x;\nst.local.u32 [cell], %t;\n";
   for (int r = 0; r < kRegisters; ++r) {
-    out += "mad.lo.u32 %r" + std::to_string(r) + ", %t, " + std::to_string(2654435761U + 97U * static_cast<unsigned>(r)) + ", " + std::to_string(r * r) + ";\n";
+    out += "mad.lo.u32 %r" + std::to_string(r) + ", %t, " +
+           std::to_string(2654435761U + 97U * static_cast<unsigned>(r)) + ", " +
+           std::to_string(r * r) + ";\n";
   }
   for (int r = 0; r < 3; ++r) out += "mov.u32 %r" + std::to_string(kRegisters + r) + ", 0;\n";
   for (int p = 0; p < 7; ++p) {
-    out += "and.b32 %old, %t, " + std::to_string(1 << (p % 5)) + ";\nsetp.ne.u32 %p" + std::to_string(p) + ", %old, 0;\n";
+    out += "and.b32 %old, %t, " + std::to_string(1 << (p % 5)) + ";\nsetp.ne.u32 %p" +
+           std::to_string(p) + ", %old, 0;\n";
   }
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const Step& s = steps[i];
     const auto r = [](int n) { return "%r" + std::to_string(n); };
     const std::string b = s.immediate ? std::to_string(s.value) : r(s.b);
     out += "L" + std::to_string(i) + ": ";
-    const std::string guard = s.guard < 0 ? "" : std::string(s.negated ? "@!" : "@") + "%p" + std::to_string(s.guard) + " ";
-    const char* names[] = {"add.u32", "sub.u32", "mul.lo.u32", "mad.lo.u32", "and.b32", "or.b32", "xor.b32", "shl.b32", "shr.u32", "shr.s32"};
+    const std::string guard =
+        s.guard < 0 ? ""
+                    : std::string(s.negated ? "@!" : "@") + "%p" + std::to_string(s.guard) + " ";
+    const char* names[] = {"add.u32", "sub.u32", "mul.lo.u32", "mad.lo.u32", "and.b32",
+                           "or.b32",  "xor.b32", "shl.b32",    "shr.u32",    "shr.s32"};
     switch (s.code) {
-      case Code::mad: out += guard + "mad.lo.u32 " + r(s.d) + ", " + r(s.a) + ", " + b + ", " + r(s.c) + ";\n"; break;
-      case Code::selp: out += guard + "selp.b32 " + r(s.d) + ", " + r(s.a) + ", " + b + ", %p" + std::to_string(s.c) + ";\n"; break;
+      case Code::mad:
+        out += guard + "mad.lo.u32 " + r(s.d) + ", " + r(s.a) + ", " + b + ", " + r(s.c) + ";\n";
+        break;
+      case Code::selp:
+        out += guard + "selp.b32 " + r(s.d) + ", " + r(s.a) + ", " + b + ", %p" +
+               std::to_string(s.c) + ";\n";
+        break;
       case Code::setp:
-        out += guard + (is_loop_test(s) ? "setp.ne.u32 %p" + std::to_string(s.d) + ", " + r(s.a) + ", 0;\n"
-                                        : "setp.lt.s32 %p" + std::to_string(s.d) + ", " + r(s.a) + ", " + b + ";\n");
+        out += guard +
+               (is_loop_test(s)
+                    ? "setp.ne.u32 %p" + std::to_string(s.d) + ", " + r(s.a) + ", 0;\n"
+                    : "setp.lt.s32 %p" + std::to_string(s.d) + ", " + r(s.a) + ", " + b + ";\n");
         break;
-      case Code::min: out += guard + "min.s32 " + r(s.d) + ", " + r(s.a) + ", " + b + ";\n"; break;
+      case Code::min:
+        out += guard + "min.s32 " + r(s.d) + ", " + r(s.a) + ", " + b + ";\n";
+        break;
       case Code::exchange_local:
-        out += guard + "ld.local.u32 %old, [cell];\n" + guard + "st.local.u32 [cell], " + r(s.a) + ";\n" + guard + "mov.u32 " + r(s.d) + ", %old;\n";
+        out += guard + "ld.local.u32 %old, [cell];\n" + guard + "st.local.u32 [cell], " + r(s.a) +
+               ";\n" + guard + "mov.u32 " + r(s.d) + ", %old;\n";
         break;
-      case Code::branch: out += guard + "bra L" + std::to_string(s.target) + ";\n"; break;
-      case Code::exit: out += guard + "bra END;\n"; break;
-      default: out += guard + names[static_cast<int>(s.code)] + " " + r(s.d) + ", " + r(s.a) + ", " + b + ";\n"; break;
+      case Code::branch:
+        out += guard + "bra L" + std::to_string(s.target) + ";\n";
+        break;
+      case Code::exit:
+        out += guard + "bra END;\n";
+        break;
+      default:
+        out += guard + names[static_cast<int>(s.code)] + " " + r(s.d) + ", " + r(s.a) + ", " + b +
+               ";\n";
+        break;
     }
   }
   out += "END:\nld.param.u64 %rd0, [out];\nmul.wide.u32 %rd1, %t, 40;\nadd.u64 %rd2, %rd0, %rd1;\n";
-  for (int r = 0; r < kRegisters; ++r) out += "st.global.u32 [%rd2+" + std::to_string(4 * r) + "], %r" + std::to_string(r) + ";\n";
+  for (int r = 0; r < kRegisters; ++r)
+    out += "st.global.u32 [%rd2+" + std::to_string(4 * r) + "], %r" + std::to_string(r) + ";\n";
   return out + "ret;\n}\n";
 }
 
@@ -180,7 +222,8 @@ void execute(const std::vector<Step>& steps, std::uint32_t thread, std::uint32_t
   std::uint32_t r[13] = {};
   bool p[7];
   std::uint32_t cell = thread;
-  for (int i = 0; i < kRegisters; ++i) r[i] = thread * (2654435761U + 97U * static_cast<unsigned>(i)) + static_cast<unsigned>(i * i);
+  for (int i = 0; i < kRegisters; ++i)
+    r[i] = thread * (2654435761U + 97U * static_cast<unsigned>(i)) + static_cast<unsigned>(i * i);
   for (int i = 0; i < 7; ++i) p[i] = (thread & (1U << (i % 5))) != 0;
   std::size_t pc = 0;
   while (true) {
@@ -192,22 +235,56 @@ void execute(const std::vector<Step>& steps, std::uint32_t thread, std::uint32_t
     const auto sb = static_cast<std::int32_t>(b);
     if (s.code == Code::exit) break;
     switch (s.code) {
-      case Code::add: r[s.d] = a + b; break;
-      case Code::sub: r[s.d] = a - b; break;
-      case Code::mul: r[s.d] = a * b; break;
-      case Code::mad: r[s.d] = a * b + r[s.c]; break;
-      case Code::bit_and: r[s.d] = a & b; break;
-      case Code::bit_or: r[s.d] = a | b; break;
-      case Code::bit_xor: r[s.d] = a ^ b; break;
-      case Code::shl: r[s.d] = b > 31 ? 0 : a << b; break;
-      case Code::shr: r[s.d] = b > 31 ? 0 : a >> b; break;
-      case Code::sar: r[s.d] = static_cast<std::uint32_t>(sa >> (b > 31 ? 31 : b)); break;
-      case Code::selp: r[s.d] = p[s.c] ? a : b; break;
-      case Code::setp: p[s.d] = is_loop_test(s) ? a != 0 : sa < sb; break;
-      case Code::min: r[s.d] = sa < sb ? a : b; break;
-      case Code::exchange_local: { const std::uint32_t old = cell; cell = a; r[s.d] = old; break; }
-      case Code::branch: pc = s.target; break;
-      case Code::exit: break;
+      case Code::add:
+        r[s.d] = a + b;
+        break;
+      case Code::sub:
+        r[s.d] = a - b;
+        break;
+      case Code::mul:
+        r[s.d] = a * b;
+        break;
+      case Code::mad:
+        r[s.d] = a * b + r[s.c];
+        break;
+      case Code::bit_and:
+        r[s.d] = a & b;
+        break;
+      case Code::bit_or:
+        r[s.d] = a | b;
+        break;
+      case Code::bit_xor:
+        r[s.d] = a ^ b;
+        break;
+      case Code::shl:
+        r[s.d] = b > 31 ? 0 : a << b;
+        break;
+      case Code::shr:
+        r[s.d] = b > 31 ? 0 : a >> b;
+        break;
+      case Code::sar:
+        r[s.d] = static_cast<std::uint32_t>(sa >> (b > 31 ? 31 : b));
+        break;
+      case Code::selp:
+        r[s.d] = p[s.c] ? a : b;
+        break;
+      case Code::setp:
+        p[s.d] = is_loop_test(s) ? a != 0 : sa < sb;
+        break;
+      case Code::min:
+        r[s.d] = sa < sb ? a : b;
+        break;
+      case Code::exchange_local: {
+        const std::uint32_t old = cell;
+        cell = a;
+        r[s.d] = old;
+        break;
+      }
+      case Code::branch:
+        pc = s.target;
+        break;
+      case Code::exit:
+        break;
     }
   }
   for (int i = 0; i < kRegisters; ++i) result[i] = r[i];
@@ -230,7 +307,8 @@ TEST_CASE("generated kernels end as a plain interpreter of single threads says")
       execute(steps, t, expect);
       for (int r = 0; r < kRegisters; ++r) {
         REQUIRE_MESSAGE(got[t * kRegisters + static_cast<unsigned>(r)] == expect[r],
-                        "seed " << seed << ", thread " << t << ", register " << r << "\n" << text);
+                        "seed " << seed << ", thread " << t << ", register " << r << "\n"
+                                << text);
       }
     }
   }

@@ -21,7 +21,7 @@ inline std::uint64_t bits(double x) { return std::bit_cast<std::uint64_t>(x); }
 struct Format {
   int exponent_bits;
   int mantissa_bits;
-  bool has_infinity;           ///< e4m3 has none: all ones is its only NaN
+  bool has_infinity;  ///< e4m3 has none: all ones is its only NaN
   int bias() const { return (1 << (exponent_bits - 1)) - 1; }
   std::uint32_t nan() const { return (1U << (exponent_bits + mantissa_bits)) - 1; }
 
@@ -48,12 +48,16 @@ struct Format {
     const std::uint32_t sign = std::signbit(x) ? 1U << (exponent_bits + mantissa_bits) : 0;
     if (std::isnan(x)) return nan();
     const double magnitude = std::fabs(x);
-    std::uint32_t largest = has_infinity ? (((1U << exponent_bits) - 1) << mantissa_bits) - 1 : nan() - 1;
+    std::uint32_t largest =
+        has_infinity ? (((1U << exponent_bits) - 1) << mantissa_bits) - 1 : nan() - 1;
     std::uint32_t low = 0;
     std::uint32_t high = largest;
     while (low < high) {  // the largest code whose value is at most the magnitude
       const std::uint32_t middle = low + (high - low + 1) / 2;
-      if (decode(middle) <= magnitude) low = middle; else high = middle - 1;
+      if (decode(middle) <= magnitude)
+        low = middle;
+      else
+        high = middle - 1;
     }
     if (low == largest) {
       if (clamp) return sign | largest;
@@ -104,7 +108,8 @@ inline double max_of(double a, double b) {
   return a > b ? a : b;
 }
 
-inline std::uint64_t extract(std::uint64_t a, std::uint64_t pos, std::uint64_t len, int n, bool is_signed) {
+inline std::uint64_t extract(std::uint64_t a, std::uint64_t pos, std::uint64_t len, int n,
+                             bool is_signed) {
   pos &= 255;
   len &= 255;
   const std::uint64_t msb = static_cast<std::uint64_t>(n) - 1;
@@ -117,7 +122,8 @@ inline std::uint64_t extract(std::uint64_t a, std::uint64_t pos, std::uint64_t l
   }
   return d;
 }
-inline std::uint64_t insert(std::uint64_t a, std::uint64_t b, std::uint64_t pos, std::uint64_t len, int n) {
+inline std::uint64_t insert(std::uint64_t a, std::uint64_t b, std::uint64_t pos, std::uint64_t len,
+                            int n) {
   pos &= 255;
   len &= 255;
   std::uint64_t f = low(b, n);

@@ -29,10 +29,14 @@ std::uint32_t checksum_of_differences(std::uint32_t arguments, float (*function)
 }  // namespace
 
 TEST_CASE("tables: every argument gives what the H200 gave") {
-  CHECK(checksum_of_differences(1U << 24, rsqrt_approx, [](double x) { return 1 / std::sqrt(x); }) == 3873575410U);
-  CHECK(checksum_of_differences(1U << 24, sqrt_approx, [](double x) { return std::sqrt(x); }) == 3828241947U);
-  CHECK(checksum_of_differences(1U << 23, rcp_approx, [](double x) { return 1 / x; }) == 3468805139U);
-  CHECK(checksum_of_differences(1U << 23, ex2_approx, [](double x) { return std::exp2(x); }) == 1175814884U);
+  CHECK(checksum_of_differences(1U << 24, rsqrt_approx,
+                                [](double x) { return 1 / std::sqrt(x); }) == 3873575410U);
+  CHECK(checksum_of_differences(1U << 24, sqrt_approx, [](double x) { return std::sqrt(x); }) ==
+        3828241947U);
+  CHECK(checksum_of_differences(1U << 23, rcp_approx, [](double x) { return 1 / x; }) ==
+        3468805139U);
+  CHECK(checksum_of_differences(1U << 23, ex2_approx, [](double x) { return std::exp2(x); }) ==
+        1175814884U);
 }
 
 TEST_CASE("tables: rsqrt repeats with every factor 4 and scales subnormals") {

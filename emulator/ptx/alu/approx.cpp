@@ -8,11 +8,12 @@
 #include "emulator/ptx/alu/table.hpp"
 
 // The tables are part of the program: RF_TABLES is their folder, given by the build.
-#define RF_EMBED(name)                                                    \
-  __asm__(".section .rodata\n.balign 16\n.globl rf_table_" #name          \
-          "\nrf_table_" #name ":\n.incbin \"" RF_TABLES "/" #name ".rft\"\n" \
+#define RF_EMBED(name)                                                                     \
+  __asm__(".section .rodata\n.balign 16\n.globl rf_table_" #name "\nrf_table_" #name       \
+          ":\n.incbin \"" RF_TABLES "/" #name                                              \
+          ".rft\"\n"                                                                       \
           ".globl rf_table_" #name "_end\nrf_table_" #name "_end:\n.byte 0\n.previous\n"); \
-  extern "C" const std::byte rf_table_##name[];                           \
+  extern "C" const std::byte rf_table_##name[];                                            \
   extern "C" const std::byte rf_table_##name##_end[];
 RF_EMBED(rsqrt)
 RF_EMBED(sqrt)
@@ -24,11 +25,11 @@ namespace ringfence::ptx {
 namespace {
 
 // Decoded at the first use, 0.1 to 0.3 s; a table takes 2 bits an argument.
-#define RF_TABLE(name)                                                                           \
-  const ApproximationTable& name##_table() {                                                     \
-    static const ApproximationTable table(                                                       \
-        std::span(rf_table_##name, static_cast<std::size_t>(rf_table_##name##_end - rf_table_##name))); \
-    return table;                                                                                \
+#define RF_TABLE(name)                                                                        \
+  const ApproximationTable& name##_table() {                                                  \
+    static const ApproximationTable table(std::span(                                          \
+        rf_table_##name, static_cast<std::size_t>(rf_table_##name##_end - rf_table_##name))); \
+    return table;                                                                             \
   }
 RF_TABLE(rsqrt)
 RF_TABLE(sqrt)

@@ -22,10 +22,18 @@ class RoundingMode {
  public:
   explicit RoundingMode(Rounding rounding) {
     switch (rounding) {
-      case Rounding::zero: std::fesetround(FE_TOWARDZERO); break;
-      case Rounding::down: std::fesetround(FE_DOWNWARD); break;
-      case Rounding::up: std::fesetround(FE_UPWARD); break;
-      case Rounding::nearest: case Rounding::nearest_away: break;
+      case Rounding::zero:
+        std::fesetround(FE_TOWARDZERO);
+        break;
+      case Rounding::down:
+        std::fesetround(FE_DOWNWARD);
+        break;
+      case Rounding::up:
+        std::fesetround(FE_UPWARD);
+        break;
+      case Rounding::nearest:
+      case Rounding::nearest_away:
+        break;
     }
   }
   RoundingMode(const RoundingMode&) = delete;
@@ -40,50 +48,84 @@ T arithmetic(SlowOperation operation, T x, T y, T z) {
   volatile T c = z;
   volatile T out = 0;
   switch (operation) {
-    case SlowOperation::add: out = a + b; break;
-    case SlowOperation::sub: out = a - b; break;
-    case SlowOperation::mul: out = a * b; break;
-    case SlowOperation::fma: out = std::fma(T(a), T(b), T(c)); break;
-    case SlowOperation::div: out = a / b; break;
-    case SlowOperation::rcp: out = T(1) / a; break;
-    case SlowOperation::sqrt: out = std::sqrt(T(a)); break;
-    default: break;
+    case SlowOperation::add:
+      out = a + b;
+      break;
+    case SlowOperation::sub:
+      out = a - b;
+      break;
+    case SlowOperation::mul:
+      out = a * b;
+      break;
+    case SlowOperation::fma:
+      out = std::fma(T(a), T(b), T(c));
+      break;
+    case SlowOperation::div:
+      out = a / b;
+      break;
+    case SlowOperation::rcp:
+      out = T(1) / a;
+      break;
+    case SlowOperation::sqrt:
+      out = std::sqrt(T(a));
+      break;
+    default:
+      break;
   }
   return out;
 }
 
 float approximate(SlowOperation operation, float a, float b) {
   switch (operation) {
-    case SlowOperation::rsqrt_approx: return rsqrt_approx(a);
-    case SlowOperation::rcp_approx: return rcp_approx(a);
-    case SlowOperation::sqrt_approx: return sqrt_approx(a);
-    case SlowOperation::ex2_approx: return ex2_approx(a);
-    case SlowOperation::lg2_approx: return lg2_approx(a);
-    case SlowOperation::sin_approx: return sin_approx(a);
-    case SlowOperation::cos_approx: return cos_approx(a);
-    case SlowOperation::tanh_approx: return tanh_approx(a);
-    case SlowOperation::div_approx: return a / b;
-    default: return 0;
+    case SlowOperation::rsqrt_approx:
+      return rsqrt_approx(a);
+    case SlowOperation::rcp_approx:
+      return rcp_approx(a);
+    case SlowOperation::sqrt_approx:
+      return sqrt_approx(a);
+    case SlowOperation::ex2_approx:
+      return ex2_approx(a);
+    case SlowOperation::lg2_approx:
+      return lg2_approx(a);
+    case SlowOperation::sin_approx:
+      return sin_approx(a);
+    case SlowOperation::cos_approx:
+      return cos_approx(a);
+    case SlowOperation::tanh_approx:
+      return tanh_approx(a);
+    case SlowOperation::div_approx:
+      return a / b;
+    default:
+      return 0;
   }
 }
 
 template <class T>
 T round_integral(T x, Rounding rounding) {
   switch (rounding) {
-    case Rounding::zero: return std::trunc(x);
-    case Rounding::down: return std::floor(x);
-    case Rounding::up: return std::ceil(x);
-    case Rounding::nearest: case Rounding::nearest_away: break;
+    case Rounding::zero:
+      return std::trunc(x);
+    case Rounding::down:
+      return std::floor(x);
+    case Rounding::up:
+      return std::ceil(x);
+    case Rounding::nearest:
+    case Rounding::nearest_away:
+      break;
   }
   return std::nearbyint(x);
 }
 
 double widen(Type type, std::uint64_t value) {
   switch (type) {
-    case Type::f32: return as_float(static_cast<std::uint32_t>(value));
-    case Type::bf16: return from_bf16(static_cast<std::uint32_t>(value & 0xFFFFU));
-    case Type::f16: return from_f16(static_cast<std::uint32_t>(value & 0xFFFFU));
-    default: return as_double(value);
+    case Type::f32:
+      return as_float(static_cast<std::uint32_t>(value));
+    case Type::bf16:
+      return from_bf16(static_cast<std::uint32_t>(value & 0xFFFFU));
+    case Type::f16:
+      return from_f16(static_cast<std::uint32_t>(value & 0xFFFFU));
+    default:
+      return as_double(value);
   }
 }
 

@@ -9,9 +9,24 @@ namespace ringfence::ptx {
 /// Floating-point forms that are computed lane by lane: other roundings than nearest, saturation,
 /// conversions to integers, and the approximate functions.
 enum class SlowOperation : std::uint8_t {
-  add, sub, mul, fma, div, rcp, sqrt,
-  rsqrt_approx, rcp_approx, sqrt_approx, ex2_approx, lg2_approx, sin_approx, cos_approx,
-  tanh_approx, div_approx, round_integral, saturate,
+  add,
+  sub,
+  mul,
+  fma,
+  div,
+  rcp,
+  sqrt,
+  rsqrt_approx,
+  rcp_approx,
+  sqrt_approx,
+  ex2_approx,
+  lg2_approx,
+  sin_approx,
+  cos_approx,
+  tanh_approx,
+  div_approx,
+  round_integral,
+  saturate,
 };
 
 /// Bits of `flags` (they stand in Op::immediate): 0..7 the operation, 8..10 Rounding, 11 .ftz,

@@ -39,7 +39,7 @@ class ApproximationTable {
 namespace table_coding {
 
 constexpr std::uint32_t kMagic = 0x31544652;
-constexpr unsigned kBins = 64;        ///< of the quadratic's fraction
+constexpr unsigned kBins = 64;  ///< of the quadratic's fraction
 constexpr unsigned kContexts = kBins * 9;
 
 /// The quadratic at argument i of a segment of n, plus one half; its floor is the prediction.

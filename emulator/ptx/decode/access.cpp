@@ -15,8 +15,8 @@ Space Decoder::space() {
 }
 
 void Decoder::order(Access& access) {
-  const std::string_view word = mods_.take_one(
-      {"weak", "volatile", "relaxed", "acquire", "release", "acq_rel", "mmio"});
+  const std::string_view word =
+      mods_.take_one({"weak", "volatile", "relaxed", "acquire", "release", "acq_rel", "mmio"});
   access.scope = mods_.take_scope();
   if (word == "volatile") {
     access.semantics = Semantics::volatile_;
@@ -95,7 +95,8 @@ std::vector<Slot> Decoder::loaded(const Operand& target, MemoryOp& memory) {
     const unsigned bytes = size_of(have);
     if (have == Type::pred || bytes > 8) fail("a predicate cannot be loaded");
     if (bytes < size_of(memory.access.type)) fail("the register is narrower than the type");
-    if (register_bytes != 0 && bytes != register_bytes) fail("registers of unequal size in a vector");
+    if (register_bytes != 0 && bytes != register_bytes)
+      fail("registers of unequal size in a vector");
     register_bytes = bytes;
     out.push_back(Slot::reg(element.index));
   }
@@ -168,8 +169,8 @@ void Decoder::load() {
     Constant value;
     value.source = Constant::Source::parameter;
     value.type = access.type;
-    value.offset = program_.parameter_offset[from.elements[0].index] +
-                   static_cast<std::uint64_t>(from.offset);
+    value.offset =
+        program_.parameter_offset[from.elements[0].index] + static_cast<std::uint64_t>(from.offset);
     value.wide = memory.lane_bytes == 8;
     value.bits = memory.register_bytes;
     AluKey key;
@@ -306,13 +307,16 @@ void Decoder::multimem() {
   const bool half = packed || access.type == Type::f16 || access.type == Type::bf16;
   if (is_float(access.type)) {
     if (!half && access.type != Type::f32 && access.type != Type::f64) fail("unsupported form");
-    if (form != "st" && access.combine != Combine::add && (!half || form == "red")) fail("unsupported form");
+    if (form != "st" && access.combine != Combine::add && (!half || form == "red"))
+      fail("unsupported form");
     if (access.combine > Combine::max) fail("unsupported form");
     if (bytes != 4 && bytes != 8 && bytes != 16) fail("a multimem access has 4, 8 or 16 bytes");
     if (access.type == Type::f64 && access.elements > 1) fail("unsupported form");
   } else {
-    if (access.elements > 1 || size_of(access.type) < 4 || size_of(access.type) > 8) fail("unsupported form");
-    if (form != "st" && (!combines(access.combine, access.type) || access.combine > Combine::xor_)) {
+    if (access.elements > 1 || size_of(access.type) < 4 || size_of(access.type) > 8)
+      fail("unsupported form");
+    if (form != "st" &&
+        (!combines(access.combine, access.type) || access.combine > Combine::xor_)) {
       fail("unsupported form");
     }
   }
@@ -321,7 +325,8 @@ void Decoder::multimem() {
   operand_count(2, 2);
   if (form == "ld_reduce") {
     extra(loaded(operand(0), memory), {});
-    if (memory.register_bytes > 4 && size_of(access.type) < 8) fail("a register has another size than the type");
+    if (memory.register_bytes > 4 && size_of(access.type) < 8)
+      fail("a register has another size than the type");
     finish_access(memory, operand(1));
   } else {
     extra({}, stored(operand(1), memory));

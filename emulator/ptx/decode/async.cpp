@@ -246,10 +246,9 @@ void Decoder::mma() {
   }
   operand_count(4, 4);
   const std::size_t per_register = half ? 2 : 1;
-  const std::size_t counts[4] = {matrix.result == Type::f32 ? 4U : 2U,
-                                 16 * matrix.k / 32 / per_register,
-                                 8 * matrix.k / 32 / per_register,
-                                 matrix.result == Type::f32 ? 4U : 2U};
+  const std::size_t counts[4] = {
+      matrix.result == Type::f32 ? 4U : 2U, 16 * matrix.k / 32 / per_register,
+      8 * matrix.k / 32 / per_register, matrix.result == Type::f32 ? 4U : 2U};
   std::vector<Slot> written;
   std::vector<Slot> read;
   for (std::size_t i = 0; i < 4; ++i) {

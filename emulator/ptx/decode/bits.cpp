@@ -7,12 +7,24 @@ namespace {
 
 bool known_at_launch(Special special) {
   switch (special) {
-    case Special::ntid_x: case Special::ntid_y: case Special::ntid_z:
-    case Special::nctaid_x: case Special::nctaid_y: case Special::nctaid_z:
-    case Special::nclusterid_x: case Special::nclusterid_y: case Special::nclusterid_z:
-    case Special::cluster_nctaid_x: case Special::cluster_nctaid_y: case Special::cluster_nctaid_z:
-    case Special::cluster_nctarank: case Special::is_explicit_cluster: case Special::nwarpid:
-    case Special::nsmid: case Special::gridid: case Special::dynamic_smem_size:
+    case Special::ntid_x:
+    case Special::ntid_y:
+    case Special::ntid_z:
+    case Special::nctaid_x:
+    case Special::nctaid_y:
+    case Special::nctaid_z:
+    case Special::nclusterid_x:
+    case Special::nclusterid_y:
+    case Special::nclusterid_z:
+    case Special::cluster_nctaid_x:
+    case Special::cluster_nctaid_y:
+    case Special::cluster_nctaid_z:
+    case Special::cluster_nctarank:
+    case Special::is_explicit_cluster:
+    case Special::nwarpid:
+    case Special::nsmid:
+    case Special::gridid:
+    case Special::dynamic_smem_size:
     case Special::total_smem_size:
       return true;
     default:
@@ -146,7 +158,7 @@ void Decoder::bit_count() {
   const bool shift_amount = mods_.take("shiftamt");
   key.type = type();
   const Type result = name == "brev" ? key.type : Type::u32;
-  key.op = name == "brev" ? Alu::brev
+  key.op = name == "brev"   ? Alu::brev
            : name == "popc" ? Alu::popc
            : name == "clz"  ? Alu::clz
            : shift_amount   ? Alu::bfind_shift
@@ -377,7 +389,7 @@ void Decoder::testp() {
   operand_count(2, 2);
   AluKey key;
   key.op = Alu::testp;
-  constexpr std::string_view kProperties[] = {"finite",    "infinite", "number",
+  constexpr std::string_view kProperties[] = {"finite",     "infinite", "number",
                                               "notanumber", "normal",   "subnormal"};
   bool found = false;
   for (std::uint64_t i = 0; i < 6; ++i) {

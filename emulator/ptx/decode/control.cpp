@@ -69,7 +69,8 @@ void Decoder::call() {
     for (std::size_t i = 0; i < 5; ++i) slots.push_back(argument(*lists[0], i));
     return extra({}, slots);
   }
-  fail(name.empty() ? "unsupported indirect call" : "unsupported call of '" + std::string(name) + "'");
+  fail(name.empty() ? "unsupported indirect call"
+                    : "unsupported call of '" + std::string(name) + "'");
 }
 
 void Decoder::bar() {
@@ -108,7 +109,8 @@ void Decoder::bar() {
     operand_count(1, 2);
   }
   op_.a = source(first, Type::b32);
-  const std::size_t last = in_->operands.size() - (barrier.reduce == BarrierOp::Reduce::none ? 0 : 1);
+  const std::size_t last =
+      in_->operands.size() - (barrier.reduce == BarrierOp::Reduce::none ? 0 : 1);
   if (last > first + 1) {
     barrier.has_count = true;
     op_.b = source(first + 1, Type::b32);
@@ -197,7 +199,8 @@ void Decoder::match() {
   if (mode.empty()) fail("match needs a mode");
   const Type width = type();
   operand_count(3, 3);
-  ExchangeOp exchange = exchange_of(mode == "any" ? ExchangeKind::match_any : ExchangeKind::match_all);
+  ExchangeOp exchange =
+      exchange_of(mode == "any" ? ExchangeKind::match_any : ExchangeKind::match_all);
   exchange.wide = size_of(width) == 8;
   const Operand& target = operand(0);
   if (target.kind == Operand::Kind::pair) {

@@ -40,8 +40,12 @@ void Decoder::cvt() {
     const unsigned kept = cut ? size_of(key.type) : size_of(key.source);
     const bool sign = is_signed(cut ? key.type : key.source);
     if (!cut && is_signed(key.source) != is_signed(key.type)) fail("unsupported form");
-    key.source = sign ? (kept == 1 ? Type::s8 : kept == 2 ? Type::s16 : Type::s32)
-                      : (kept == 1 ? Type::u8 : kept == 2 ? Type::u16 : Type::u32);
+    key.source = sign ? (kept == 1   ? Type::s8
+                         : kept == 2 ? Type::s16
+                                     : Type::s32)
+                      : (kept == 1   ? Type::u8
+                         : kept == 2 ? Type::u16
+                                     : Type::u32);
     key.type = register_bytes == 8 ? (sign ? Type::s64 : Type::u64)
                                    : (register_bytes == 4 ? (sign ? Type::s32 : Type::u32)
                                                           : (sign ? Type::s16 : Type::u16));
@@ -73,8 +77,7 @@ void Decoder::cvt() {
   op_.immediate = static_cast<std::uint64_t>(key.rounding) << kSlowRoundingShift |
                   (key.flush ? kSlowFlush : 0) | (key.saturate ? kSlowSaturate : 0) |
                   static_cast<std::uint64_t>(key.type) << 32 |
-                  static_cast<std::uint64_t>(key.source) << 40 |
-                  (key.to_integral ? 1U : 0U);
+                  static_cast<std::uint64_t>(key.source) << 40 | (key.to_integral ? 1U : 0U);
   use(key);
 }
 

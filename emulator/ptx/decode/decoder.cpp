@@ -16,40 +16,95 @@ Decoder::Decoder(const Module& module, const Function& function, Program& progra
 
 const std::map<std::string_view, Decoder::Method>& Decoder::table() {
   static const std::map<std::string_view, Method> methods = {
-      {"add", &Decoder::add_sub}, {"sub", &Decoder::add_sub}, {"addc", &Decoder::add_sub},
-      {"subc", &Decoder::add_sub}, {"mul", &Decoder::mul}, {"mul24", &Decoder::mul},
-      {"mad", &Decoder::mad}, {"mad24", &Decoder::mad}, {"fma", &Decoder::fma},
-      {"div", &Decoder::div}, {"rem", &Decoder::rem}, {"min", &Decoder::min_max},
-      {"max", &Decoder::min_max}, {"neg", &Decoder::neg_abs}, {"abs", &Decoder::neg_abs},
-      {"sad", &Decoder::sad}, {"rcp", &Decoder::unary_function},
-      {"sqrt", &Decoder::unary_function}, {"rsqrt", &Decoder::unary_function},
-      {"ex2", &Decoder::unary_function}, {"lg2", &Decoder::unary_function},
-      {"sin", &Decoder::unary_function}, {"cos", &Decoder::unary_function},
+      {"add", &Decoder::add_sub},
+      {"sub", &Decoder::add_sub},
+      {"addc", &Decoder::add_sub},
+      {"subc", &Decoder::add_sub},
+      {"mul", &Decoder::mul},
+      {"mul24", &Decoder::mul},
+      {"mad", &Decoder::mad},
+      {"mad24", &Decoder::mad},
+      {"fma", &Decoder::fma},
+      {"div", &Decoder::div},
+      {"rem", &Decoder::rem},
+      {"min", &Decoder::min_max},
+      {"max", &Decoder::min_max},
+      {"neg", &Decoder::neg_abs},
+      {"abs", &Decoder::neg_abs},
+      {"sad", &Decoder::sad},
+      {"rcp", &Decoder::unary_function},
+      {"sqrt", &Decoder::unary_function},
+      {"rsqrt", &Decoder::unary_function},
+      {"ex2", &Decoder::unary_function},
+      {"lg2", &Decoder::unary_function},
+      {"sin", &Decoder::unary_function},
+      {"cos", &Decoder::unary_function},
       {"tanh", &Decoder::unary_function},
-      {"and", &Decoder::logic}, {"or", &Decoder::logic}, {"xor", &Decoder::logic},
-      {"not", &Decoder::bit_not}, {"cnot", &Decoder::bit_not}, {"shl", &Decoder::shift},
-      {"shr", &Decoder::shift}, {"shf", &Decoder::funnel}, {"bfe", &Decoder::bit_field},
-      {"bfi", &Decoder::bit_field}, {"brev", &Decoder::bit_count}, {"popc", &Decoder::bit_count},
-      {"clz", &Decoder::bit_count}, {"bfind", &Decoder::bit_count}, {"fns", &Decoder::fns},
-      {"prmt", &Decoder::permute}, {"lop3", &Decoder::lop3}, {"dp4a", &Decoder::dot_product},
-      {"dp2a", &Decoder::dot_product}, {"mov", &Decoder::mov}, {"selp", &Decoder::selp},
-      {"slct", &Decoder::slct}, {"setp", &Decoder::setp}, {"set", &Decoder::set},
-      {"testp", &Decoder::testp}, {"copysign", &Decoder::copysign}, {"cvt", &Decoder::cvt},
-      {"ld", &Decoder::load}, {"ldu", &Decoder::load}, {"st", &Decoder::store},
-      {"atom", &Decoder::atomic}, {"red", &Decoder::atomic}, {"multimem", &Decoder::multimem},
-      {"fence", &Decoder::fence}, {"membar", &Decoder::membar}, {"cvta", &Decoder::cvta},
-      {"isspacep", &Decoder::isspacep}, {"mapa", &Decoder::mapa}, {"prefetch", &Decoder::hint},
-      {"prefetchu", &Decoder::hint}, {"pmevent", &Decoder::hint},
-      {"applypriority", &Decoder::hint}, {"setmaxnreg", &Decoder::hint},
-      {"bra", &Decoder::bra}, {"brx", &Decoder::brx}, {"ret", &Decoder::ret},
-      {"exit", &Decoder::ret}, {"trap", &Decoder::trap}, {"brkpt", &Decoder::trap},
-      {"call", &Decoder::call}, {"bar", &Decoder::bar}, {"barrier", &Decoder::barrier},
-      {"shfl", &Decoder::shfl}, {"vote", &Decoder::vote}, {"match", &Decoder::match},
-      {"redux", &Decoder::redux}, {"elect", &Decoder::elect},
-      {"activemask", &Decoder::active_mask}, {"nanosleep", &Decoder::nanosleep},
-      {"griddepcontrol", &Decoder::griddepcontrol}, {"cp", &Decoder::cp},
-      {"mbarrier", &Decoder::mbarrier}, {"ldmatrix", &Decoder::ldmatrix},
-      {"stmatrix", &Decoder::ldmatrix}, {"mma", &Decoder::mma},
+      {"and", &Decoder::logic},
+      {"or", &Decoder::logic},
+      {"xor", &Decoder::logic},
+      {"not", &Decoder::bit_not},
+      {"cnot", &Decoder::bit_not},
+      {"shl", &Decoder::shift},
+      {"shr", &Decoder::shift},
+      {"shf", &Decoder::funnel},
+      {"bfe", &Decoder::bit_field},
+      {"bfi", &Decoder::bit_field},
+      {"brev", &Decoder::bit_count},
+      {"popc", &Decoder::bit_count},
+      {"clz", &Decoder::bit_count},
+      {"bfind", &Decoder::bit_count},
+      {"fns", &Decoder::fns},
+      {"prmt", &Decoder::permute},
+      {"lop3", &Decoder::lop3},
+      {"dp4a", &Decoder::dot_product},
+      {"dp2a", &Decoder::dot_product},
+      {"mov", &Decoder::mov},
+      {"selp", &Decoder::selp},
+      {"slct", &Decoder::slct},
+      {"setp", &Decoder::setp},
+      {"set", &Decoder::set},
+      {"testp", &Decoder::testp},
+      {"copysign", &Decoder::copysign},
+      {"cvt", &Decoder::cvt},
+      {"ld", &Decoder::load},
+      {"ldu", &Decoder::load},
+      {"st", &Decoder::store},
+      {"atom", &Decoder::atomic},
+      {"red", &Decoder::atomic},
+      {"multimem", &Decoder::multimem},
+      {"fence", &Decoder::fence},
+      {"membar", &Decoder::membar},
+      {"cvta", &Decoder::cvta},
+      {"isspacep", &Decoder::isspacep},
+      {"mapa", &Decoder::mapa},
+      {"prefetch", &Decoder::hint},
+      {"prefetchu", &Decoder::hint},
+      {"pmevent", &Decoder::hint},
+      {"applypriority", &Decoder::hint},
+      {"setmaxnreg", &Decoder::hint},
+      {"bra", &Decoder::bra},
+      {"brx", &Decoder::brx},
+      {"ret", &Decoder::ret},
+      {"exit", &Decoder::ret},
+      {"trap", &Decoder::trap},
+      {"brkpt", &Decoder::trap},
+      {"call", &Decoder::call},
+      {"bar", &Decoder::bar},
+      {"barrier", &Decoder::barrier},
+      {"shfl", &Decoder::shfl},
+      {"vote", &Decoder::vote},
+      {"match", &Decoder::match},
+      {"redux", &Decoder::redux},
+      {"elect", &Decoder::elect},
+      {"activemask", &Decoder::active_mask},
+      {"nanosleep", &Decoder::nanosleep},
+      {"griddepcontrol", &Decoder::griddepcontrol},
+      {"cp", &Decoder::cp},
+      {"mbarrier", &Decoder::mbarrier},
+      {"ldmatrix", &Decoder::ldmatrix},
+      {"stmatrix", &Decoder::ldmatrix},
+      {"mma", &Decoder::mma},
   };
   return methods;
 }
@@ -95,9 +150,7 @@ Type Decoder::register_type(const Operand& operand) const {
   return function_.registers[operand.index].type;
 }
 
-bool Decoder::is_wide(const Operand& operand) const {
-  return size_of(register_type(operand)) == 8;
-}
+bool Decoder::is_wide(const Operand& operand) const { return size_of(register_type(operand)) == 8; }
 
 std::uint64_t Decoder::literal(const Operand& operand, Type type) const {
   const unsigned bytes = size_of(type);
@@ -134,12 +187,12 @@ std::uint64_t Decoder::immediate(std::size_t index) const {
 }
 
 Slot Decoder::constant(Constant value) {
-  const auto key = std::make_tuple(
-      static_cast<int>(value.source) * 64 + (value.wide ? 32 : 0) + (value.predicate ? 16 : 0) +
-          static_cast<int>(value.owner),
-      value.bits, value.offset,
-      static_cast<std::uint64_t>(value.index) << 16 | static_cast<std::uint64_t>(value.type) << 8 |
-          static_cast<std::uint64_t>(value.special));
+  const auto key = std::make_tuple(static_cast<int>(value.source) * 64 + (value.wide ? 32 : 0) +
+                                       (value.predicate ? 16 : 0) + static_cast<int>(value.owner),
+                                   value.bits, value.offset,
+                                   static_cast<std::uint64_t>(value.index) << 16 |
+                                       static_cast<std::uint64_t>(value.type) << 8 |
+                                       static_cast<std::uint64_t>(value.special));
   const auto [it, fresh] =
       known_.emplace(key, static_cast<std::uint32_t>(program_.constants.size()));
   if (fresh) {
@@ -168,7 +221,8 @@ Slot Decoder::source(const Operand& operand, Type type) {
   switch (operand.kind) {
     case Operand::Kind::reg: {
       const Type have = register_type(operand);
-      if (have == Type::pred || size_of(have) > 8) fail("the operand is no ." + std::string(name_of(type)));
+      if (have == Type::pred || size_of(have) > 8)
+        fail("the operand is no ." + std::string(name_of(type)));
       if ((size_of(have) == 8) != wide) fail("a register has another size than the type");
       return Slot::reg(operand.index);
     }
@@ -194,8 +248,10 @@ Slot Decoder::source(const Operand& operand, Type type) {
 Slot Decoder::destination(const Operand& operand, Type type) {
   if (operand.kind == Operand::Kind::sink) return scratch(type);
   const Type have = register_type(operand);
-  if (have == Type::pred || size_of(have) > 8) fail("the result is no ." + std::string(name_of(type)));
-  if ((size_of(have) == 8) != (size_of(type) == 8)) fail("a register has another size than the type");
+  if (have == Type::pred || size_of(have) > 8)
+    fail("the result is no ." + std::string(name_of(type)));
+  if ((size_of(have) == 8) != (size_of(type) == 8))
+    fail("a register has another size than the type");
   return Slot::reg(operand.index);
 }
 

@@ -11,7 +11,8 @@
 namespace ringfence::ptx {
 
 /// The modifiers of one instruction as a set: compilers write them in any order, so each decoder
-/// takes those that it knows and whatever is left at the end is unsupported. Types keep their order.
+/// takes those that it knows and whatever is left at the end is unsupported. Types keep their
+/// order.
 class Modifiers {
  public:
   explicit Modifiers(const std::vector<std::string_view>& words) : left_(words) {}

@@ -17,9 +17,7 @@ std::string hex(std::uint64_t value) {
   return "0x" + out;
 }
 
-bool within(std::uint64_t address, std::uint64_t window) {
-  return address - window < kWindowBytes;
-}
+bool within(std::uint64_t address, std::uint64_t window) { return address - window < kWindowBytes; }
 
 Space classify(std::uint64_t address) {
   if (within(address, kSharedWindow)) return Space::shared;
@@ -30,10 +28,14 @@ Space classify(std::uint64_t address) {
 
 std::uint64_t window_of(Space space) {
   switch (space) {
-    case Space::shared: return kSharedWindow;
-    case Space::local: return kLocalWindow;
-    case Space::param: return kParamWindow;
-    default: return 0;
+    case Space::shared:
+      return kSharedWindow;
+    case Space::local:
+      return kLocalWindow;
+    case Space::param:
+      return kParamWindow;
+    default:
+      return 0;
   }
 }
 
@@ -64,8 +66,7 @@ void extend(std::byte* lanes, std::uint32_t lane_bytes, Type type, std::uint32_t
 }  // namespace
 
 void Execution::State::addresses(const Warp& warp, Slot base, std::int64_t offset, bool wide,
-                                 std::uint32_t mask,
-                                 std::array<std::uint64_t, kLanes>& out) const {
+                                 std::uint32_t mask, std::array<std::uint64_t, kLanes>& out) const {
   static_cast<void>(mask);
   const auto delta = static_cast<std::uint64_t>(offset);
   if (wide) {
@@ -94,7 +95,8 @@ std::byte* Execution::State::plain(Warp& warp, Space space, std::uint64_t addres
   if (address % bytes != 0) {
     throw Fault(FaultKind::misaligned,
                 std::string(name_of(space)) + " address " + hex(address) + " is not aligned to " +
-                    std::to_string(bytes) + " bytes", lane);
+                    std::to_string(bytes) + " bytes",
+                lane);
   }
   std::byte* base = nullptr;
   std::uint64_t size = 0;
@@ -119,7 +121,8 @@ std::byte* Execution::State::plain(Warp& warp, Space space, std::uint64_t addres
   if (offset > size || size - offset < bytes) {
     throw Fault(FaultKind::out_of_bounds,
                 std::string(name_of(space)) + " address " + hex(address) + " is outside its " +
-                    std::to_string(size) + " bytes", lane);
+                    std::to_string(size) + " bytes",
+                lane);
   }
   return base + offset;
 }
@@ -236,7 +239,8 @@ Execution::State::Outcome Execution::State::memory_op(Warp& warp, const Op& op, 
     masks[static_cast<std::size_t>(access.space)] = mask;
   }
   const bool loads = access.operation == Operation::load;
-  const bool atomic = access.operation == Operation::atomic || access.operation == Operation::reduce;
+  const bool atomic =
+      access.operation == Operation::atomic || access.operation == Operation::reduce;
   Outcome outcome;
   for (const Space space : {Space::shared, Space::local, Space::param}) {
     const std::uint32_t part = masks[static_cast<std::size_t>(space)];
@@ -285,18 +289,22 @@ void Execution::State::to_space(Warp& warp, const Op& op, std::uint32_t mask) {
     const std::uint64_t address = from[lane];
     if (op.immediate == 1) {
       if (!global && address >= kWindowBytes) {
-        throw Fault(FaultKind::undefined, "cvta of " + hex(address) + ", which is no " +
-                                              std::string(name_of(space)) + " address", lane);
+        throw Fault(
+            FaultKind::undefined,
+            "cvta of " + hex(address) + ", which is no " + std::string(name_of(space)) + " address",
+            lane);
       }
       to[lane] = address + window;
       return;
     }
     // A null pointer may be converted: compilers convert before they test.
-    const bool right = address == 0 || (global ? classify(address) == Space::global
-                                               : within(address, window));
+    const bool right =
+        address == 0 || (global ? classify(address) == Space::global : within(address, window));
     if (!right) {
-      throw Fault(FaultKind::undefined, "cvta.to." + std::string(name_of(space)) + " of " +
-                                            hex(address) + ", which lies outside that window", lane);
+      throw Fault(FaultKind::undefined,
+                  "cvta.to." + std::string(name_of(space)) + " of " + hex(address) +
+                      ", which lies outside that window",
+                  lane);
     }
     to[lane] = global || address == 0 ? address : address - window;
   });
@@ -312,8 +320,9 @@ void Execution::State::map_address(Warp& warp, const Op& op, std::uint32_t mask)
                   lane);
     }
     if (target[lane] >= cluster_size_) {
-      throw Fault(FaultKind::undefined, "mapa to block " + std::to_string(target[lane]) +
-                                            " of a cluster of " + std::to_string(cluster_size_),
+      throw Fault(FaultKind::undefined,
+                  "mapa to block " + std::to_string(target[lane]) + " of a cluster of " +
+                      std::to_string(cluster_size_),
                   lane);
     }
     const std::uint64_t window = generic ? kSharedWindow : 0;

@@ -24,12 +24,15 @@ std::uint32_t shared_offset(std::uint64_t address) {
 
 bool Execution::State::complete_copy(Warp& warp, const PendingCopy& copy) {
   const CopyOp& form = program_.copies[program_.ops[copy.op].detail];
-  static const Access load4{Operation::load, Space::global, Type::b32, 4, Semantics::weak,
-                            Scope::none, Combine::none, Type::none, false, false, Proxy::async};
-  static const Access load1{Operation::load, Space::global, Type::b8, 1, Semantics::weak,
-                            Scope::none, Combine::none, Type::none, false, false, Proxy::async};
-  static const Access store4{Operation::store, Space::global, Type::b32, 4, Semantics::weak,
-                             Scope::none, Combine::none, Type::none, false, false, Proxy::async};
+  static const Access load4{Operation::load, Space::global, Type::b32,     4,
+                            Semantics::weak, Scope::none,   Combine::none, Type::none,
+                            false,           false,         Proxy::async};
+  static const Access load1{Operation::load, Space::global, Type::b8,      1,
+                            Semantics::weak, Scope::none,   Combine::none, Type::none,
+                            false,           false,         Proxy::async};
+  static const Access store4{Operation::store, Space::global, Type::b32,  4,     Semantics::weak,
+                             Scope::none,      Combine::none, Type::none, false, false,
+                             Proxy::async};
   alignas(64) std::uint32_t data[4][kLanes] = {};
   const auto global = [&](const Access& access, std::uint64_t address) {
     Request request;
@@ -109,19 +112,22 @@ void Execution::State::copy_async(Warp& warp, const Op& op, std::uint32_t pc, st
     copy.op = pc;
     copy.lane = lane;
     copy.bytes = bulk ? words(warp, op.c)[lane] : form.bytes;
-    copy.source_bytes = form.has_source_size ? std::min(words(warp, op.c)[lane], copy.bytes)
-                                             : copy.bytes;
-    copy.destination = form.form == CopyOp::Form::bulk_to_global ? to[lane] : shared_offset(to[lane]);
-    copy.source = form.form == CopyOp::Form::bulk_to_global ||
-                          form.form == CopyOp::Form::bulk_to_cluster
-                      ? shared_offset(from[lane])
-                      : from[lane];
+    copy.source_bytes =
+        form.has_source_size ? std::min(words(warp, op.c)[lane], copy.bytes) : copy.bytes;
+    copy.destination =
+        form.form == CopyOp::Form::bulk_to_global ? to[lane] : shared_offset(to[lane]);
+    copy.source =
+        form.form == CopyOp::Form::bulk_to_global || form.form == CopyOp::Form::bulk_to_cluster
+            ? shared_offset(from[lane])
+            : from[lane];
     copy.barrier = shared_offset(barrier[lane]);
     const std::uint32_t alignment = bulk ? kPiece : form.bytes;
     if (copy.destination % alignment != 0 || copy.source % alignment != 0 ||
         (bulk && copy.bytes % kPiece != 0)) {
-      throw Fault(FaultKind::misaligned, "an asynchronous copy needs addresses and size aligned to " +
-                                             std::to_string(alignment) + " bytes", lane);
+      throw Fault(FaultKind::misaligned,
+                  "an asynchronous copy needs addresses and size aligned to " +
+                      std::to_string(alignment) + " bytes",
+                  lane);
     }
     auto& groups = bulk ? warp.bulk_groups[lane] : warp.async_groups[lane];
     if (groups.empty()) groups.emplace_back();
@@ -173,8 +179,8 @@ Mbarrier& Execution::State::mbarrier_at(Warp& warp, std::uint64_t address, std::
   const auto offset = static_cast<std::uint32_t>(address & ((1U << kSharedBits) - 1));
   const auto it = owner.mbarriers.find(offset);
   if (it == owner.mbarriers.end()) {
-    throw Fault(FaultKind::undefined, "no mbarrier was initialised at shared byte " +
-                                          std::to_string(offset), lane);
+    throw Fault(FaultKind::undefined,
+                "no mbarrier was initialised at shared byte " + std::to_string(offset), lane);
   }
   return it->second;
 }
@@ -188,8 +194,7 @@ void Execution::State::mbarrier_check(Mbarrier& barrier) {
   barrier.token = next_token_++;
 }
 
-Execution::State::Outcome Execution::State::mbarrier(Warp& warp, const Op& op,
-                                                     std::uint32_t mask) {
+Execution::State::Outcome Execution::State::mbarrier(Warp& warp, const Op& op, std::uint32_t mask) {
   using Form = MbarrierOp::Form;
   const MbarrierOp& form = program_.mbarriers[op.detail];
   Outcome outcome{mask, false};
@@ -229,8 +234,8 @@ Execution::State::Outcome Execution::State::mbarrier(Warp& warp, const Op& op,
       }
       if (op.d) {
         // The state: the phase below, what is pending before this arrival above.
-        longs(warp, op.d)[lane] = (barrier.phase & 0xFFFFFFFFU) |
-                                  static_cast<std::uint64_t>(barrier.pending) << 32;
+        longs(warp, op.d)[lane] =
+            (barrier.phase & 0xFFFFFFFFU) | static_cast<std::uint64_t>(barrier.pending) << 32;
       }
       memory_.arrive(barrier.token, agents(warp, 1U << lane));
       if (block.races) block.races->give(warp.index, barrier.clock);
@@ -238,7 +243,9 @@ Execution::State::Outcome Execution::State::mbarrier(Warp& warp, const Op& op,
       mbarrier_check(barrier);
     };
     switch (form.form) {
-      case Form::expect_tx: barrier.transactions += words(warp, op.b)[lane]; break;
+      case Form::expect_tx:
+        barrier.transactions += words(warp, op.b)[lane];
+        break;
       case Form::complete_tx:
         barrier.transactions -= words(warp, op.b)[lane];
         mbarrier_check(barrier);
@@ -247,7 +254,9 @@ Execution::State::Outcome Execution::State::mbarrier(Warp& warp, const Op& op,
         barrier.transactions += words(warp, op.b)[lane];
         arrive(1);
         break;
-      case Form::arrive: arrive(form.has_count ? words(warp, op.b)[lane] : 1); break;
+      case Form::arrive:
+        arrive(form.has_count ? words(warp, op.b)[lane] : 1);
+        break;
       case Form::arrive_drop: {
         const std::uint32_t count = form.has_count ? words(warp, op.b)[lane] : 1;
         barrier.expected -= std::min(count, barrier.expected);
@@ -272,9 +281,8 @@ Execution::State::Outcome Execution::State::mbarrier(Warp& warp, const Op& op,
         break;
       }
       default: {  // test_wait, try_wait
-        const bool passed = form.parity
-                                ? (barrier.phase & 1U) != (words(warp, op.b)[lane] & 1U)
-                                : barrier.phase > (longs(warp, op.b)[lane] & 0xFFFFFFFFU);
+        const bool passed = form.parity ? (barrier.phase & 1U) != (words(warp, op.b)[lane] & 1U)
+                                        : barrier.phase > (longs(warp, op.b)[lane] & 0xFFFFFFFFU);
         if (passed) {
           truth |= 1U << lane;
           if (barrier.previous != 0) memory_.depart(barrier.previous, agents(warp, 1U << lane));

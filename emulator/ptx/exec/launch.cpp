@@ -16,7 +16,8 @@ constexpr std::uint32_t kMostBlocks = 1U << 24;
 
 std::uint32_t volume(const std::array<std::uint32_t, 3>& d) { return d[0] * d[1] * d[2]; }
 
-std::array<std::uint32_t, 3> position(std::uint32_t index, const std::array<std::uint32_t, 3>& size) {
+std::array<std::uint32_t, 3> position(std::uint32_t index,
+                                      const std::array<std::uint32_t, 3>& size) {
   return {index % size[0], index / size[0] % size[1], index / size[0] / size[1]};
 }
 
@@ -80,12 +81,15 @@ void Execution::State::check_config() const {
     throw Error(program_.module->file, program_.function->line, reason, program_.function->name);
   };
   for (std::size_t i = 0; i < 3; ++i) {
-    if (config_.grid[i] == 0 || config_.block[i] == 0) refuse("grid and block need every size >= 1");
+    if (config_.grid[i] == 0 || config_.block[i] == 0)
+      refuse("grid and block need every size >= 1");
     if (config_.grid[i] % config_.cluster[i] != 0) refuse("the grid is no multiple of the cluster");
-    if (config_.grid[i] > kMostBlocks || config_.block[i] > kMostThreads) refuse("the launch is too large");
+    if (config_.grid[i] > kMostBlocks || config_.block[i] > kMostThreads)
+      refuse("the launch is too large");
   }
   const std::uint64_t blocks = static_cast<std::uint64_t>(config_.grid[0]) * config_.grid[1];
-  if (blocks > kMostBlocks || blocks * config_.grid[2] > kMostBlocks) refuse("the launch is too large");
+  if (blocks > kMostBlocks || blocks * config_.grid[2] > kMostBlocks)
+    refuse("the launch is too large");
   const std::uint64_t threads =
       static_cast<std::uint64_t>(config_.block[0]) * config_.block[1] * config_.block[2];
   if (threads > kMostThreads) refuse("a block has at most 1024 threads");
@@ -128,26 +132,46 @@ std::uint64_t Execution::State::parameter_value(const Constant& constant) const 
 std::uint32_t Execution::State::special_constant(Special special) const {
   const auto nclusters = [&](std::size_t i) { return config_.grid[i] / config_.cluster[i]; };
   switch (special) {
-    case Special::ntid_x: return config_.block[0];
-    case Special::ntid_y: return config_.block[1];
-    case Special::ntid_z: return config_.block[2];
-    case Special::nctaid_x: return config_.grid[0];
-    case Special::nctaid_y: return config_.grid[1];
-    case Special::nctaid_z: return config_.grid[2];
-    case Special::nclusterid_x: return nclusters(0);
-    case Special::nclusterid_y: return nclusters(1);
-    case Special::nclusterid_z: return nclusters(2);
-    case Special::cluster_nctaid_x: return config_.cluster[0];
-    case Special::cluster_nctaid_y: return config_.cluster[1];
-    case Special::cluster_nctaid_z: return config_.cluster[2];
-    case Special::cluster_nctarank: return cluster_size_;
-    case Special::is_explicit_cluster: return cluster_size_ > 1 ? 1 : 0;
-    case Special::nwarpid: return warps_;
-    case Special::nsmid: return 132;
-    case Special::gridid: return config_.launch;
-    case Special::dynamic_smem_size: return config_.dynamic_shared;
-    case Special::total_smem_size: return static_cast<std::uint32_t>(shared_bytes_);
-    default: return 0;
+    case Special::ntid_x:
+      return config_.block[0];
+    case Special::ntid_y:
+      return config_.block[1];
+    case Special::ntid_z:
+      return config_.block[2];
+    case Special::nctaid_x:
+      return config_.grid[0];
+    case Special::nctaid_y:
+      return config_.grid[1];
+    case Special::nctaid_z:
+      return config_.grid[2];
+    case Special::nclusterid_x:
+      return nclusters(0);
+    case Special::nclusterid_y:
+      return nclusters(1);
+    case Special::nclusterid_z:
+      return nclusters(2);
+    case Special::cluster_nctaid_x:
+      return config_.cluster[0];
+    case Special::cluster_nctaid_y:
+      return config_.cluster[1];
+    case Special::cluster_nctaid_z:
+      return config_.cluster[2];
+    case Special::cluster_nctarank:
+      return cluster_size_;
+    case Special::is_explicit_cluster:
+      return cluster_size_ > 1 ? 1 : 0;
+    case Special::nwarpid:
+      return warps_;
+    case Special::nsmid:
+      return 132;
+    case Special::gridid:
+      return config_.launch;
+    case Special::dynamic_smem_size:
+      return config_.dynamic_shared;
+    case Special::total_smem_size:
+      return static_cast<std::uint32_t>(shared_bytes_);
+    default:
+      return 0;
   }
 }
 

@@ -11,7 +11,8 @@ namespace {
 
 void require_whole(const Warp& warp, std::uint32_t mask) {
   if (mask != 0xFFFFFFFFU) {
-    throw Fault(FaultKind::undefined, "a warp-wide matrix instruction is executed by part of a warp",
+    throw Fault(FaultKind::undefined,
+                "a warp-wide matrix instruction is executed by part of a warp",
                 static_cast<std::uint32_t>(std::countr_zero(~mask)));
   }
   static_cast<void>(warp);

@@ -60,7 +60,8 @@ void Execution::State::print(Warp& warp, const Op& op, std::uint32_t mask) {
       } else if (conversion == 's') {
         out += read_text(warp, next(8), lane);
       } else if (std::strchr("fFeEgGaA", conversion) != nullptr) {
-        std::snprintf(text, sizeof text, (spec + conversion).c_str(), std::bit_cast<double>(next(8)));
+        std::snprintf(text, sizeof text, (spec + conversion).c_str(),
+                      std::bit_cast<double>(next(8)));
         out += text;
       } else if (conversion == 'p') {
         std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(next(8)));
@@ -103,7 +104,8 @@ void Execution::State::assert_fail(Warp& warp, const Op& op, std::uint32_t mask)
   const std::string function = read_text(warp, argument(3, 8), lane);
   throw Fault(FaultKind::assertion,
               "assertion '" + message + "' failed in " + function + " at " + file + ":" +
-                  std::to_string(line), lane);
+                  std::to_string(line),
+              lane);
 }
 
 }  // namespace ringfence::ptx

@@ -49,7 +49,8 @@ std::size_t Execution::State::pick(const Warp& warp) const {
   std::size_t best = warp.splits.size();
   const auto before = [&](const Split& a, const Split& b) {
     if (a.turn != b.turn) return a.turn < b.turn;
-    if (program_.order[a.pc] != program_.order[b.pc]) return program_.order[a.pc] < program_.order[b.pc];
+    if (program_.order[a.pc] != program_.order[b.pc])
+      return program_.order[a.pc] < program_.order[b.pc];
     return a.pc < b.pc;
   };
   for (std::size_t i = 0; i < warp.splits.size(); ++i) {
@@ -99,7 +100,8 @@ void Execution::State::branch_index(Warp& warp, std::size_t split, const Op& op,
     if (which >= targets.size()) {
       throw Fault(FaultKind::undefined,
                   "brx.idx index " + std::to_string(which) + " is beyond its " +
-                      std::to_string(targets.size()) + " labels", lane);
+                      std::to_string(targets.size()) + " labels",
+                  lane);
     }
     std::uint32_t same = 0;
     for (unsigned i = 0; i < kLanes; ++i) {
@@ -154,31 +156,83 @@ void Execution::State::special(Warp& warp, const Op& op, std::uint32_t mask) {
     const std::uint32_t thread = warp.index * kLanes + lane;
     std::uint64_t value = 0;
     switch (which) {
-      case Special::tid_x: value = thread % config_.block[0]; break;
-      case Special::tid_y: value = thread / config_.block[0] % config_.block[1]; break;
-      case Special::tid_z: value = thread / config_.block[0] / config_.block[1]; break;
-      case Special::ctaid_x: value = block.at[0]; break;
-      case Special::ctaid_y: value = block.at[1]; break;
-      case Special::ctaid_z: value = block.at[2]; break;
-      case Special::clusterid_x: value = cluster_at(0); break;
-      case Special::clusterid_y: value = cluster_at(1); break;
-      case Special::clusterid_z: value = cluster_at(2); break;
-      case Special::cluster_ctaid_x: value = block.at[0] % config_.cluster[0]; break;
-      case Special::cluster_ctaid_y: value = block.at[1] % config_.cluster[1]; break;
-      case Special::cluster_ctaid_z: value = block.at[2] % config_.cluster[2]; break;
-      case Special::cluster_ctarank: value = block.cluster_rank; break;
-      case Special::laneid: value = lane; break;
-      case Special::warpid: value = warp.index; break;
-      case Special::smid: value = block.index % 132; break;
-      case Special::lanemask_eq: value = 1U << lane; break;
-      case Special::lanemask_le: value = (2ULL << lane) - 1; break;
-      case Special::lanemask_lt: value = (1ULL << lane) - 1; break;
-      case Special::lanemask_ge: value = 0xFFFFFFFFULL & ~((1ULL << lane) - 1); break;
-      case Special::lanemask_gt: value = 0xFFFFFFFFULL & ~((2ULL << lane) - 1); break;
-      case Special::clock: case Special::clock64: value = clock_.now; break;
-      case Special::clock_hi: case Special::globaltimer_hi: value = clock_.now >> 32; break;
-      case Special::globaltimer: case Special::globaltimer_lo: value = clock_.now; break;
-      default: break;
+      case Special::tid_x:
+        value = thread % config_.block[0];
+        break;
+      case Special::tid_y:
+        value = thread / config_.block[0] % config_.block[1];
+        break;
+      case Special::tid_z:
+        value = thread / config_.block[0] / config_.block[1];
+        break;
+      case Special::ctaid_x:
+        value = block.at[0];
+        break;
+      case Special::ctaid_y:
+        value = block.at[1];
+        break;
+      case Special::ctaid_z:
+        value = block.at[2];
+        break;
+      case Special::clusterid_x:
+        value = cluster_at(0);
+        break;
+      case Special::clusterid_y:
+        value = cluster_at(1);
+        break;
+      case Special::clusterid_z:
+        value = cluster_at(2);
+        break;
+      case Special::cluster_ctaid_x:
+        value = block.at[0] % config_.cluster[0];
+        break;
+      case Special::cluster_ctaid_y:
+        value = block.at[1] % config_.cluster[1];
+        break;
+      case Special::cluster_ctaid_z:
+        value = block.at[2] % config_.cluster[2];
+        break;
+      case Special::cluster_ctarank:
+        value = block.cluster_rank;
+        break;
+      case Special::laneid:
+        value = lane;
+        break;
+      case Special::warpid:
+        value = warp.index;
+        break;
+      case Special::smid:
+        value = block.index % 132;
+        break;
+      case Special::lanemask_eq:
+        value = 1U << lane;
+        break;
+      case Special::lanemask_le:
+        value = (2ULL << lane) - 1;
+        break;
+      case Special::lanemask_lt:
+        value = (1ULL << lane) - 1;
+        break;
+      case Special::lanemask_ge:
+        value = 0xFFFFFFFFULL & ~((1ULL << lane) - 1);
+        break;
+      case Special::lanemask_gt:
+        value = 0xFFFFFFFFULL & ~((2ULL << lane) - 1);
+        break;
+      case Special::clock:
+      case Special::clock64:
+        value = clock_.now;
+        break;
+      case Special::clock_hi:
+      case Special::globaltimer_hi:
+        value = clock_.now >> 32;
+        break;
+      case Special::globaltimer:
+      case Special::globaltimer_lo:
+        value = clock_.now;
+        break;
+      default:
+        break;
     }
     if (op.detail == 8) {
       longs(warp, op.d)[lane] = value;
@@ -309,13 +363,19 @@ Stop Execution::State::run_warp(Warp& warp, std::size_t current, const Quantum& 
           memory_.fence(agents(warp, mask), program_.fences[op.detail]);
           is_access = true;
           break;
-        case Kind::copy_async: copy_async(warp, op, pc, mask); break;
-        case Kind::copy_commit: copy_commit(warp, op, mask); break;
+        case Kind::copy_async:
+          copy_async(warp, op, pc, mask);
+          break;
+        case Kind::copy_commit:
+          copy_commit(warp, op, mask);
+          break;
         case Kind::copy_wait:
           outcome = copy_wait(warp, op, mask);
           is_access = true;
           break;
-        case Kind::mbarrier: outcome = mbarrier(warp, op, mask); break;
+        case Kind::mbarrier:
+          outcome = mbarrier(warp, op, mask);
+          break;
         case Kind::launch_wait:
           outcome.completed = memory_.dependencies_met(agents(warp, mask)) ? mask : 0;
           break;
@@ -324,16 +384,27 @@ Stop Execution::State::run_warp(Warp& warp, std::size_t current, const Quantum& 
             if ((mask >> i & 1U) != 0) words(warp, op.d)[i] = mask;
           }
           break;
-        case Kind::to_space: to_space(warp, op, mask); break;
-        case Kind::map_address: map_address(warp, op, mask); break;
-        case Kind::matrix_load: matrix_move(warp, op, mask); break;
-        case Kind::matrix_multiply: matrix_multiply(warp, op, mask); break;
-        case Kind::print: print(warp, op, mask); break;
-        case Kind::assert_fail: assert_fail(warp, op, mask);
+        case Kind::to_space:
+          to_space(warp, op, mask);
+          break;
+        case Kind::map_address:
+          map_address(warp, op, mask);
+          break;
+        case Kind::matrix_load:
+          matrix_move(warp, op, mask);
+          break;
+        case Kind::matrix_multiply:
+          matrix_multiply(warp, op, mask);
+          break;
+        case Kind::print:
+          print(warp, op, mask);
+          break;
+        case Kind::assert_fail:
+          assert_fail(warp, op, mask);
         case Kind::trap:
-          throw Fault(FaultKind::trap, "trap",
-                      static_cast<std::uint32_t>(std::countr_zero(mask)));
-        case Kind::nothing: break;
+          throw Fault(FaultKind::trap, "trap", static_cast<std::uint32_t>(std::countr_zero(mask)));
+        case Kind::nothing:
+          break;
         case Kind::exit: {
           const bool last = warp.live == mask;
           exit_lanes(warp, current, mask);
@@ -345,24 +416,39 @@ Stop Execution::State::run_warp(Warp& warp, std::size_t current, const Quantum& 
           branch_index(warp, current, op, mask);
           if (!reload(pick(warp))) return Stop::waiting;
           continue;
-        case Kind::sleep: case Kind::barrier: case Kind::warp_sync: case Kind::exchange:
-        case Kind::cluster_arrive: case Kind::cluster_wait:
+        case Kind::sleep:
+        case Kind::barrier:
+        case Kind::warp_sync:
+        case Kind::exchange:
+        case Kind::cluster_arrive:
+        case Kind::cluster_wait:
           waits = true;
           break;
-        case Kind::alu: case Kind::special: case Kind::branch: break;
+        case Kind::alu:
+        case Kind::special:
+        case Kind::branch:
+          break;
       }
       if (waits) {
         // Lanes that the guard leaves out go on by themselves.
         if (mask != split.mask) detach(warp, current, warp.splits[current].mask & ~mask, pc + 1);
         switch (op.kind) {
-          case Kind::barrier: barrier(warp, current, op); break;
-          case Kind::warp_sync: warp_sync(warp, current, op); break;
-          case Kind::exchange: exchange(warp, current, op); break;
+          case Kind::barrier:
+            barrier(warp, current, op);
+            break;
+          case Kind::warp_sync:
+            warp_sync(warp, current, op);
+            break;
+          case Kind::exchange:
+            exchange(warp, current, op);
+            break;
           case Kind::cluster_arrive:
             cluster_arrive(warp, mask);
             ++warp.splits[current].pc;
             break;
-          case Kind::cluster_wait: cluster_wait(warp, current, mask); break;
+          case Kind::cluster_wait:
+            cluster_wait(warp, current, mask);
+            break;
           default: {  // sleep
             const std::uint32_t nanoseconds =
                 words(warp, op.a)[static_cast<std::uint32_t>(std::countr_zero(mask))];

@@ -31,16 +31,26 @@ KernelFault::KernelFault(FaultKind kind, const std::string& reason, Place place)
 
 const char* name_of(FaultKind kind) {
   switch (kind) {
-    case FaultKind::out_of_bounds: return "out of bounds";
-    case FaultKind::misaligned: return "misaligned";
-    case FaultKind::multicast_misuse: return "multicast misuse";
-    case FaultKind::shared_race: return "race in shared memory";
-    case FaultKind::barrier_divergence: return "barrier divergence";
-    case FaultKind::undefined: return "undefined";
-    case FaultKind::trap: return "trap";
-    case FaultKind::assertion: return "assertion";
-    case FaultKind::budget: return "budget";
-    case FaultKind::deadlock: return "deadlock";
+    case FaultKind::out_of_bounds:
+      return "out of bounds";
+    case FaultKind::misaligned:
+      return "misaligned";
+    case FaultKind::multicast_misuse:
+      return "multicast misuse";
+    case FaultKind::shared_race:
+      return "race in shared memory";
+    case FaultKind::barrier_divergence:
+      return "barrier divergence";
+    case FaultKind::undefined:
+      return "undefined";
+    case FaultKind::trap:
+      return "trap";
+    case FaultKind::assertion:
+      return "assertion";
+    case FaultKind::budget:
+      return "budget";
+    case FaultKind::deadlock:
+      return "deadlock";
   }
   return "fault";
 }
@@ -153,8 +163,8 @@ void Execution::State::report_deadlock() const {
 
 Execution::Execution(const Program& program, LaunchConfig config, GlobalMemory& memory,
                      VirtualClock& clock, std::function<void(const std::string&)> print)
-    : state_(std::make_unique<State>(program, std::move(config), memory, clock,
-                                     std::move(print))) {}
+    : state_(std::make_unique<State>(program, std::move(config), memory, clock, std::move(print))) {
+}
 Execution::~Execution() = default;
 Execution::Execution(Execution&&) noexcept = default;
 

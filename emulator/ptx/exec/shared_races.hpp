@@ -17,10 +17,11 @@ enum class SharedUse : std::uint8_t {
   strong_write,  ///< the same, or an atomic
 };
 
-/// Data races in one block's shared memory. Happens-before is kept warp by warp: a barrier joins the
-/// clocks of its participants, __syncwarp orders the lanes of one warp. Splits of a warp share a
-/// clock, and every strong write (volatile, relaxed, atomic) is taken to publish to every later strong
-/// read in the block, so a race may be missed but none is invented. Each byte remembers its last write and its last read.
+/// Data races in one block's shared memory. Happens-before is kept warp by warp: a barrier joins
+/// the clocks of its participants, __syncwarp orders the lanes of one warp. Splits of a warp share
+/// a clock, and every strong write (volatile, relaxed, atomic) is taken to publish to every later
+/// strong read in the block, so a race may be missed but none is invented. Each byte remembers its
+/// last write and its last read.
 class SharedRaces {
  public:
   SharedRaces(std::uint64_t bytes, std::uint32_t warps);
@@ -59,9 +60,9 @@ class SharedRaces {
 
   /// While a word is only accessed whole, its first byte stands for all four.
   std::vector<Byte> bytes_;
-  std::vector<std::uint8_t> split_;   ///< word -> accessed in part at some time
+  std::vector<std::uint8_t> split_;  ///< word -> accessed in part at some time
   std::vector<WarpClock> clocks_;
-  WarpClock strong_;  ///< what strong writes published
+  WarpClock strong_;                                      ///< what strong writes published
   std::vector<std::pair<std::uint64_t, Stamp>> readers_;  ///< (byte, stamp) beyond the first
 };
 

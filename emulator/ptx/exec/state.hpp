@@ -17,8 +17,8 @@
 
 namespace ringfence::ptx {
 
-/// Windows of the generic address space. Shared addresses have 32 bits: 0 .. 2^24 is the block's own
-/// memory, (r + 1) << 24 that of block r of its cluster.
+/// Windows of the generic address space. Shared addresses have 32 bits: 0 .. 2^24 is the block's
+/// own memory, (r + 1) << 24 that of block r of its cluster.
 constexpr std::uint64_t kSharedWindow = 0x7F0100000000ULL;
 constexpr std::uint64_t kLocalWindow = 0x7F0200000000ULL;
 constexpr std::uint64_t kParamWindow = 0x7F0300000000ULL;
@@ -36,11 +36,11 @@ enum class SplitState : std::uint8_t { ready, barrier, exchange, warp_sync, clus
 struct Split {
   std::uint32_t mask = 0;
   std::uint32_t pc = 0;
-  std::uint32_t turn = 0;        ///< how often it stepped back for others: lower runs first
+  std::uint32_t turn = 0;  ///< how often it stepped back for others: lower runs first
   SplitState state = SplitState::ready;
-  std::uint32_t wait = 0;        ///< barrier number, or member mask
-  std::uint64_t wake = 0;        ///< asleep until
-  std::uint64_t token = 0;       ///< barrier instance it waits for
+  std::uint32_t wait = 0;   ///< barrier number, or member mask
+  std::uint64_t wake = 0;   ///< asleep until
+  std::uint64_t token = 0;  ///< barrier instance it waits for
 };
 
 /// A cp.async or bulk copy that is not complete yet.
@@ -73,7 +73,7 @@ struct Barrier {
   std::vector<std::uint32_t> arrived;  ///< per warp: lanes
   std::uint32_t count = 0;             ///< threads expected; 0 = all of the block
   bool active = false;
-  std::uint32_t ones = 0;              ///< bar.red: predicates that were true
+  std::uint32_t ones = 0;  ///< bar.red: predicates that were true
   std::uint32_t lanes = 0;
   SyncToken token = 0;
   WarpClock clock;
@@ -100,7 +100,7 @@ struct Cluster {
 };
 
 struct Block {
-  std::uint32_t index = 0;                   ///< linear in the grid
+  std::uint32_t index = 0;  ///< linear in the grid
   std::array<std::uint32_t, 3> at = {0, 0, 0};
   std::uint32_t cluster_rank = 0;
   Cluster* cluster = nullptr;

@@ -55,9 +55,10 @@ void Execution::State::barrier(Warp& warp, std::size_t split_index, const Op& op
                 first_lane(mask));
   }
   if ((barrier.arrived[warp.index] & mask) != 0) {
-    throw Fault(FaultKind::barrier_divergence,
-                "the warp arrives twice at barrier " + std::to_string(number) +
-                    " before it completes", first_lane(mask));
+    throw Fault(
+        FaultKind::barrier_divergence,
+        "the warp arrives twice at barrier " + std::to_string(number) + " before it completes",
+        first_lane(mask));
   }
   barrier.arrived[warp.index] |= mask;
   barrier.lanes += static_cast<std::uint32_t>(std::popcount(mask));
@@ -226,16 +227,27 @@ std::uint32_t reduce_lanes(const ExchangeOp& form, const std::uint32_t* a, std::
   std::uint32_t out = a[first_lane(mask)];
   for (std::uint32_t left = mask & (mask - 1); left != 0; left &= left - 1) {
     const std::uint32_t x = a[first_lane(left)];
-    const bool less = form.is_signed
-                          ? static_cast<std::int32_t>(x) < static_cast<std::int32_t>(out)
-                          : x < out;
+    const bool less =
+        form.is_signed ? static_cast<std::int32_t>(x) < static_cast<std::int32_t>(out) : x < out;
     switch (form.kind) {
-      case ExchangeKind::redux_add: out += x; break;
-      case ExchangeKind::redux_min: out = less ? x : out; break;
-      case ExchangeKind::redux_max: out = less ? out : x; break;
-      case ExchangeKind::redux_and: out &= x; break;
-      case ExchangeKind::redux_or: out |= x; break;
-      default: out ^= x; break;
+      case ExchangeKind::redux_add:
+        out += x;
+        break;
+      case ExchangeKind::redux_min:
+        out = less ? x : out;
+        break;
+      case ExchangeKind::redux_max:
+        out = less ? out : x;
+        break;
+      case ExchangeKind::redux_and:
+        out &= x;
+        break;
+      case ExchangeKind::redux_or:
+        out |= x;
+        break;
+      default:
+        out ^= x;
+        break;
     }
   }
   return out;
@@ -251,8 +263,10 @@ void Execution::State::perform_exchange(Warp& warp, const Op& op, std::uint32_t 
     for (std::uint32_t left = mask; left != 0; left &= left - 1) f(first_lane(left));
   };
   switch (form.kind) {
-    case ExchangeKind::shuffle_up: case ExchangeKind::shuffle_down:
-    case ExchangeKind::shuffle_butterfly: case ExchangeKind::shuffle_index: {
+    case ExchangeKind::shuffle_up:
+    case ExchangeKind::shuffle_down:
+    case ExchangeKind::shuffle_butterfly:
+    case ExchangeKind::shuffle_index: {
       const std::uint32_t* a = words(warp, op.a);
       const std::uint32_t* b = words(warp, op.b);
       const std::uint32_t* c = words(warp, op.c);
@@ -260,16 +274,19 @@ void Execution::State::perform_exchange(Warp& warp, const Op& op, std::uint32_t 
         bool in_range = false;
         const std::uint32_t source = shuffle_source(form.kind, lane, b[lane], c[lane], in_range);
         if ((mask >> source & 1U) == 0) {
-          throw Fault(FaultKind::undefined,
-                      "the shuffle reads lane " + std::to_string(source) +
-                          ", which does not take part", lane);
+          throw Fault(
+              FaultKind::undefined,
+              "the shuffle reads lane " + std::to_string(source) + ", which does not take part",
+              lane);
         }
         results[lane] = a[source];
         flags |= static_cast<std::uint32_t>(in_range) << lane;
       });
       break;
     }
-    case ExchangeKind::vote_all: case ExchangeKind::vote_any: case ExchangeKind::vote_uniform:
+    case ExchangeKind::vote_all:
+    case ExchangeKind::vote_any:
+    case ExchangeKind::vote_uniform:
     case ExchangeKind::vote_ballot: {
       const std::uint32_t p =
           (predicate(warp, op.a) ^ ((op.immediate & kNegateA) != 0 ? ~0U : 0U)) & mask;
@@ -282,7 +299,8 @@ void Execution::State::perform_exchange(Warp& warp, const Op& op, std::uint32_t 
       each([&](std::uint32_t lane) { results[lane] = p; });
       break;
     }
-    case ExchangeKind::match_any: case ExchangeKind::match_all: {
+    case ExchangeKind::match_any:
+    case ExchangeKind::match_all: {
       const auto value = [&](std::uint32_t lane) -> std::uint64_t {
         return form.wide ? longs(warp, op.a)[lane] : words(warp, op.a)[lane];
       };
@@ -391,8 +409,8 @@ void Execution::State::cluster_wait(Warp& warp, std::size_t split_index, std::ui
   for (std::uint32_t left = mask; left != 0; left &= left - 1) {
     const std::uint32_t lane = first_lane(left);
     if (warp.cluster_phase.empty() || warp.cluster_phase[lane] == 0) {
-      throw Fault(FaultKind::barrier_divergence,
-                  "barrier.cluster.wait without an arrive before it", lane);
+      throw Fault(FaultKind::barrier_divergence, "barrier.cluster.wait without an arrive before it",
+                  lane);
     }
     open = open || warp.cluster_phase[lane] > cluster.phase;
   }

@@ -1,7 +1,7 @@
 // encode FUNCTION DIFFERENCES OUT: makes a table of alu/table.hpp from what a GPU computed.
 // DIFFERENCES has one signed byte for each argument in the order of its bits: the hardware's result
-// minus the correctly rounded one, in units in the last place; from 1.0 on, 2^24 arguments for rsqrt
-// and sqrt, 2^23 for rcp and ex2.
+// minus the correctly rounded one, in units in the last place; from 1.0 on, 2^24 arguments for
+// rsqrt and sqrt, 2^23 for rcp and ex2.
 
 #include <bit>
 #include <cmath>
@@ -26,7 +26,8 @@ struct Function {
 };
 
 Function function_of(const std::string& name) {
-  if (name == "rsqrt") return {1U << 24, 1U << 17, 0x1p24, [](double x) { return 1 / std::sqrt(x); }};
+  if (name == "rsqrt")
+    return {1U << 24, 1U << 17, 0x1p24, [](double x) { return 1 / std::sqrt(x); }};
   if (name == "sqrt") return {1U << 24, 1U << 17, 0x1p23, [](double x) { return std::sqrt(x); }};
   if (name == "rcp") return {1U << 23, 1U << 16, 0x1p24, [](double x) { return 1 / x; }};
   return {1U << 23, 1U << 17, 0x1p22, [](double x) { return std::exp2(x); }};
@@ -137,7 +138,9 @@ int main(int argc, char** argv) {
       const float x = std::bit_cast<float>(0x3F800000U + first + i);
       const auto rounded = std::bit_cast<std::uint32_t>(static_cast<float>(f.exact(x)));
       const int difference = static_cast<signed char>(differences[first + i]);
-      g[i] = static_cast<double>(std::bit_cast<float>(rounded + static_cast<std::uint32_t>(difference))) * f.scale;
+      g[i] = static_cast<double>(
+                 std::bit_cast<float>(rounded + static_cast<std::uint32_t>(difference))) *
+             f.scale;
     }
     double c[3];
     fit(g, c);
@@ -166,6 +169,7 @@ int main(int argc, char** argv) {
     }
   }
   const std::vector<std::uint8_t> coded = encoder.finish();
-  out.write(reinterpret_cast<const char*>(coded.data()), static_cast<std::streamsize>(coded.size()));
+  out.write(reinterpret_cast<const char*>(coded.data()),
+            static_cast<std::streamsize>(coded.size()));
   return out ? 0 : 1;
 }
