@@ -139,9 +139,8 @@ void integer_argument(const Reader& r, const toml::node& n, std::string_view typ
   const std::int64_t least = !is_signed   ? 0
                              : bits == 64 ? std::numeric_limits<std::int64_t>::min()
                                           : -(std::int64_t{1} << (bits - 1));
-  const std::int64_t most = bits == 64
-                                ? std::numeric_limits<std::int64_t>::max()
-                                : (std::int64_t{1} << (is_signed ? bits - 1 : bits)) - 1;
+  const std::int64_t most = bits == 64 ? std::numeric_limits<std::int64_t>::max()
+                                       : (std::int64_t{1} << (is_signed ? bits - 1 : bits)) - 1;
   if (v == nullptr || v->get() < least || v->get() > most) {
     r.fail(n.source(), "argument {} must be a whole number from {} to {}", type, least, most);
   }
@@ -179,8 +178,9 @@ Argument read_argument(const Reader& r, const toml::node& n) {
   if (t.contains("multicast")) return address("multicast", Argument::Kind::multicast);
   if (t.contains("peers")) return address("peers", Argument::Kind::peers);
   if (t.size() != 1) {
-    r.fail(n.source(), "an argument has one key: memory, multicast, peers, u8 to u64, s8 to s64, "
-                       "f32, f64 or bytes");
+    r.fail(n.source(),
+           "an argument has one key: memory, multicast, peers, u8 to u64, s8 to s64, "
+           "f32, f64 or bytes");
   }
   const auto& [key, value] = *t.begin();
   const std::string type(key.str());
@@ -197,8 +197,10 @@ Argument read_argument(const Reader& r, const toml::node& n) {
     }
     if (out.bytes.empty()) r.fail(value.source(), "bytes is empty");
   } else {
-    r.fail(key.source(), "unknown kind of argument '{}'; known: memory, multicast, peers, u8 to "
-                         "u64, s8 to s64, f32, f64, bytes", type);
+    r.fail(key.source(),
+           "unknown kind of argument '{}'; known: memory, multicast, peers, u8 to "
+           "u64, s8 to s64, f32, f64, bytes",
+           type);
   }
   return out;
 }
@@ -258,16 +260,17 @@ Check read_check(const Reader& r, const toml::table& t) {
     }
     if (out.modes.empty()) r.fail(n->source(), "modes is empty; leave it out to claim all");
   }
-  for (const auto& [key, list] : {std::pair<const char*, std::vector<std::string>*>{"equal", &out.equal},
-                                  {"restored", &out.restored}}) {
+  for (const auto& [key, list] :
+       {std::pair<const char*, std::vector<std::string>*>{"equal", &out.equal},
+        {"restored", &out.restored}}) {
     if (const auto* n = t.get(key)) {
       for (const toml::node& m : r.array(*n, key)) list->push_back(r.text(m, key));
     }
   }
   if (const auto* n = t.get("reference")) {
     const toml::table& f = r.table(*n, "reference");
-    r.only(f, "reference", {"protocol", "tensor", "residual", "gamma", "beta", "tokens", "hidden",
-                            "dtype", "eps"});
+    r.only(f, "reference",
+           {"protocol", "tensor", "residual", "gamma", "beta", "tokens", "hidden", "dtype", "eps"});
     Reference ref;
     ref.protocol = r.text(r.need(f, "reference", "protocol"), "protocol");
     if (ref.protocol != "tokenweave" && ref.protocol != "pypto") {
@@ -284,7 +287,8 @@ Check read_check(const Reader& r, const toml::table& t) {
       r.fail(f.source(), "reference dtype '{}'; known: bf16, fp16", ref.dtype);
     }
     if (const auto* e = f.get("eps")) ref.eps = r.real(*e, "eps");
-    if (!(ref.eps >= 0) || !std::isfinite(ref.eps)) r.fail(f.source(), "eps must be finite and >= 0");
+    if (!(ref.eps >= 0) || !std::isfinite(ref.eps))
+      r.fail(f.source(), "eps must be finite and >= 0");
     out.reference = ref;
   }
   return out;
@@ -295,7 +299,8 @@ void resolve(const Reader& r, const toml::table& root, const CaseFile& c) {
   const auto at = [&](std::string_view name, std::string_view where) -> const Memory& {
     const Memory* m = c.find(name);
     if (m == nullptr) {
-      r.fail(root.source(), "{} names the memory '{}', which no [memory.{}] declares", where, name, name);
+      r.fail(root.source(), "{} names the memory '{}', which no [memory.{}] declares", where, name,
+             name);
     }
     return *m;
   };
@@ -304,13 +309,14 @@ void resolve(const Reader& r, const toml::table& root, const CaseFile& c) {
       if (a.name.empty()) continue;
       const Memory& m = at(a.name, fmt::format("the launch at line {}", l.line));
       if (a.kind != Argument::Kind::memory && m.kind != MemoryKind::symmetric) {
-        r.fail(root.source(), "the launch at line {} wants {} of '{}', which is local; make it symmetric",
-               l.line, a.kind == Argument::Kind::peers ? "the peers" : "a multicast address", a.name);
+        r.fail(root.source(),
+               "the launch at line {} wants {} of '{}', which is local; make it symmetric", l.line,
+               a.kind == Argument::Kind::peers ? "the peers" : "a multicast address", a.name);
       }
       const std::uint64_t farthest = a.offset + a.offset_per_rank * (c.ranks - 1);
       if (farthest >= m.bytes) {
-        r.fail(root.source(), "the launch at line {} starts {} bytes into '{}', which has {}", l.line,
-               farthest, a.name, m.bytes);
+        r.fail(root.source(), "the launch at line {} starts {} bytes into '{}', which has {}",
+               l.line, farthest, a.name, m.bytes);
       }
     }
   }

@@ -34,8 +34,8 @@ enum class MemoryKind : std::uint8_t {
 struct Initial {
   enum class Kind : std::uint8_t { zero, poison, integers, normal, file };
   Kind kind = Kind::zero;
-  std::string dtype;   // integers, normal: bf16 | f16 | f32 | u32
-  std::string file;    // relative to the case file's folder
+  std::string dtype;  // integers, normal: bf16 | f16 | f32 | u32
+  std::string file;   // relative to the case file's folder
   std::string tensor;
 };
 
@@ -54,7 +54,7 @@ struct Argument {
     peers,      // the address of a device array of all ranks' replicas, by rank
     rank,
     world,
-    scalar,     // `bytes`, little end first
+    scalar,  // `bytes`, little end first
   };
   Kind kind = Kind::scalar;
   std::string name;                   // memory, multicast, peers
@@ -83,7 +83,7 @@ struct Reference {
   std::string tensor;    // holds the partial sums at first and `out` at last
   std::string residual;
   std::string gamma;
-  std::string beta;      // empty: none
+  std::string beta;  // empty: none
   std::uint64_t tokens = 0, hidden = 0;
   std::string dtype = "bf16";
   double eps = 1e-6;

@@ -250,7 +250,7 @@ bool OperatorProgram::check_values(machine::Machine& machine, const Place& p, bo
   f.second = consumed(p, is_residual, m.element);
   f.has_second = true;
   machine.report(f);
-  return false;
+  return !machine.failed();  // not if the kind is ignored
 }
 
 bool OperatorProgram::check_replicas(machine::Machine& machine) {
@@ -279,7 +279,7 @@ bool OperatorProgram::check_replicas(machine::Machine& machine) {
     f.second = consumed(p, is_residual, i);
     f.has_first = f.has_second = true;
     machine.report(f);
-    return true;
+    return machine.failed();
   };
   for (std::uint32_t c = 0; c < payload_.calls(); ++c) {
     for (std::uint32_t g = 0; g < payload_.groups(); ++g) {
@@ -313,7 +313,7 @@ bool OperatorProgram::check_slots(machine::Machine& machine) {
       f.second.bytes = 4;
       f.has_second = true;
       machine.report(f);
-      return false;
+      if (machine.failed()) return false;
     }
   }
   return true;

@@ -77,7 +77,7 @@ TokenWeave::TokenWeave(const Config& config)
   blocks_.resize(ranks());
   for (std::uint16_t r = 0; r < ranks(); ++r) {
     for (std::uint32_t b = 0; b < payload().groups() * grid(r); ++b) {
-      blocks_[r].push_back(std::make_unique<Block>(agents_, threads_, p.hidden));
+      blocks_[r].push_back(std::make_unique<Block>(agents_));
     }
   }
 }
@@ -169,6 +169,10 @@ void TokenWeave::row(Lane& lane, std::int64_t row) {
   store_residual.site = kStoreResidual;
   const Access store{switches_.st, Scope::sys, 4, Proxy::multicast, false, kStore};
   std::uint16_t v[kVector], r[kVector];
+  if (lane.block.z.empty()) {
+    lane.block.z.resize(static_cast<std::size_t>(p.hidden));
+    lane.block.lanes.resize(threads_);
+  }
 
   for (std::int64_t i = lane.thread; i < vectors; i += threads_) {
     ld_reduce(lane, row, i, v);
@@ -278,6 +282,15 @@ schedule::SlotName TokenWeave::slot_of(const RegionInfo& region, std::uint64_t o
     name.writer = fmt::format("r{}.b{}.t{}", from, region.group * grid(from) + block, region.rank);
   }
   return name;
+}
+
+std::string TokenWeave::slot_writer(machine::Address at, const machine::Wanted& wanted) const {
+  const RegionInfo& pad = info(at.region);
+  if (pad.spec.kind != RegionKind::signal) return {};
+  if (wanted.value != 0) return slot_of(pad, at.offset).writer;
+  const std::uint64_t slot = at.offset / kSlotBytes;
+  return fmt::format("r{}.b{}.t{}", pad.rank, pad.group * grid(pad.rank) + slot / ranks(),
+                     slot % ranks());
 }
 
 std::string TokenWeave::site_name(std::uint16_t site) const {

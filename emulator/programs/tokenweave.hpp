@@ -31,6 +31,8 @@ class TokenWeave final : public OperatorProgram {
   static void check_blocks(std::uint32_t blocks, const Switches& switches);
 
   std::string site_name(std::uint16_t site) const override;
+  // A put waits for 0, which the pad's owner writes; a wait for 1, which its peer does.
+  std::string slot_writer(machine::Address at, const machine::Wanted& wanted) const override;
 
   bool replicas_agree(const Payload::Call&) const override { return true; }
 
@@ -49,10 +51,10 @@ class TokenWeave final : public OperatorProgram {
   schedule::SlotName slot_of(const RegionInfo& region, std::uint64_t offset) const override;
 
  private:
-  // What the threads of a block share: its bar.sync, and its shared memory.
+  // What the threads of a block share: its bar.sync, and its shared memory, which is made when it
+  // has its first row.
   struct Block {
-    explicit Block(std::uint32_t agents, std::uint32_t threads, std::int64_t hidden)
-        : barrier(agents), lanes(threads), z(static_cast<std::size_t>(hidden)) {}
+    explicit Block(std::uint32_t agents) : barrier(agents) {}
     schedule::BlockBarrier barrier;
     std::vector<float> lanes;      // each thread's sum of squares; 0 of those that are no agents
     float scale = 0;               // 1/rms of the row at hand

@@ -24,7 +24,8 @@ struct ProcessOptions {
   int core = -1;
 };
 
-// The segment does not fit into memory, or the program into the segment. what(): asked and available.
+// The segment does not fit into memory, or the program into the segment. what(): asked and
+// available.
 class SegmentError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

@@ -1,11 +1,12 @@
 #include "emulator/ranks/free_gate.hpp"
 
+#include <atomic>
 #include <chrono>
 
 namespace ringfence::ranks {
 namespace {
 
-constexpr std::uint32_t kBatch = 512;                  // accesses a lease is good for
+constexpr std::uint32_t kBatch = 4096;                 // accesses a lease is good for
 constexpr std::chrono::milliseconds kLeaseTimeout{1};  // of a leaseholder that makes none
 constexpr std::chrono::microseconds kAfterYou{100};    // for others to take what one gave up
 
@@ -37,10 +38,14 @@ void FreeGate::await_lease() {
     std::uint32_t holder = state_.lease.load(std::memory_order_acquire);
     if (holder == rank_) break;
     if (holder != kNobody) {
-      const auto before = std::chrono::steady_clock::now();
+      const std::atomic<std::uint32_t>& beat = pool_.slots[holder].progress.beat;
+      const std::uint32_t before = beat.load(std::memory_order_relaxed);
       futex_wait(state_.lease, holder, kLeaseTimeout);
-      const bool in_vain = std::chrono::steady_clock::now() - before >= kLeaseTimeout;
-      if (!in_vain || state_.lease.load(std::memory_order_acquire) != holder) continue;
+      // It moved: its batch will end. It did not: the lease is taken from it.
+      if (state_.lease.load(std::memory_order_acquire) != holder ||
+          beat.load(std::memory_order_relaxed) != before) {
+        continue;
+      }
     }
     if (state_.lease.compare_exchange_strong(holder, rank_, std::memory_order_acq_rel)) break;
   }

@@ -24,22 +24,22 @@ enum class Phase : std::uint32_t {
 struct alignas(64) RankSlot {
   // Written by whoever wants the rank to look at the phase; the rank waits for it to move.
   std::atomic<std::uint32_t> bell{0};
-  std::atomic<std::uint32_t> answered{0};   // the last bell that the rank reacted to
+  std::atomic<std::uint32_t> answered{0};  // the last bell that the rank reacted to
   std::atomic<std::uint32_t> asleep{0};
-  std::atomic<std::uint32_t> cleaned{0};    // the last run after which the rank has cleaned up
+  std::atomic<std::uint32_t> cleaned{0};  // the last run after which the rank has cleaned up
   // Written by the rank, read by the watchdog.
   alignas(64) schedule::Progress progress;
-  std::atomic<bool> idle{false};            // free run: no agent is ready
-  std::atomic<bool> at_gate{false};         // free run: waits to be let to the machine
+  std::atomic<bool> idle{false};     // free run: no agent is ready
+  std::atomic<bool> at_gate{false};  // free run: waits to be let to the machine
 };
 
 // The lock of a free run; see FreeGate.
 struct alignas(64) GateState {
-  std::atomic<std::uint32_t> lock{0};       // 0 open, 1 held, 2 held and waited for
+  std::atomic<std::uint32_t> lock{0};  // 0 open, 1 held, 2 held and waited for
   std::atomic<std::uint32_t> holder{kNobody};
   std::atomic<std::uint32_t> lease{kNobody};
-  std::atomic<std::uint32_t> waiting{0};    // ranks that wait for the lease
-  std::uint32_t idle = 0;                   // ranks without ready agents; under the lock
+  std::atomic<std::uint32_t> waiting{0};  // ranks that wait for the lease
+  std::uint32_t idle = 0;                 // ranks without ready agents; under the lock
 };
 
 struct PoolState {
@@ -50,8 +50,8 @@ struct PoolState {
   // late sees either the old run, in which it has nothing left to do, or the new one whole.
   std::atomic<std::uint64_t> command{0};
   std::atomic<std::uint32_t> turn{kNobody};  // controlled: the rank that steps
-  std::atomic<std::uint32_t> unclean{0};    // ranks that have yet to clean up
-  std::atomic<std::uint32_t> done{0};       // the parent waits for 1
+  std::atomic<std::uint32_t> unclean{0};     // ranks that have yet to clean up
+  std::atomic<std::uint32_t> done{0};        // the parent waits for 1
   // What a rank's code threw; written once a run by the rank that sets `failed` first.
   std::atomic<bool> failed{false};
   std::atomic<bool> out_of_memory{false};

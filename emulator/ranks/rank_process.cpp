@@ -64,10 +64,17 @@ void RankProcess::serve() {
   for (;;) {
     await_bell();
     switch (pool_.phase()) {
-      case Phase::controlled: controlled(); break;
-      case Phase::free: free(); break;
-      case Phase::unwinding: clean_up(); break;
-      case Phase::quit: return;
+      case Phase::controlled:
+        controlled();
+        break;
+      case Phase::free:
+        free();
+        break;
+      case Phase::unwinding:
+        clean_up();
+        break;
+      case Phase::quit:
+        return;
     }
   }
 }

@@ -7,7 +7,8 @@ void Deviations::draw(Random& random, double stale) {
   // what is rare in one program (a pad read once) is common in another (a row of data).
   static constexpr double kRates[] = {0, 0.2, 1, 5, 1, 20};
   static constexpr std::uint32_t kBudgets[] = {1, 2, 4, ~std::uint32_t{0}};
-  for (const DecisionKind kind : {DecisionKind::read, DecisionKind::coherence, DecisionKind::miss}) {
+  for (const DecisionKind kind :
+       {DecisionKind::read, DecisionKind::coherence, DecisionKind::miss}) {
     chance_[static_cast<int>(kind)] =
         random.below(4) == 0 ? 0 : threshold(stale * kRates[random.below(6)]);
   }

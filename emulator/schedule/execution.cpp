@@ -15,9 +15,12 @@ constexpr std::uint32_t kPollEvery = 1024;
 
 DecisionKind kind_of(machine::Choice c) {
   switch (c) {
-    case machine::Choice::read: return DecisionKind::read;
-    case machine::Choice::coherence: return DecisionKind::coherence;
-    case machine::Choice::miss: return DecisionKind::miss;
+    case machine::Choice::read:
+      return DecisionKind::read;
+    case machine::Choice::coherence:
+      return DecisionKind::coherence;
+    case machine::Choice::miss:
+      return DecisionKind::miss;
   }
   return DecisionKind::read;
 }
@@ -62,7 +65,7 @@ void Execution::start(Strategy* strategy, const RunLimits& limits) {
   hook_ = nullptr;
   weak_points_ = limits.weak_points;
   free_ = limits.free_running;
-  asked_.fill(0);
+  asked_total_ = 0;
   for (auto& inbox : inboxes_) inbox.clear();
   rung_.clear();
   stop_.store(false, std::memory_order_relaxed);
@@ -74,7 +77,7 @@ void Execution::start(Strategy* strategy, const RunLimits& limits) {
     host.rank = r;
     spawn(pack(host), r, machine::kNoThread, kNoAgent, AgentStatus::ready);
   }
-  if (!free_) pick_next(kNoAgent, 0, 0);
+  if (!free_) hand_over(strategy_->pick(*this, kNoAgent, false, 0, 0), false, 0, 0);
 }
 
 void Execution::finish(RunEnd end) {
@@ -166,25 +169,25 @@ AgentId Execution::find(std::uint64_t label) const {
 void Execution::decide(AgentId id) {
   AgentRecord& r = record(id);
   ++r.point;
-  asked_.fill(0);
+  asked_total_ = 0;
   const std::uint32_t points = points_.load(std::memory_order_relaxed) + 1;
   points_.store(points, std::memory_order_relaxed);
   if (machine_->failed()) return finish(RunEnd::finding);
   if (points >= rare_at_ && !rare_work(id)) return;
   if (!machine_->woken().empty()) drain_woken();
-  if (ready_.empty()) return unfinished_ == 0 ? finish(RunEnd::complete) : deadlock();
-  pick_next(id, r.label, r.point);
+  const bool ready = r.status == AgentStatus::ready;
+  if (!ready && ready_.empty()) return unfinished_ == 0 ? finish(RunEnd::complete) : deadlock();
+  const AgentId next = strategy_->pick(*this, id, ready, r.label, r.point);
+  if (next != id) hand_over(next, ready, r.label, r.point);
 }
 
-void Execution::pick_next(AgentId id, std::uint64_t label, std::uint32_t point) {
-  const bool ready = id != kNoAgent && is_ready(id);
-  const AgentId next = strategy_->pick(*this, id, ready, label, point);
-  if (next != id) {
-    const std::uint64_t next_label = this->label(next);
-    note(next_label);
-    if (ready || next != lowest()) record_decision(label, point, DecisionKind::pick, next_label, 0);
-    current_ = next;
+void Execution::hand_over(AgentId next, bool was_ready, std::uint64_t label, std::uint32_t point) {
+  const std::uint64_t next_label = this->label(next);
+  note(next_label);
+  if (was_ready || next != lowest()) {
+    record_decision(label, point, DecisionKind::pick, next_label, 0);
   }
+  current_ = next;
 }
 
 bool Execution::rare_work(AgentId id) {
@@ -281,6 +284,7 @@ void Execution::deadlock() {
 std::uint32_t Execution::choose_for(AgentId id, DecisionKind kind, std::uint32_t options) {
   if (options < 2 || free_) return 0;
   const AgentRecord& r = record(id);
+  if (asked_total_++ == 0) asked_.fill(0);
   const std::uint32_t nth = asked_[static_cast<std::size_t>(kind)]++;
   const std::uint32_t answer = strategy_->choose(kind, r.label, r.point, options);
   note(std::uint64_t{options} << 32 | answer);

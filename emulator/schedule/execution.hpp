@@ -18,7 +18,14 @@
 
 namespace ringfence::schedule {
 
-enum class AgentStatus : std::uint8_t { ready, awaiting, at_barrier, joining, blocked_by_graph, done };
+enum class AgentStatus : std::uint8_t {
+  ready,
+  awaiting,
+  at_barrier,
+  joining,
+  blocked_by_graph,
+  done
+};
 
 struct AwaitInfo {
   machine::Address at;
@@ -52,7 +59,7 @@ struct RunLimits {
   bool free_running = false;  // ready agents go to their rank's inbox; nobody is picked
 };
 
-class Execution : public machine::Chooser, public ReadyView {
+class Execution final : public machine::Chooser, public ReadyView {
  public:
   Execution(machine::Machine* machine, std::uint16_t ranks, std::pmr::memory_resource* memory);
   ~Execution() override;
@@ -99,7 +106,9 @@ class Execution : public machine::Chooser, public ReadyView {
   // Nobody can step: names the stuck agents in a finding and ends the run.
   void deadlock();
   std::uint32_t choose_for(AgentId id, DecisionKind kind, std::uint32_t options);
-  void note(std::uint64_t value) { digest_ = (digest_ ^ value) * 0x9fb21c651e98df25u ^ digest_ >> 29; }
+  void note(std::uint64_t value) {
+    digest_ = ((digest_ ^ value) * 0x9fb21c651e98df25u) ^ (digest_ >> 29);
+  }
   // Fault injection and other rare work: `decide` calls `hook` once, at the first point of an
   // agent of `rank` at or after `point`. The hook is a plain function: it runs in that process.
   void set_hook(void (*hook)(), std::uint16_t rank, std::uint32_t point);
@@ -128,13 +137,13 @@ class Execution : public machine::Chooser, public ReadyView {
 
   void record_decision(std::uint64_t label, std::uint32_t point, DecisionKind kind,
                        std::uint64_t value, std::uint32_t nth);
-  void pick_next(AgentId id, std::uint64_t label, std::uint32_t point);
+  void hand_over(AgentId next, bool was_ready, std::uint64_t label, std::uint32_t point);
   bool rare_work(AgentId id);  // limits, stops, hooks; false if the run ended
 
   machine::Machine* machine_;
   std::uint16_t ranks_;
   std::pmr::memory_resource* memory_;
-  std::pmr::vector<AgentRecord*> chunks_;   // never grows beyond its reserve: readers need no lock
+  std::pmr::vector<AgentRecord*> chunks_;  // never grows beyond its reserve: readers need no lock
   std::uint32_t agent_count_ = 0;
   std::uint32_t unfinished_ = 0;
   std::pmr::vector<AgentId> ready_;             // dense, in no order
@@ -149,8 +158,9 @@ class Execution : public machine::Chooser, public ReadyView {
   std::uint32_t point_limit_ = 0;
   bool weak_points_ = false;
   bool free_ = false;
-  // Questions of each kind that were asked at the current point.
+  // Questions of each kind that were asked at the current point; valid if there were any.
   std::array<std::uint32_t, 5> asked_{};
+  std::uint32_t asked_total_ = 0;
   void (*hook_)() = nullptr;
   std::uint16_t hook_rank_ = 0;
   std::uint32_t hook_point_ = 0;

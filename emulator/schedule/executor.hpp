@@ -26,24 +26,25 @@ struct Fault {
 struct RunSpec {
   machine::Policy policy;
   StrategySpec strategy;
-  std::vector<Decision> decisions;      // for StrategySpec::Kind::replay
+  std::vector<Decision> decisions;  // for StrategySpec::Kind::replay
   std::vector<machine::FindingKind> ignore;
   std::uint32_t expected_points = 0;
   std::uint32_t point_limit = 1u << 22;
-  bool history = false;                 // record every event (slow; for stories)
-  bool weak_points = false;             // weak accesses are points too: other agents may step there
+  bool history = false;      // record every event (slow; for stories)
+  bool weak_points = false;  // weak accesses are points too: other agents may step there
   // Rank processes run concurrently and nobody is picked; choices are their defaults and two runs
   // may differ. The inline executor takes the default schedule instead.
   bool free_running = false;
-  std::vector<Fault> faults;            // of processes; the inline executor has none to hit
+  std::vector<Fault> faults;  // of processes; the inline executor has none to hit
 };
 
-// An agent that could not go on when a run ended in a deadlock; hosts that wait for it are left out.
+// An agent that could not go on when a run ended in a deadlock; hosts that wait for it are left
+// out.
 struct StuckAgent {
   std::uint64_t label = 0;
   AgentStatus status = AgentStatus::awaiting;
-  AwaitInfo await;                      // if status is awaiting
-  std::uint64_t value_there = 0;        // the newest value of the awaited slot
+  AwaitInfo await;                // if status is awaiting
+  std::uint64_t value_there = 0;  // the newest value of the awaited slot
   std::uint32_t last_step = 0;
 };
 
@@ -52,7 +53,7 @@ struct LostRank {
   std::uint16_t rank = 0;
   std::uint32_t last_step = 0;
   std::string last_agent;
-  int wait_status = 0;                  // as waitpid gives it; meaningless if `stalled`
+  int wait_status = 0;  // as waitpid gives it; meaningless if `stalled`
   bool stalled = false;
 };
 
@@ -60,12 +61,12 @@ struct Outcome {
   RunEnd end = RunEnd::complete;
   std::vector<machine::Finding> findings;  // empty: the run is clean (if end is complete)
   std::vector<Decision> decisions;
-  std::vector<StuckAgent> stuck;           // by label
+  std::vector<StuckAgent> stuck;  // by label
   std::vector<LostRank> lost;
-  std::vector<machine::Event> history;     // if asked for
+  std::vector<machine::Event> history;  // if asked for
   std::uint32_t points = 0;
   std::uint32_t steps = 0;
-  std::uint64_t digest = 0;                // of all choices and all values read: equal runs agree
+  std::uint64_t digest = 0;  // of all choices and all values read: equal runs agree
 };
 
 // The program's own code threw. what(): the agent and the exception's text.

@@ -32,8 +32,8 @@ std::uint64_t pack(const AgentLabel& l) {
   require(l.block, kMaxBlock, "block");
   require(l.index, kMaxBlock, "index");
   return std::uint64_t{static_cast<std::uint8_t>(l.role)} << 58 | std::uint64_t{l.group} << 54 |
-         std::uint64_t{l.rank} << 44 | std::uint64_t{l.call} << 32 |
-         std::uint64_t{l.block} << 16 | l.index;
+         std::uint64_t{l.rank} << 44 | std::uint64_t{l.call} << 32 | std::uint64_t{l.block} << 16 |
+         l.index;
 }
 
 AgentLabel unpack(std::uint64_t p) {
@@ -53,11 +53,20 @@ std::string text(const AgentLabel& l) {
   if (!host || l.call > 0) s += ".c" + std::to_string(l.call);
   if (l.group > 0) s += ".g" + std::to_string(l.group);
   switch (l.role) {
-    case Role::host: s += ".host"; break;
-    case Role::product: s += ".product"; break;
-    case Role::thread: break;
-    case Role::task: s += ".task"; break;
-    case Role::consumer: s += ".consumer"; break;
+    case Role::host:
+      s += ".host";
+      break;
+    case Role::product:
+      s += ".product";
+      break;
+    case Role::thread:
+      break;
+    case Role::task:
+      s += ".task";
+      break;
+    case Role::consumer:
+      s += ".consumer";
+      break;
   }
   if (!host || l.block > 0 || l.index > 0) {
     s += ".b" + std::to_string(l.block) + ".t" + std::to_string(l.index);
@@ -89,12 +98,26 @@ AgentLabel parse_label(const std::string& whole) {
       if (error != std::errc{} || end != word.data() + word.size()) bad(whole);
       if (n > kMaxBlock) bad(whole);
       switch (word[0]) {
-        case 'r': l.rank = static_cast<std::uint16_t>(n); have_rank = true; break;
-        case 'c': l.call = static_cast<std::uint16_t>(n); break;
-        case 'g': l.group = static_cast<std::uint16_t>(n); break;
-        case 'b': l.block = n; have_block = true; break;
-        case 't': l.index = n; have_index = true; break;
-        default: bad(whole);
+        case 'r':
+          l.rank = static_cast<std::uint16_t>(n);
+          have_rank = true;
+          break;
+        case 'c':
+          l.call = static_cast<std::uint16_t>(n);
+          break;
+        case 'g':
+          l.group = static_cast<std::uint16_t>(n);
+          break;
+        case 'b':
+          l.block = n;
+          have_block = true;
+          break;
+        case 't':
+          l.index = n;
+          have_index = true;
+          break;
+        default:
+          bad(whole);
       }
     }
   }

@@ -47,8 +47,10 @@ void PctStrategy::on_spawn(AgentId id, std::uint64_t label) {
   std::uint32_t priority = fine;
   if (grain_ != Grain::agent) {
     const AgentLabel l = unpack(label);
-    const std::uint64_t of = grain_ == Grain::block ? std::uint64_t{l.rank} << 32 | l.block : l.rank;
-    const auto coarse = static_cast<std::uint32_t>(mix64(grain_seed_ ^ mix64(of)) >> 52);  // 12 bits
+    const std::uint64_t of =
+        grain_ == Grain::block ? std::uint64_t{l.rank} << 32 | l.block : l.rank;
+    const auto coarse =
+        static_cast<std::uint32_t>(mix64(grain_seed_ ^ mix64(of)) >> 52);  // 12 bits
     priority = coarse << 19 | fine >> 12;
   }
   if (priority_.size() <= id) {

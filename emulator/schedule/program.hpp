@@ -18,8 +18,8 @@ namespace ringfence::schedule {
 
 // What a finding needs to be told in the protocol's words.
 struct SlotName {
-  std::string text;      // "start pad, block 1, from rank 2"
-  std::string writer;    // who should write the value a wait needs: "r2.b1"
+  std::string text;    // "start pad, block 1, from rank 2"
+  std::string writer;  // who should write the value a wait needs: "r2.b1"
 };
 
 class Program {
@@ -47,6 +47,10 @@ class Program {
   virtual std::string site_name(std::uint16_t site) const = 0;
   virtual std::string region_name(machine::RegionId region) const = 0;
   virtual SlotName slot_name(machine::Address at) const = 0;
+  // Who should write the value that a wait there needs, where that depends on the value.
+  virtual std::string slot_writer(machine::Address at, const machine::Wanted&) const {
+    return slot_name(at).writer;
+  }
   // The numbers behind the finding that the program's own end checks reported in the last run
   // (wrong numbers, replicas that differ, slots not restored): one line, empty if there was none.
   virtual std::string last_mismatch() const { return {}; }

@@ -33,7 +33,9 @@ class Random {
 
 // The threshold for Random::chance that gives probability `p`.
 constexpr std::uint64_t threshold(double p) {
-  return p <= 0 ? 0 : p >= 1 ? std::uint64_t{1} << 32 : static_cast<std::uint64_t>(p * 4294967296.0);
+  return p <= 0   ? 0
+         : p >= 1 ? std::uint64_t{1} << 32
+                  : static_cast<std::uint64_t>(p * 4294967296.0);
 }
 
 }  // namespace ringfence::schedule

@@ -37,7 +37,8 @@ void ReplayStrategy::begin(std::uint32_t) {
 const Decision* ReplayStrategy::find(std::uint64_t label, std::uint32_t point, DecisionKind kind,
                                      std::uint32_t nth) const {
   const std::size_t mask = table_.size() - 1;
-  for (std::size_t at = hash(label, point, kind, nth) & mask; table_[at] != 0; at = (at + 1) & mask) {
+  for (std::size_t at = hash(label, point, kind, nth) & mask; table_[at] != 0;
+       at = (at + 1) & mask) {
     const Decision& d = decisions_[table_[at] - 1];
     if (d.agent == label && d.point == point && d.kind == kind && d.nth == nth) return &d;
   }

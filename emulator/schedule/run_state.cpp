@@ -8,10 +8,11 @@ namespace ringfence::schedule {
 RunState::RunState(Program& program, std::pmr::memory_resource* memory)
     : program_(program),
       memory_(memory),
+      given_(memory),
       machine_(memory, machine::Policy{}),
       execution_(&machine_, program.ranks(), memory),
       history_(memory) {
-  program_.set_up(machine_, memory_);
+  program_.set_up(machine_, &given_);
 }
 
 RunState::~RunState() { destroy_strategy(own_strategy_, memory_); }
@@ -31,14 +32,15 @@ void RunState::start(const RunSpec& spec, Strategy& strategy) {
   machine_.set_policy(spec.policy);
   for (int k = 0; k < machine::kFindingKinds; ++k) {
     const auto kind = static_cast<machine::FindingKind>(k);
-    machine_.ignore(kind, std::find(spec.ignore.begin(), spec.ignore.end(), kind) != spec.ignore.end());
+    machine_.ignore(kind,
+                    std::find(spec.ignore.begin(), spec.ignore.end(), kind) != spec.ignore.end());
   }
   machine_.set_chooser(&execution_);
   machine_.set_listener(spec.history ? this : nullptr);
   history_.clear();
   program_.before_run(machine_);
-  execution_.start(&strategy, {spec.expected_points, spec.point_limit, spec.weak_points,
-                               spec.free_running});
+  execution_.start(&strategy,
+                   {spec.expected_points, spec.point_limit, spec.weak_points, spec.free_running});
 }
 
 Outcome RunState::collect() {

@@ -37,6 +37,7 @@ class RunState final : private machine::Listener {
 
   Program& program_;
   std::pmr::memory_resource* memory_;
+  std::pmr::monotonic_buffer_resource given_;  // what the program took: it gives nothing back
   machine::Machine machine_;
   Execution execution_;
   std::pmr::deque<machine::Event> history_;

@@ -230,8 +230,9 @@ void Runtime::launch(Agent& host, machine::StreamId stream, std::uint16_t call,
       const machine::ThreadId thread =
           graph != kNone ? machine.launch_thread(stream, i, 0, label, c.cluster)
                          : machine.launch_thread(stream, c.block, c.index, label, c.cluster);
-      const AgentId id = execution_.spawn(label, rank, thread, host.id_,
-                                          waits ? AgentStatus::blocked_by_graph : AgentStatus::ready);
+      const AgentId id =
+          execution_.spawn(label, rank, thread, host.id_,
+                           waits ? AgentStatus::blocked_by_graph : AgentStatus::ready);
       Local& l = add_local(id);
       l.body = std::move(c.body);
       l.graph = graph;

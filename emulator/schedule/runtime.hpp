@@ -18,7 +18,7 @@ namespace ringfence::schedule {
 
 // What a watchdog looks at; written here, read by another process.
 struct Progress {
-  std::atomic<std::uint32_t> beat{0};          // moves with every access
+  std::atomic<std::uint32_t> beat{0};  // moves with every access
   std::atomic<AgentId> last_agent{kNoAgent};
 };
 
@@ -34,7 +34,8 @@ class Gate {
 class Runtime final : private FiberWork {
  public:
   // `first` .. `first + count - 1` are the ranks of this process.
-  Runtime(Execution& execution, Program& program, std::uint16_t first_rank, std::uint16_t rank_count);
+  Runtime(Execution& execution, Program& program, std::uint16_t first_rank,
+          std::uint16_t rank_count);
 
   // After Execution::start, before anything else of the run: forgets the run before.
   void begin_run(Progress* progress, Gate* gate = nullptr);
@@ -93,8 +94,8 @@ class Runtime final : private FiberWork {
   void check_divergence(const Block& block, const Agent& ended);
 
   // For Agent.
-  void suspend(Agent& agent);       // until it is the agent's turn again
-  void give_way(Agent& agent);      // decides who steps; returns when `agent` is to go on
+  void suspend(Agent& agent);   // until it is the agent's turn again
+  void give_way(Agent& agent);  // decides who steps; returns when `agent` is to go on
   void launch(Agent& host, machine::StreamId stream, std::uint16_t call,
               std::vector<Agent::ChildSpec>& children, std::uint16_t group,
               const std::vector<std::vector<std::uint32_t>>* predecessors);
@@ -119,7 +120,7 @@ class Runtime final : private FiberWork {
   bool out_of_memory_ = false;
   std::string error_;
   std::uint64_t run_ = 0;
-  Local* starting_ = nullptr;  // for the fiber that is switched to next
+  Local* starting_ = nullptr;     // for the fiber that is switched to next
   std::vector<Local*> local_of_;  // by AgentId; null: another process's
   std::deque<Local> locals_;      // the first locals_used_ are this run's
   std::uint32_t locals_used_ = 0;

@@ -32,10 +32,14 @@ Strategy* make(std::pmr::memory_resource* memory, Args&&... args) {
 
 std::string_view name(StrategySpec::Kind kind) {
   switch (kind) {
-    case StrategySpec::Kind::first: return "first";
-    case StrategySpec::Kind::random: return "random";
-    case StrategySpec::Kind::pct: return "pct";
-    case StrategySpec::Kind::replay: return "replay";
+    case StrategySpec::Kind::first:
+      return "first";
+    case StrategySpec::Kind::random:
+      return "random";
+    case StrategySpec::Kind::pct:
+      return "pct";
+    case StrategySpec::Kind::replay:
+      return "replay";
   }
   return "?";
 }
@@ -43,10 +47,14 @@ std::string_view name(StrategySpec::Kind kind) {
 Strategy* make_strategy(const StrategySpec& spec, std::span<const Decision> decisions,
                         std::pmr::memory_resource* memory) {
   switch (spec.kind) {
-    case StrategySpec::Kind::first: return make<FirstStrategy>(memory);
-    case StrategySpec::Kind::random: return make<RandomStrategy>(memory, spec);
-    case StrategySpec::Kind::pct: return make<PctStrategy>(memory, spec, memory);
-    case StrategySpec::Kind::replay: return make<ReplayStrategy>(memory, decisions, memory);
+    case StrategySpec::Kind::first:
+      return make<FirstStrategy>(memory);
+    case StrategySpec::Kind::random:
+      return make<RandomStrategy>(memory, spec);
+    case StrategySpec::Kind::pct:
+      return make<PctStrategy>(memory, spec, memory);
+    case StrategySpec::Kind::replay:
+      return make<ReplayStrategy>(memory, decisions, memory);
   }
   throw std::invalid_argument("strategy: unknown kind");
 }

@@ -91,10 +91,9 @@ StuckNames stuck_names(const schedule::StuckAgent& s, const schedule::Program& p
   n.label = s.label;
   n.there = s.value_there;
   if (s.status == schedule::AgentStatus::awaiting) {
-    const schedule::SlotName slot = program.slot_name(s.await.at);
     n.slot = place(s.await.at, program);
     n.needs = fmt::format("{} {}", name(s.await.wanted.compare), s.await.wanted.value);
-    n.writer = slot.writer;
+    n.writer = program.slot_writer(s.await.at, s.await.wanted);
   } else if (s.status == schedule::AgentStatus::at_barrier) {
     n.slot = "block barrier";
     n.needs = "the block's other threads";

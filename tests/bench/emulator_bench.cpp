@@ -55,13 +55,25 @@ void schedules(benchmark::State& state, const char* protocol, bool processes) {
 // The goals of the issue: at 8 tokens 10,000 a second inline and 1,000 over processes (real time:
 // the ranks' own processor time is not this process's).
 BENCHMARK_CAPTURE(schedules, tokenweave_inline, "tokenweave", false)
-    ->Arg(8)->Arg(16)->Arg(32)->Arg(64)->UseRealTime()->Unit(benchmark::kMicrosecond);
+    ->Arg(8)
+    ->Arg(16)
+    ->Arg(32)
+    ->Arg(64)
+    ->UseRealTime()
+    ->Unit(benchmark::kMicrosecond);
 BENCHMARK_CAPTURE(schedules, tokenweave_processes, "tokenweave", true)
-    ->Arg(8)->UseRealTime()->Unit(benchmark::kMicrosecond);
+    ->Arg(8)
+    ->UseRealTime()
+    ->Unit(benchmark::kMicrosecond);
 BENCHMARK_CAPTURE(schedules, pypto_inline, "pypto", false)
-    ->Arg(8)->Arg(16)->UseRealTime()->Unit(benchmark::kMicrosecond);
+    ->Arg(8)
+    ->Arg(16)
+    ->UseRealTime()
+    ->Unit(benchmark::kMicrosecond);
 BENCHMARK_CAPTURE(schedules, pypto_processes, "pypto", true)
-    ->Arg(8)->UseRealTime()->Unit(benchmark::kMicrosecond);
+    ->Arg(8)
+    ->UseRealTime()
+    ->Unit(benchmark::kMicrosecond);
 
 // The whole operator in float by Eigen on one core.
 double eigen_seconds(int tokens, int inner, int hidden) {
@@ -76,7 +88,8 @@ double eigen_seconds(int tokens, int inner, int hidden) {
     const Eigen::VectorXf s = (z.array().square().rowwise().mean() + 1e-6f).rsqrt();
     Matrix out = (z.array().colwise() * s.array()).rowwise() * gamma.array();
     benchmark::DoNotOptimize(out.data());
-    best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    best = std::min(
+        best, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
   }
   return best;
 }

@@ -47,10 +47,12 @@ void cas_barrier(benchmark::State& state) {
     }
     for (std::uint16_t r = 0; r < ranks; ++r) {
       m.write(t[r], {data[r], 0}, weak, std::as_bytes(std::span(&one, 1)));
-      for (std::uint16_t p = 0; p < ranks; ++p) m.try_cas_until(t[r], {pad[p], 4ull * r}, put, 0, 1);
+      for (std::uint16_t p = 0; p < ranks; ++p)
+        m.try_cas_until(t[r], {pad[p], 4ull * r}, put, 0, 1);
     }
     for (std::uint16_t r = 0; r < ranks; ++r) {
-      for (std::uint16_t p = 0; p < ranks; ++p) m.try_cas_until(t[r], {pad[r], 4ull * p}, wait, 1, 0);
+      for (std::uint16_t p = 0; p < ranks; ++p)
+        m.try_cas_until(t[r], {pad[r], 4ull * p}, wait, 1, 0);
       for (std::uint16_t p = 0; p < ranks; ++p) {
         m.read(t[r], {data[p], 0}, weak, std::as_writable_bytes(std::span(&got, 1)));
       }
@@ -58,8 +60,9 @@ void cas_barrier(benchmark::State& state) {
     if (m.failed()) state.SkipWithError("the barrier is correct, yet something was found");
   }
   state.SetItemsProcessed(state.iterations());
-  state.counters["accesses"] = benchmark::Counter(
-      static_cast<double>(state.iterations()) * ranks * (1 + 3 * ranks), benchmark::Counter::kIsRate);
+  state.counters["accesses"] =
+      benchmark::Counter(static_cast<double>(state.iterations()) * ranks * (1 + 3 * ranks),
+                         benchmark::Counter::kIsRate);
 }
 BENCHMARK(cas_barrier)->Arg(2)->Arg(4)->Arg(8)->Unit(benchmark::kMicrosecond);
 

@@ -159,6 +159,16 @@ TEST_CASE("tokenweave: with races passed over, a relaxed end put really returns 
   }
 }
 
+TEST_CASE(
+    "tokenweave: ranks that read different bits are found even where numbers are not judged") {
+  Bench bench(small_config("tokenweave", {{"end.put", "relaxed"}}));
+  bench.ignore = {machine::FindingKind::data_race, machine::FindingKind::stale_read,
+                  machine::FindingKind::numeric_mismatch};
+  REQUIRE(search(bench, Boundary::coherent, 5, 2000) == "replica-mismatch");
+  const std::string text = bench.program->last_mismatch();
+  CHECK(text.find("but rank 0 has ") != std::string::npos);
+}
+
 TEST_CASE("tokenweave: a deadlock names the slot and who should have written it") {
   Bench bench(small_config("tokenweave", {{"grid", "2,3"}}));
   const schedule::Outcome o = bench.run(Boundary::coherent, 1);
@@ -176,6 +186,8 @@ TEST_CASE("tokenweave: a deadlock names the slot and who should have written it"
   CHECK(found);
   CHECK(bench.program->slot_name({2, 4}).text == "start/end pad of rank 0, block 0, from rank 1");
   CHECK(bench.program->slot_name({2, 4}).writer == "r1.b0.t0");
+  CHECK(bench.program->slot_writer({2, 4}, {machine::Compare::eq, 1}) == "r1.b0.t0");
+  CHECK(bench.program->slot_writer({2, 4}, {machine::Compare::eq, 0}) == "r0.b0.t1");
   CHECK(bench.program->region_name(0) == "buffer of rank 0");
 }
 

@@ -45,7 +45,8 @@ TEST_CASE("a finding in a free run ends it in every rank") {
 }
 
 TEST_CASE("free and controlled runs may follow each other in one pool") {
-  MiniReduce program({.ranks = 3, .blocks = 2, .threads = 4}), same({.ranks = 3, .blocks = 2, .threads = 4});
+  MiniReduce program({.ranks = 3, .blocks = 2, .threads = 4}),
+      same({.ranks = 3, .blocks = 2, .threads = 4});
   const auto executor = ranks::make_processes(program);
   const auto in = ranks::make_inline(same);
   for (std::uint64_t seed = 1; seed <= 10; ++seed) {

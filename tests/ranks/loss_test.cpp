@@ -47,7 +47,8 @@ HostProgram counting(SharedCounters& shared, std::uint16_t ranks) {
 }  // namespace
 
 TEST_CASE("a killed rank is reported with its rank, step and signal, and the next run is whole") {
-  MiniReduce program({.ranks = 3, .blocks = 1, .threads = 4}), same({.ranks = 3, .blocks = 1, .threads = 4});
+  MiniReduce program({.ranks = 3, .blocks = 1, .threads = 4}),
+      same({.ranks = 3, .blocks = 1, .threads = 4});
   const auto executor = ranks::make_processes(program);
   const auto in = ranks::make_inline(same);
   for (const bool free : {false, true}) {
@@ -158,7 +159,8 @@ TEST_CASE("SIGSTOP of one rank stalls only that rank") {
 }
 
 TEST_CASE("a paused rank that comes back in time is no loss, and the run is the same") {
-  MiniReduce program({.ranks = 2, .blocks = 1, .threads = 4}), same({.ranks = 2, .blocks = 1, .threads = 4});
+  MiniReduce program({.ranks = 2, .blocks = 1, .threads = 4}),
+      same({.ranks = 2, .blocks = 1, .threads = 4});
   const auto executor = ranks::make_processes(program);
   RunSpec spec = seeded(4);
   const std::uint64_t digest = ranks::make_inline(same)->run(spec).digest;

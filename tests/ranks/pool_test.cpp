@@ -50,7 +50,8 @@ TEST_CASE("the same seed gives the same decisions, digest and findings inline an
     MiniReduce here(shape), there(shape);
     const auto in = ranks::make_inline(here);
     const auto over = ranks::make_processes(there);
-    for (const auto kind : {StrategySpec::Kind::first, StrategySpec::Kind::random, StrategySpec::Kind::pct}) {
+    for (const auto kind :
+         {StrategySpec::Kind::first, StrategySpec::Kind::random, StrategySpec::Kind::pct}) {
       for (std::uint64_t seed = 1; seed <= 15; ++seed) {
         RunSpec spec = seeded(seed, kind);
         spec.policy.boundary = machine::Boundary::strict;
@@ -69,10 +70,12 @@ TEST_CASE("the same seed gives the same decisions, digest and findings inline an
 }
 
 TEST_CASE("the history is the same inline and over processes") {
-  MiniReduce here({.ranks = 2, .blocks = 1, .threads = 2}), there({.ranks = 2, .blocks = 1, .threads = 2});
+  MiniReduce here({.ranks = 2, .blocks = 1, .threads = 2}),
+      there({.ranks = 2, .blocks = 1, .threads = 2});
   RunSpec spec = seeded(3);
   spec.history = true;
-  const Outcome a = ranks::make_inline(here)->run(spec), b = ranks::make_processes(there)->run(spec);
+  const Outcome a = ranks::make_inline(here)->run(spec),
+                b = ranks::make_processes(there)->run(spec);
   REQUIRE(a.history.size() > 20);
   REQUIRE(a.history.size() == b.history.size());
   for (std::size_t i = 0; i < a.history.size(); ++i) {
@@ -142,7 +145,8 @@ TEST_CASE("two pools work at once") {
   std::vector<std::uint64_t> digests_a, digests_b;
   const auto campaign = [](MiniReduce& program, std::vector<std::uint64_t>& digests) {
     const auto executor = ranks::make_processes(program);
-    for (std::uint64_t seed = 1; seed <= 60; ++seed) digests.push_back(executor->run(seeded(seed)).digest);
+    for (std::uint64_t seed = 1; seed <= 60; ++seed)
+      digests.push_back(executor->run(seeded(seed)).digest);
   };
   std::thread other([&] { campaign(b, digests_b); });
   campaign(a, digests_a);
@@ -156,9 +160,10 @@ TEST_CASE("two pools work at once") {
 
 TEST_CASE("a deadlock over processes names the stuck agents of all ranks") {
   HostProgram program(3, [](HostProgram& p, Agent& host, std::uint16_t rank) {
-    p.launch(host, rank, {[&p, rank](Agent& a) {
-               a.await(p.slot((rank + 1) % 3, 0), {.order = Order::acquire}, {machine::Compare::eq, 1});
-             }});
+    p.launch(
+        host, rank, {[&p, rank](Agent& a) {
+          a.await(p.slot((rank + 1) % 3, 0), {.order = Order::acquire}, {machine::Compare::eq, 1});
+        }});
   });
   const auto executor = ranks::make_processes(program);
   for (const bool free : {false, true}) {

@@ -52,7 +52,8 @@ TEST_CASE("weak accesses are points only if asked for") {
   CHECK(finer.runs() == 6);  // two steps each: 4! / (2! 2!)
 }
 
-TEST_CASE("message passing by an awaited flag: release and acquire hold in every run, relaxed race") {
+TEST_CASE(
+    "message passing by an awaited flag: release and acquire hold in every run, relaxed race") {
   std::map<std::uint64_t, int> values;
   Order put = Order::release, wait = Order::acquire;
   HostProgram program(2, [&](HostProgram& p, Agent& host, std::uint16_t rank) {

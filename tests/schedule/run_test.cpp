@@ -33,7 +33,8 @@ TEST_CASE("an awaiting agent is not stepped until its slot can satisfy it") {
   HostProgram program(2, [](HostProgram& p, Agent& host, std::uint16_t rank) {
     p.launch(host, rank, {[&p, rank](Agent& a) {
                if (rank == 0) {
-                 CHECK(a.await(p.slot(0, 0), {.order = Order::acquire}, {machine::Compare::ge, 10}) == 10);
+                 CHECK(a.await(p.slot(0, 0), {.order = Order::acquire},
+                               {machine::Compare::ge, 10}) == 10);
                } else {
                  for (std::uint32_t i = 1; i <= 10; ++i) {
                    store32(a, p.slot(0, 0), i, Order::release);
@@ -51,7 +52,8 @@ TEST_CASE("an awaiting agent is not stepped until its slot can satisfy it") {
   }
 }
 
-TEST_CASE("the compare-and-swap barrier is clean under every strategy, and broken without its end") {
+TEST_CASE(
+    "the compare-and-swap barrier is clean under every strategy, and broken without its end") {
   for (const auto kind : {StrategySpec::Kind::random, StrategySpec::Kind::pct}) {
     MiniReduce good({.ranks = 3, .blocks = 2, .threads = 4, .calls = 2});
     MiniReduce bad({.ranks = 3, .blocks = 2, .threads = 4, .end_put = Order::relaxed});
@@ -175,13 +177,14 @@ TEST_CASE("graph operations run in every order that their edges allow, and see w
   HostProgram program(1, [&](HostProgram& p, Agent& host, std::uint16_t rank) {
     std::vector<Agent::ChildSpec> children;
     for (std::uint32_t i = 0; i < 4; ++i) {
-      children.push_back({.role = Role::task, .block = 0, .index = i, .body = [&p, &order, i](Agent& a) {
-                            order.push_back(static_cast<int>(i));
-                            if (i > 0) CHECK(load32(a, p.slot(0, 0), Order::weak) == 1);
-                            if (i == 3) CHECK(load32(a, p.slot(0, 1), Order::weak) == 2);
-                            if (i == 3) CHECK(load32(a, p.slot(0, 2), Order::weak) == 3);
-                            store32(a, p.slot(0, i), i + 1, Order::weak);
-                          }});
+      children.push_back(
+          {.role = Role::task, .block = 0, .index = i, .body = [&p, &order, i](Agent& a) {
+             order.push_back(static_cast<int>(i));
+             if (i > 0) CHECK(load32(a, p.slot(0, 0), Order::weak) == 1);
+             if (i == 3) CHECK(load32(a, p.slot(0, 1), Order::weak) == 2);
+             if (i == 3) CHECK(load32(a, p.slot(0, 2), Order::weak) == 3);
+             store32(a, p.slot(0, i), i + 1, Order::weak);
+           }});
     }
     host.launch_graph(p.stream(rank), 0, std::move(children), {{}, {0}, {0}, {1, 2}});
   });
@@ -235,7 +238,8 @@ TEST_CASE("a finding ends the run, unwinds every body and leaves the executor us
       bodies.push_back([&, t, rank](Agent& a) {
         Counted in_body(alive);
         store32(a, p.slot(rank, 0), 1, Order::relaxed);
-        if (fail && t == 2 && rank == 1) a.report(finding_of(machine::FindingKind::replica_mismatch));
+        if (fail && t == 2 && rank == 1)
+          a.report(finding_of(machine::FindingKind::replica_mismatch));
         a.sync(barrier);
         store32(a, p.slot(rank, 0), 2, Order::relaxed);
       });

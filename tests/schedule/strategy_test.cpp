@@ -116,7 +116,7 @@ TEST_CASE("a replay passes over decisions that do not apply") {
   REQUIRE(run.decisions.size() > 2);
   spec.strategy.kind = StrategySpec::Kind::replay;
   spec.decisions = run.decisions;
-  spec.decisions.push_back({12345, 6, DecisionKind::pick, 7});               // no such agent
+  spec.decisions.push_back({12345, 6, DecisionKind::pick, 7});  // no such agent
   spec.decisions.push_back({run.decisions[0].agent, 1u << 30, DecisionKind::read, 1});
   CHECK(executor.run(spec).digest == run.digest);
   // Any part of the list is a legal run.
@@ -206,7 +206,8 @@ TEST_CASE("pct meets a fault that needs one preemption at the right place") {
     int n = 0;
     for (std::uint64_t seed = 1; seed <= 400; ++seed) {
       RunSpec spec;
-      spec.strategy = {.kind = StrategySpec::Kind::pct, .seed = seed, .depth = depth, .stale = stale};
+      spec.strategy = {
+          .kind = StrategySpec::Kind::pct, .seed = seed, .depth = depth, .stale = stale};
       spec.policy.boundary = machine::Boundary::strict;
       spec.expected_points = 20;
       n += executor.run(spec).end == RunEnd::finding;

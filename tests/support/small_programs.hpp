@@ -119,11 +119,12 @@ class MiniReduce final : public SmallProgram {
     for (std::uint16_t call = 0; call < shape_.calls; ++call) {
       one(host, rank, call, schedule::Role::product, [this, rank](Agent& a) { product(a, rank); });
       protocol(host, rank, call);
-      one(host, rank, call, schedule::Role::consumer,
-          [this, rank](Agent& a) { consume(a, rank); });
+      one(host, rank, call, schedule::Role::consumer, [this, rank](Agent& a) { consume(a, rank); });
     }
   }
-  static std::uint32_t part(std::uint32_t rank, std::uint32_t slot) { return 100 * rank + slot + 1; }
+  static std::uint32_t part(std::uint32_t rank, std::uint32_t slot) {
+    return 100 * rank + slot + 1;
+  }
   std::uint32_t expected(std::uint32_t slot) const {
     std::uint32_t sum = 0;
     for (std::uint32_t r = 0; r < ranks_; ++r) sum += part(r, slot);

@@ -1,0 +1,219 @@
+#include "cuda/host/command.hpp"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <map>
+#include <stdexcept>
+
+#include "cuda/bench/bench.hpp"
+#include "cuda/host/error.hpp"
+#include "cuda/host/run_command.hpp"
+#include "verify/error.hpp"
+
+namespace ringfence::cuda {
+namespace {
+
+int exit_status(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::invalid_argument:
+    case ErrorCode::not_supported:
+      return 2;
+    case ErrorCode::no_device:
+      return 77;
+    case ErrorCode::peer_lost:
+    case ErrorCode::communication:
+      return 1;
+    case ErrorCode::driver:
+      return 70;
+  }
+  return 70;
+}
+
+/// Runs and turns exceptions into one message and the exit status.
+template <class F>
+int guarded(const char* name, F&& body) {
+  try {
+    return body();
+  } catch (const Error& e) {
+    fmt::print(stderr, "{}: {}\n", name, e.what());
+    return exit_status(e.code());
+  } catch (const verify::InputError& e) {
+    fmt::print(stderr, "{}: {}\n", name, e.what());
+    return 2;
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "{}: internal error: {}\n", name, e.what());
+    return 70;
+  }
+}
+
+/// Option values as text, turned into their types after parsing.
+struct Texts {
+  std::string protocol = "tokenweave";
+  std::string dtype = "bf16";
+  std::string fill = "normal";
+  std::string start = "relaxed";
+  std::string pipeline = "on";
+};
+
+void add_common(CLI::App& app, RunOptions& o, Texts& t) {
+  app.add_option("--protocol", t.protocol, "tokenweave or pypto")->capture_default_str();
+  app.add_option("--dtype", t.dtype, "bf16 or fp16")->capture_default_str();
+  app.add_option("--tokens", o.tokens, "T; a list is taken in turn, call by call")
+      ->delimiter(',')
+      ->capture_default_str();
+  app.add_option("--hidden", o.hidden, "H")->capture_default_str();
+  app.add_option("--inner", o.inner, "K over all ranks")->capture_default_str();
+  app.add_option("--eps", o.eps, "RMSNorm epsilon")->each([&o](const std::string&) {
+    o.eps_given = true;
+  });
+  app.add_flag("--beta", o.beta, "add a beta after the norm");
+  app.add_option("--seed", o.seed, "of the generated inputs")->capture_default_str();
+
+  const char* group = "Ranks";
+  app.add_option("--virtual-ranks", o.virtual_ranks, "R ranks on one GPU")->group(group);
+  app.add_option("--ranks", o.ranks, "R ranks, a GPU each (default: all GPUs)")->group(group);
+  app.add_option("--launch", o.launch,
+                 "auto, one-process, fork, or env (torchrun, mpirun, mpiexec, srun)")
+      ->group(group)
+      ->capture_default_str();
+  app.add_option("--device", o.device, "the GPU of virtual ranks")->group(group);
+  app.add_flag("--share-device", o.share_device, "several processes on GPU 0 (slow: time slices)")
+      ->group(group);
+  app.add_flag("--stream-a-rank", o.stream_a_rank,
+               "virtual ranks: a launch a rank instead of one cooperative launch")
+      ->group(group);
+
+  group = "Kernel";
+  app.add_option("--transport", o.transport, "auto (peer), peer or multimem")
+      ->group(group)
+      ->capture_default_str();
+  app.add_option("--start-order", t.start, "relaxed, or strict (release/acquire)")
+      ->group(group)
+      ->capture_default_str();
+  app.add_option("--blocks", o.blocks, "blocks a rank")->group(group)->capture_default_str();
+  app.add_option("--tile-rows", o.tile_rows, "pypto: 8, 64 or 128")
+      ->group(group)
+      ->capture_default_str();
+  app.add_option("--slots", o.slots, "pypto: tiles in the rings")->group(group);
+  app.add_option("--pipeline", t.pipeline, "pypto: on or off")->group(group);
+  app.add_option("--timeout", o.timeout_seconds,
+                 "seconds after which a waiting thread gives up (0: never)")
+      ->group(group);
+}
+
+void resolve(RunOptions& o, const Texts& t) {
+  o.protocol = verify::parse_flavour(t.protocol);
+  o.dtype = verify::parse_dtype(t.dtype);
+  o.fill = verify::parse_fill(t.fill);
+  if (t.start != "relaxed" && t.start != "strict") {
+    throw Error(ErrorCode::invalid_argument, "--start-order is relaxed or strict");
+  }
+  o.start = t.start == "strict" ? StartOrder::strict : StartOrder::relaxed;
+  if (t.pipeline != "on" && t.pipeline != "off") {
+    throw Error(ErrorCode::invalid_argument, "--pipeline is on or off");
+  }
+  o.pipelined = t.pipeline == "on";
+  (void)parse_transport(o.transport);
+  for (int64_t tokens : o.tokens) {
+    if (tokens < 1) throw Error(ErrorCode::invalid_argument, "--tokens must be 1 or more");
+  }
+  if (o.hidden < 1 || o.inner < 1 || o.calls < 1) {
+    throw Error(ErrorCode::invalid_argument, "--hidden, --inner and --calls must be 1 or more");
+  }
+  if (o.virtual_ranks < 0 || o.virtual_ranks > kMaxRanks || o.ranks < 0 || o.ranks > kMaxRanks) {
+    throw Error(ErrorCode::invalid_argument, fmt::format("use 1 to {} ranks", kMaxRanks));
+  }
+  if (o.launch != "auto" && o.launch != "one-process" && o.launch != "fork" && o.launch != "env") {
+    throw Error(ErrorCode::invalid_argument, "--launch is auto, one-process, fork or env");
+  }
+  // The gate speaks before any driver call.
+  if (parse_transport(o.transport) == Transport::multimem) {
+    require_multicast(Transport::multimem, process_environment(), [] { return true; });
+  }
+}
+
+/// Finds out who this process is, forks if asked to, and runs `body` as each rank.
+int as_ranks(const char* name, const RunOptions& o,
+             const std::function<int(const std::optional<Place>&)>& body) {
+  std::optional<Place> place;
+  if (o.virtual_ranks == 0 && (o.launch == "auto" || o.launch == "env")) {
+    place = place_from_environment(process_environment());
+    if (!place && o.launch == "env") {
+      throw Error(ErrorCode::communication,
+                  "--launch env: no launcher's variables are set (torchrun, mpirun, mpiexec, srun)");
+    }
+  }
+  if (o.virtual_ranks == 0 && o.launch == "fork") {
+    const int ranks = o.ranks > 0 ? o.ranks : 2;
+    return fork_ranks(ranks, [&](const Place& mine) {
+      return guarded(name, [&] { return body(mine); });
+    });
+  }
+  return body(place);
+}
+
+}  // namespace
+
+int gpu_command(int argc, const char* const* argv) {
+  const std::string program = argc > 0 ? argv[0] : "ringfence gpu";
+  return guarded(program.c_str(), [&] {
+    CLI::App app{"The CUDA kernels on this machine's GPUs, or on virtual ranks of one.", program};
+    app.require_subcommand(1);
+    CLI::App* info = app.add_subcommand("info", "the devices, and which transports they can take");
+    CLI::App* run = app.add_subcommand("run", "executes the operator and judges the results");
+    CLI::App* bench = app.add_subcommand("bench", "times the kernels against their baselines");
+
+    RunOptions o;
+    Texts t;
+    add_common(*run, o, t);
+    run->add_option("--calls", o.calls, "calls, each with new payloads")->capture_default_str();
+    run->add_option("--fill", t.fill, "normal, integers or exact-rows")->capture_default_str();
+    run->add_flag("--graph", o.graph, "then capture a graph and judge three replays");
+    run->add_option("--input", o.input, "a safetensors file instead of generated tensors");
+    run->add_option("--output", o.output, "write out and residual_out of the last call");
+    run->add_option("--trace", o.trace, "log the barriers' events and check them");
+    run->add_option("--json", o.json, "write the result as JSON");
+    run->add_option("--junit", o.junit, "write the result as JUnit XML");
+    run->add_option("--die-rank", o.die_rank, "fault injection: this rank never comes to a call")
+        ->group("Fault injection");
+    run->add_option("--die-call", o.die_call, "which call")->group("Fault injection");
+
+    BenchOptions b;
+    RunOptions bo;
+    Texts bt;
+    bo.hidden = 8192;
+    bo.inner = 8192;
+    bo.tokens = {8, 64, 256, 1024, 4096, 8192};
+    add_common(*bench, bo, bt);
+    bench->add_option("--methods", b.methods, bench_methods_help())->delimiter(',');
+    bench->add_option("--block-list", b.blocks, "block counts to try (default: --blocks)")
+        ->delimiter(',');
+    bench->add_option("--wave-blocks", bo.wave_blocks,
+                      "waves: blocks a rank beside a product (default: an eighth of the GPU)");
+    bench->add_option("--iterations", b.iterations, "calls in a graph (default: by size)");
+    bench->add_option("--samples", b.samples, "timed replays of the graph")->capture_default_str();
+    bench->add_option("--json", b.json, "write the table as JSON");
+
+    try {
+      app.parse(argc, argv);
+    } catch (const CLI::ParseError& e) {
+      const int status = app.exit(e, std::cout, std::cerr);
+      return status == 0 ? 0 : 2;
+    }
+    if (info->parsed()) return print_info();
+    if (run->parsed()) {
+      resolve(o, t);
+      return as_ranks(program.c_str(), o, [&](const std::optional<Place>& place) {
+        return run_operator(o, place);
+      });
+    }
+    resolve(bo, bt);
+    return as_ranks(program.c_str(), bo, [&](const std::optional<Place>& place) {
+      return run_bench(bo, b, place);
+    });
+  });
+}
+
+}  // namespace ringfence::cuda

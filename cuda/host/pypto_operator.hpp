@@ -1,0 +1,74 @@
+// The pypto protocol over a world: rings, maps of the copy engine, checks, launches.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "cuda/host/wait_report.hpp"
+#include "cuda/host/world.hpp"
+#include "cuda/kernels/pypto.hpp"
+
+namespace ringfence::cuda {
+
+struct PyptoOptions {
+  int64_t max_tokens = 0;
+  int inner = 0;   // of one rank
+  int hidden = 0;
+  float eps = 1e-6f;
+  int blocks = 8;  // a rank
+  int tile_rows = 8;
+  int slots = 4;   // of the rings
+  bool pipelined = true;
+  uint64_t timeout_ns = 0;
+  size_t data_limit = size_t{200} << 20;   // bytes of the data ring
+  size_t signal_limit = size_t{1} << 20;   // bytes of the signal rings
+};
+
+struct PyptoTensors {
+  const void* x = nullptr;       // [max_tokens, inner]
+  const void* weight = nullptr;  // [hidden, inner]
+  const void* residual = nullptr;
+  void* residual_out = nullptr;
+  void* out = nullptr;
+  const void* gamma = nullptr;
+  const void* beta = nullptr;
+};
+
+class Pypto {
+ public:
+  /// Collective. Throws Error before anything is launched.
+  Pypto(const World& world, const PyptoOptions& options);
+  ~Pypto();
+
+  void set_tensors(size_t member, const PyptoTensors& tensors);
+
+  /// Enqueues all of this process's ranks. The rings go on from the call before. x has `tokens`
+  /// rows.
+  void enqueue(int64_t tokens);
+  void enqueue_on(const std::vector<cudaStream_t>& streams, int64_t tokens);
+
+  const SymmetricMemory& pads() const { return *pads_; }
+  int pad_words() const;
+  void require_no_timeout() const;
+  /// Fault injection: this rank is not launched any more. Only where ranks are launched one by one.
+  void set_absent(int rank) { absent_ = rank; }
+  WaitReport& report() const { return *report_; }
+  void set_trace(SignalEvent* events, uint32_t capacity, uint32_t stride);
+  void set_call(uint32_t call) { args_->spin.call = call; }
+
+ private:
+  const World& world_;
+  PyptoOptions options_;
+  std::unique_ptr<SymmetricMemory> data_;
+  std::unique_ptr<SymmetricMemory> pads_;
+  std::unique_ptr<SymmetricMemory> counters_;
+  std::unique_ptr<WaitReport> report_;
+  int absent_ = -1;
+  std::unique_ptr<PyptoArgs> args_;
+  std::vector<PyptoTensors> tensors_;  // by member
+  int next_slot_ = 0;
+  int64_t mapped_tokens_ = -1;  // that the maps of x were made for
+};
+
+}  // namespace ringfence::cuda

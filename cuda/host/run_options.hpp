@@ -1,0 +1,54 @@
+// What `gpu run` and `gpu bench` are asked for.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cuda/kernels/limits.hpp"
+#include "verify/inputs.hpp"
+#include "verify/problem.hpp"
+
+namespace ringfence::cuda {
+
+struct RunOptions {
+  verify::Flavour protocol = verify::Flavour::tokenweave;
+  verify::Dtype dtype = verify::Dtype::bf16;
+  std::vector<int64_t> tokens = {256};  // call c takes number c, cyclically
+  int64_t hidden = 4096;
+  int64_t inner = 4096;  // over all ranks
+  double eps = 1e-6;
+  bool eps_given = false;
+  bool beta = false;
+  verify::Fill fill = verify::Fill::normal;
+  uint64_t seed = 1;
+  int calls = 3;
+
+  int virtual_ranks = 0;  // 0: real ranks
+  int ranks = 0;          // real ranks; 0: as many as there are devices, or as the launcher says
+  std::string launch = "auto";  // auto | one-process | fork | env
+  int device = 0;               // of virtual ranks
+  bool share_device = false;    // several processes on device 0
+  bool stream_a_rank = false;
+
+  std::string transport = "auto";
+  StartOrder start = StartOrder::relaxed;
+  int blocks = 8;
+  int wave_blocks = 0;  // bench: blocks a rank beside a product; 0: chosen
+  int tile_rows = 8;
+  int slots = 4;
+  bool pipelined = true;
+  double timeout_seconds = 0;
+
+  bool graph = false;
+  int die_rank = -1;  // fault injection: this rank does not come to call die_call
+  int die_call = 0;
+
+  std::string input;
+  std::string output;
+  std::string trace;
+  std::string json;
+  std::string junit;
+};
+
+}  // namespace ringfence::cuda

@@ -1,0 +1,165 @@
+#include "cuda/host/tokenweave_operator.hpp"
+
+#include <fmt/format.h>
+
+#include <string>
+
+#include "cuda/host/check.hpp"
+#include "cuda/host/device.hpp"
+#include "cuda/host/error.hpp"
+#include "cuda/host/grid.hpp"
+
+namespace ringfence::cuda {
+namespace {
+
+constexpr int kPadWords = 16384;  // 64 KiB a rank
+
+[[noreturn]] void refuse(const std::string& message) {
+  throw Error(ErrorCode::invalid_argument, message);
+}
+
+void check_shape(const World& world, const TokenweaveOptions& o) {
+  if (o.hidden < 1 || o.hidden > kMaxHidden) {
+    refuse(fmt::format("hidden {} is not in 1 .. {}", o.hidden, kMaxHidden));
+  }
+  if (o.max_tokens < 0) refuse(fmt::format("tokens {} is negative", o.max_tokens));
+  // The kernels index 16-byte vectors in 32 bits.
+  if (o.max_tokens * ((o.hidden + 7) / 8) > int64_t{0xffffffff} - 8) {
+    refuse(fmt::format("tokens {} x hidden {} is more than 64 GiB: use fewer tokens", o.max_tokens,
+                       o.hidden));
+  }
+  if (o.blocks < 1) refuse(fmt::format("blocks {}: use 1 or more", o.blocks));
+  if (o.blocks * world.size() > kPadWords) {
+    refuse(fmt::format("{} blocks x {} ranks need {} slots of a signal pad, which has {}: use "
+                       "--blocks {} or fewer",
+                       o.blocks, world.size(), o.blocks * world.size(), kPadWords,
+                       kPadWords / world.size()));
+  }
+  if (!(o.eps >= 0.0f) || o.eps > 3.4e38f) refuse("eps is not a finite number of 0 or more");
+}
+
+bool on_16_bytes(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; }
+
+}  // namespace
+
+Tokenweave::Tokenweave(const World& world, const TokenweaveOptions& options)
+    : world_(world), options_(options) {
+  check_shape(world, options_);
+  if (options_.transport == Transport::multimem) {
+    // The gate explains why not; what passes it needs an allocation with a multicast address.
+    require_multicast(options_.transport, process_environment(), [&] {
+      return require_device(world.members().front().device).multicast_supported;
+    });
+    throw Error(ErrorCode::not_supported,
+                "transport multimem takes a buffer with a multicast address (MulticastMemory), "
+                "through fused_rs_ln_ag_cta: use --transport peer");
+  }
+  shape_.dtype = options_.dtype;
+  shape_.transport = options_.transport;
+  shape_.start = options_.start;
+  shape_.aligned = options_.hidden % 8 == 0;
+  const void* kernel = tokenweave_kernel(shape_, world.size(), options_.hidden);
+  const int threads = tokenweave_threads(options_.hidden);
+  const bool share = world.kind() == World::Kind::virtual_ranks;
+  for (const World::Member& m : world.members()) {
+    require_kernels(require_device(m.device), kernel, "the tokenweave kernel");
+    require_resident(m.device, kernel, threads, 0, options_.blocks, share ? world.size() : 1);
+    if (share) break;
+  }
+
+  const size_t bytes = static_cast<size_t>(options_.max_tokens) *
+                       static_cast<size_t>(options_.hidden) * 2;
+  buffer_ = world.allocate(bytes);
+  pads_ = world.allocate(kPadWords * sizeof(uint32_t));
+  report_ = std::make_unique<WaitReport>();
+  for (int r = 0; r < world.size(); ++r) {
+    args_.replica[r] = buffer_->replica(r);
+    args_.pad[r] = static_cast<uint32_t*>(pads_->replica(r));
+  }
+  args_.hidden = options_.hidden;
+  args_.world = world.size();
+  args_.eps = options_.eps;
+  args_.hidden_reciprocal = 1.0f / static_cast<float>(options_.hidden);
+  args_.blocks = options_.blocks;
+  args_.residual_sharded = options_.residual_sharded ? 1 : 0;
+  args_.spin.timeout_ns = options_.timeout_ns;
+  args_.spin.report = report_->page();
+}
+
+void Tokenweave::set_tensors(size_t member, const TokenweaveTensors& t) {
+  if (shape_.aligned && !(on_16_bytes(t.residual) && on_16_bytes(t.residual_out) &&
+                          on_16_bytes(t.gamma) && on_16_bytes(t.beta))) {
+    refuse("residual, residual_out, gamma and beta must begin on 16 bytes");
+  }
+  if (t.residual == nullptr || t.residual_out == nullptr || t.gamma == nullptr) {
+    refuse("residual, residual_out and gamma must not be null");
+  }
+  args_.local[world_.members()[member].rank] = {t.residual, t.residual_out, t.gamma, t.beta};
+}
+
+void Tokenweave::enqueue(int64_t tokens, int64_t first) const {
+  std::vector<cudaStream_t> streams;
+  for (const World::Member& m : world_.members()) streams.push_back(m.stream);
+  enqueue_on(streams, tokens, first);
+}
+
+void Tokenweave::enqueue_on(const std::vector<cudaStream_t>& streams, int64_t tokens,
+                            int64_t first) const {
+  std::vector<size_t> all;
+  for (size_t i = 0; i < world_.members().size(); ++i) all.push_back(i);
+  enqueue_members(all, streams, tokens, first);
+}
+
+void Tokenweave::enqueue_members(const std::vector<size_t>& which,
+                                 const std::vector<cudaStream_t>& streams, int64_t tokens,
+                                 int64_t first, int blocks) const {
+  if (tokens < 0 || first < 0 || first + tokens > options_.max_tokens) {
+    refuse(fmt::format("rows {} .. {} are not in the buffer of {} tokens", first, first + tokens,
+                       options_.max_tokens));
+  }
+  if (first != 0 && options_.residual_sharded) refuse("waves need a residual that is not sharded");
+  if (blocks < 0 || blocks > options_.blocks) {
+    refuse(fmt::format("{} blocks: the operator was made for up to {}", blocks, options_.blocks));
+  }
+  TokenweaveArgs args = args_;
+  args.tokens = tokens;
+  if (blocks > 0) args.blocks = blocks;
+  const int64_t offset = first * options_.hidden * 2;
+  for (int r = 0; r < world_.size(); ++r) {
+    args.replica[r] = static_cast<char*>(args.replica[r]) + offset;
+    if (args.local[r].residual == nullptr) continue;  // another process's
+    args.local[r].residual = static_cast<const char*>(args.local[r].residual) + offset;
+    args.local[r].residual_out = static_cast<char*>(args.local[r].residual_out) + offset;
+  }
+  const auto& members = world_.members();
+  if (world_.kind() == World::Kind::virtual_ranks && !options_.stream_a_rank) {
+    const DeviceScope scope(members.front().device);
+    args.first_rank = 0;
+    check(launch_tokenweave(args, shape_, world_.size(), true, streams.front()),
+          "launch of tokenweave");
+    return;
+  }
+  for (size_t i : which) {
+    if (members[i].rank == absent_) continue;
+    const DeviceScope scope(members[i].device);
+    args.first_rank = members[i].rank;
+    check(launch_tokenweave(args, shape_, 1, true, streams[i]), "launch of tokenweave");
+  }
+}
+
+void Tokenweave::require_no_timeout() const {
+  if (!report_->timed_out()) return;
+  const std::vector<SpinTimeout> entries = report_->entries();
+  report_->clear();
+  throw Error(ErrorCode::peer_lost, timeout_text(entries.front()) + "\n" +
+                                        wait_table(entries, world_.size()));
+}
+
+void Tokenweave::set_trace(SignalEvent* events, uint32_t capacity, uint32_t stride) {
+  args_.spin.trace = events;
+  args_.spin.trace_capacity = capacity;
+  args_.spin.trace_stride = stride;
+  args_.spin.blocks = static_cast<uint32_t>(options_.blocks);
+}
+
+}  // namespace ringfence::cuda

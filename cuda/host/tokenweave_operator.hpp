@@ -1,0 +1,84 @@
+// The tokenweave protocol over a world: buffers, pads, checks, launches.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "cuda/host/wait_report.hpp"
+#include "cuda/host/world.hpp"
+#include "cuda/kernels/tokenweave.hpp"
+
+namespace ringfence::cuda {
+
+struct TokenweaveOptions {
+  DataType dtype = DataType::bf16;
+  Transport transport = Transport::peer;
+  StartOrder start = StartOrder::relaxed;
+  int64_t max_tokens = 0;
+  int hidden = 0;
+  float eps = 1e-6f;
+  int blocks = 8;                // a rank
+  bool residual_sharded = false;
+  bool stream_a_rank = false;    // virtual ranks: a launch a rank instead of one cooperative launch
+  uint64_t timeout_ns = 0;       // 0: wait for ever
+};
+
+/// A rank's own tensors, on its device.
+struct TokenweaveTensors {
+  const void* residual = nullptr;
+  void* residual_out = nullptr;
+  const void* gamma = nullptr;
+  const void* beta = nullptr;
+};
+
+class Tokenweave {
+ public:
+  /// Collective. Throws Error before anything is launched where the shape, the grid, the pad or the
+  /// device does not fit; nothing stays allocated then.
+  Tokenweave(const World& world, const TokenweaveOptions& options);
+
+  /// Member i's replica: its partial goes here, its out is here afterwards. [max_tokens, hidden].
+  void* buffer(size_t member) const { return buffer_->replica(world_.members()[member].rank); }
+  const SymmetricMemory& buffers() const { return *buffer_; }
+  const SymmetricMemory& pads() const { return *pads_; }
+  int pad_words() const { return options_.blocks * world_.size(); }
+  const TokenweaveOptions& options() const { return options_; }
+
+  void set_tensors(size_t member, const TokenweaveTensors& tensors);
+
+  /// Enqueues all of this process's ranks on their streams, for rows first .. first + tokens of the
+  /// buffer and of the residual. Virtual ranks in one launch run on rank 0's stream. Allocates
+  /// nothing; may be captured.
+  void enqueue(int64_t tokens, int64_t first = 0) const;
+  /// The same on other streams (one a member, or one in all for virtual ranks in one launch).
+  void enqueue_on(const std::vector<cudaStream_t>& streams, int64_t tokens, int64_t first) const;
+  /// Some members only, on fewer blocks a rank (0: as many as the options say); streams by member.
+  /// Virtual ranks in one launch go together.
+  void enqueue_members(const std::vector<size_t>& members,
+                       const std::vector<cudaStream_t>& streams, int64_t tokens, int64_t first,
+                       int blocks = 0) const;
+
+  /// Throws Error(peer_lost) with who waits for whom where a time limit ran out since the last call.
+  /// After the streams are synchronised.
+  void require_no_timeout() const;
+  /// Fault injection: this rank is not launched any more. Only where ranks are launched one by one.
+  void set_absent(int rank) { absent_ = rank; }
+  WaitReport& report() const { return *report_; }
+
+  /// Where to log signal events, `stride` of them a call; null for none.
+  void set_trace(SignalEvent* events, uint32_t capacity, uint32_t stride);
+  void set_call(uint32_t call) { args_.spin.call = call; }
+
+ private:
+  const World& world_;
+  TokenweaveOptions options_;
+  TokenweaveShape shape_;
+  std::unique_ptr<SymmetricMemory> buffer_;
+  std::unique_ptr<SymmetricMemory> pads_;
+  std::unique_ptr<WaitReport> report_;
+  int absent_ = -1;
+  TokenweaveArgs args_{};
+};
+
+}  // namespace ringfence::cuda

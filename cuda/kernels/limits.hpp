@@ -1,0 +1,19 @@
+// What the kernels are compiled for. Requests beyond these are errors before any launch.
+#pragma once
+
+namespace ringfence::cuda {
+
+inline constexpr int kMaxRanks = 8;       // one NVLink domain of one host
+inline constexpr int kMaxHidden = 16384;  // a row is kept in registers: 2 vectors a thread
+inline constexpr int kMaxThreads = 1024;
+
+enum class DataType { bf16, fp16 };
+enum class Transport { peer, multimem };
+
+/// Orders of the start barrier's put and wait. The end barrier is always release/acquire.
+///   relaxed  relaxed/relaxed, as the original: right where strong accesses meet at a point of
+///            coherence and kernel boundaries fence
+///   strict   release/acquire: right by the letter of the memory model
+enum class StartOrder { relaxed, strict };
+
+}  // namespace ringfence::cuda

@@ -1,0 +1,369 @@
+// Body of the pypto kernel. The products are computed transposed, out^T[h, t] = weight[h, :] . x[t, :],
+// so that a tile of 8 token rows is the narrow side of a wgmma and wastes nothing.
+//
+// Roles: warpgroup 0 feeds the ring of stages with the copy engine and runs ahead over tiles, since
+// its inputs depend on nothing; warpgroups 1 and 2 do everything else.
+//
+// Synchronisation of tile i on slot s, with the blocks of a rank as one agent:
+//   clear     each block clears the rows of the data tile that it will read, and its signal
+//   arrive    at the rank's counter (acq_rel); the last block adds 1 (release) to the barrier slot
+//             of every block of every rank: barrier_all's arrival
+//   wait      each block waits for its barrier slot EQ world (acquire), clears it, and may put
+//   put       red.add (relaxed) of its columns into every rank's tile
+//   arrive    at the counter (acq_rel); the last block adds 1 (release) to every signal slot
+//   wait      each block waits for its signal slot EQ world (acquire), clears it, and reads rows
+// A slot a block instead of one a rank spares the wait a second hop inside the rank.
+#pragma once
+
+#include "cuda/kernels/element.cuh"
+#include "cuda/kernels/ptx/bulk.cuh"
+#include "cuda/kernels/ptx/memory.cuh"
+#include "cuda/kernels/ptx/wgmma.cuh"
+#include "cuda/kernels/pypto.hpp"
+#include "cuda/kernels/reduce.cuh"
+#include "cuda/kernels/signals.cuh"
+
+namespace ringfence::cuda {
+
+inline constexpr int kPyptoConsumers = 256;
+inline constexpr int kPyptoConsumerBarrier = 1;
+
+/// Shared memory of a block, by tile rows.
+template <int kRows>
+struct PyptoShared {
+  static constexpr int kWeightBytes = kPyptoChunk * kPyptoInner * 2;
+  static constexpr int kXBytes = kRows * kPyptoInner * 2;
+  static constexpr int kStages = kRows == 128 ? 5 : kRows == 64 ? 7 : 10;
+  // A row of the staged product is 16 bytes longer than it need be: transposing stores then meet no
+  // bank twice.
+  static constexpr int kPitch = kPyptoChunk + 8;
+
+  static constexpr int kXOffset = kStages * kWeightBytes;
+  static constexpr int kProductOffset = kXOffset + kStages * kXBytes;
+  static constexpr int kBarrierOffset = kProductOffset + kRows * kPitch * 2;
+  static constexpr int kBytes = kBarrierOffset + 2 * kStages * 8 + 1024;  // 1024: to align the base
+  static_assert(kXBytes % 1024 == 0, "a swizzle atom is 8 rows of 128 bytes");
+  static_assert(kBytes <= 227 * 1024);
+};
+
+/// Waits until a slot of the own pad equals `expected`, then clears it. One thread.
+__device__ __forceinline__ void wait_equal_and_clear(uint32_t* slot, uint32_t expected,
+                                                     const SpinPlace& place,
+                                                     const SpinControl& control) {
+  SpinWatch watch(control);
+  uint32_t value;
+  while ((value = ptx::ld_acquire_sys(slot)) != expected) {
+    if (watch.expired(place, value)) break;
+  }
+  ptx::st_relaxed_sys(slot, 0u);
+}
+
+template <int kRows>
+class Pypto {
+  using Shared = PyptoShared<kRows>;
+  using T = __nv_bfloat16;
+
+ public:
+  __device__ Pypto(const PyptoArgs& args, char* shared)
+      : args_(args),
+        rank_(args.first_rank + static_cast<int>(blockIdx.x) / args.blocks),
+        block_(static_cast<int>(blockIdx.x) % args.blocks),
+        weight_(shared),
+        x_(shared + Shared::kXOffset),
+        product_(reinterpret_cast<uint16_t*>(shared + Shared::kProductOffset)),
+        full_(reinterpret_cast<uint64_t*>(shared + Shared::kBarrierOffset)),
+        empty_(full_ + Shared::kStages),
+        tiles_(static_cast<int>((args.tokens + kRows - 1) / kRows)),
+        chunks_((args.hidden + kPyptoChunk - 1) / kPyptoChunk),
+        steps_((args.inner + kPyptoInner - 1) / kPyptoInner) {}
+
+  __device__ void initialise() {
+    if (threadIdx.x == 0) {
+      for (int s = 0; s < Shared::kStages; ++s) {
+        ptx::mbarrier_init(full_ + s, 1);
+        ptx::mbarrier_init(empty_ + s, 2);  // one arrival a multiplying warpgroup
+      }
+      ptx::mbarrier_init_fence();
+    }
+    __syncthreads();
+  }
+
+  /// One thread: the copies of all tiles and chunks, in the order in which they are multiplied.
+  __device__ void produce() {
+    const CUtensorMap* weight = &args_.weight[rank_];
+    const CUtensorMap* x = &args_.x[rank_];
+    uint32_t n = 0;
+    for (int tile = 0; tile < tiles_; ++tile) {
+      for (int chunk = block_; chunk < chunks_; chunk += args_.blocks) {
+        for (int step = 0; step < steps_; ++step, ++n) {
+          const int s = static_cast<int>(n % Shared::kStages);
+          if (n >= Shared::kStages) ptx::mbarrier_wait(empty_ + s, (n / Shared::kStages - 1) & 1u);
+          ptx::mbarrier_arrive_expect(full_ + s, Shared::kWeightBytes + Shared::kXBytes);
+          ptx::copy_box_2d(weight_ + s * Shared::kWeightBytes, weight, full_ + s,
+                           step * kPyptoInner, chunk * kPyptoChunk);
+          ptx::copy_box_2d(x_ + s * Shared::kXBytes, x, full_ + s, step * kPyptoInner,
+                           tile * kRows);
+        }
+      }
+    }
+  }
+
+  /// The two multiplying warpgroups.
+  __device__ void consume() {
+    for (int tile = 0; tile < tiles_; ++tile) {
+      clear_and_arrive(tile);
+      bool may_put = false;
+      for (int chunk = block_; chunk < chunks_; chunk += args_.blocks) {
+        multiply();
+        if (!may_put) {
+          wait_barrier_all(tile);
+          may_put = true;
+        }
+        put(tile, chunk);
+      }
+      if (!may_put) wait_barrier_all(tile);  // more blocks than chunks: the slot must be cleared
+      arrive_and_signal(tile);
+      if (!args_.pipelined) {
+        finish(tile);
+      } else if (tile > 0) {
+        finish(tile - 1);
+      }
+    }
+    if (args_.pipelined && tiles_ > 0) finish(tiles_ - 1);
+  }
+
+ private:
+  __device__ int thread() const { return static_cast<int>(threadIdx.x) - 128; }
+  __device__ void sync() const { ptx::named_barrier(kPyptoConsumerBarrier, kPyptoConsumers); }
+  __device__ int slot_of(int tile) const { return (args_.first_slot + tile) % args_.slots; }
+  __device__ int64_t tile_elements() const { return static_cast<int64_t>(kRows) * args_.hidden; }
+  __device__ int rows_of(int tile) const {
+    const int64_t left = args_.tokens - static_cast<int64_t>(tile) * kRows;
+    return static_cast<int>(left < kRows ? left : kRows);
+  }
+  __device__ char* data_row(int owner, int tile, int row) const {
+    return static_cast<char*>(args_.data[owner]) +
+           (slot_of(tile) * tile_elements() + static_cast<int64_t>(row) * args_.hidden) * 2;
+  }
+  /// Index in a pad of the barrier (kind 0) or signal (kind 1) slot of a block.
+  __device__ uint32_t pad_index(int kind, int tile, int block) const {
+    return static_cast<uint32_t>((kind * args_.slots + slot_of(tile)) * args_.blocks + block);
+  }
+
+  __device__ void clear_and_arrive(int tile) {
+    const int vectors = args_.hidden / kVector;
+    for (int row = block_; row < rows_of(tile); row += args_.blocks) {
+      char* to = data_row(rank_, tile, row);
+      for (int i = thread(); i < vectors; i += kPyptoConsumers) {
+        ptx::st_weak_16(to + i * 16, uint4{0, 0, 0, 0});
+      }
+    }
+    if (thread() == 0) ptx::st_relaxed_sys(args_.pad[rank_] + pad_index(1, tile, block_), 0u);
+    arrive(0, tile);
+  }
+
+  __device__ void arrive_and_signal(int tile) { arrive(1, tile); }
+
+  /// All of the block's consumers arrive at the rank's counter `kind`; the last block of the rank
+  /// adds 1 to the slot `kind` of every block of every rank.
+  __device__ void arrive(int kind, int tile) {
+    sync();
+    if (thread() == 0) {
+      uint32_t* counter = args_.local[rank_].counter + kind;
+      const bool last =
+          ptx::add_acq_rel_sys(counter, 1u) == static_cast<uint32_t>(args_.blocks) - 1;
+      if (last) ptx::st_relaxed_sys(counter, 0u);
+      *flag() = last;
+    }
+    sync();
+    if (!*flag()) return;
+    for (int i = thread(); i < args_.world * args_.blocks; i += kPyptoConsumers) {
+      const int peer = i / args_.blocks;
+      ptx::red_add_release_sys(args_.pad[peer] + pad_index(kind, tile, i % args_.blocks), 1u);
+    }
+  }
+
+  __device__ void wait_slot(int kind, int tile) {
+    if (thread() == 0) {
+      const uint32_t index = pad_index(kind, tile, block_);
+      const SpinPlace place{static_cast<uint32_t>(rank_), static_cast<uint32_t>(block_),
+                            SpinTimeout::kAnyPeer, index,
+                            kind == 0 ? SignalKind::tile_barrier : SignalKind::tile_signal};
+      const uint64_t begin = args_.spin.trace == nullptr ? 0 : ptx::globaltimer_ns();
+      wait_equal_and_clear(args_.pad[rank_] + index, static_cast<uint32_t>(args_.world), place,
+                           args_.spin);
+      if (args_.spin.trace != nullptr) log(place, begin, tile);
+    }
+    sync();
+  }
+  __device__ void wait_barrier_all(int tile) { wait_slot(0, tile); }
+
+  __device__ void log(const SpinPlace& place, uint64_t begin, int tile) const {
+    const uint64_t index = static_cast<uint64_t>(args_.spin.call) * args_.spin.trace_stride +
+                           ((rank_ * tiles_ + tile) * args_.blocks + block_) * 2 +
+                           (place.kind == SignalKind::tile_signal);
+    if (index < args_.spin.trace_capacity) {
+      args_.spin.trace[index] = {begin,      ptx::globaltimer_ns(), place.rank, place.block,
+                                 place.peer, place.slot,            place.kind, args_.spin.call};
+    }
+  }
+
+  /// One chunk: product_[t][h] = bf16(weight[h, :] . x[t, :]).
+  __device__ void multiply() {
+    const int group = thread() / 128;
+    float d[kRows / 2];
+    for (int step = 0; step < steps_; ++step, ++taken_) {
+      const int s = static_cast<int>(taken_ % Shared::kStages);
+      ptx::mbarrier_wait(full_ + s, taken_ / Shared::kStages & 1u);
+      const uint32_t a = ptx::shared_address(weight_ + s * Shared::kWeightBytes) +
+                         static_cast<uint32_t>(group * 64 * kPyptoInner * 2);
+      const uint32_t b = ptx::shared_address(x_ + s * Shared::kXBytes);
+      ptx::wgmma_fence();
+#pragma unroll
+      for (int k = 0; k < kPyptoInner / 16; ++k) {
+        ptx::wgmma_bf16<kRows>(d, ptx::wgmma_descriptor(a + k * 32),
+                               ptx::wgmma_descriptor(b + k * 32), step + k != 0);
+      }
+      ptx::wgmma_commit();
+      // The products of the step before have read their stage: hand it back.
+      ptx::wgmma_wait<1>();
+      if (step > 0 && thread() % 128 == 0) {
+        ptx::mbarrier_arrive(empty_ + (taken_ - 1) % Shared::kStages);
+      }
+    }
+    ptx::wgmma_wait<0>();
+    if (thread() % 128 == 0) ptx::mbarrier_arrive(empty_ + (taken_ - 1) % Shared::kStages);
+
+    sync();  // the chunk before has been put: product_ is free
+    const int lane = thread() % 32;
+    const int h = group * 64 + thread() % 128 / 32 * 16 + lane / 4;
+#pragma unroll
+    for (int j = 0; j < kRows / 8; ++j) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const int t = 8 * j + lane % 4 * 2 + i % 2;
+        product_[t * Shared::kPitch + h + i / 2 * 8] =
+            __bfloat16_as_ushort(__float2bfloat16_rn(d[4 * j + i]));
+      }
+    }
+    sync();
+  }
+
+  /// Adds the chunk into the tile of every rank, the own one included. Ranks start with different
+  /// peers, so that they do not all press on one.
+  __device__ void put(int tile, int chunk) {
+    constexpr int kVectors = kPyptoChunk / kVector;
+    const int column0 = chunk * kPyptoChunk;
+    const int rows = rows_of(tile);
+    for (int i = thread(); i < rows * kVectors; i += kPyptoConsumers) {
+      const int row = i / kVectors;
+      const int column = i % kVectors * kVector;
+      if (column0 + column < args_.hidden) {
+        const uint4 v =
+            *reinterpret_cast<const uint4*>(product_ + row * Shared::kPitch + column);
+        for (int p = 0; p < args_.world; ++p) {
+          const int peer = rank_ + p < args_.world ? rank_ + p : rank_ + p - args_.world;
+          ptx::red_add_relaxed_sys_8xbf16(
+              data_row(peer, tile, row) + (column0 + column) * 2, v);
+        }
+      }
+    }
+  }
+
+  /// Waits for all ranks' sums of a tile, then the block's rows of it: add, RMSNorm, store. All
+  /// arithmetic in fp32, each operation rounded, nothing fused.
+  __device__ void finish(int tile) {
+    wait_slot(1, tile);
+    const PyptoArgs::Local& local = args_.local[rank_];
+    const int vectors = args_.hidden / kVector;
+    const float reciprocal = 1.0f / static_cast<float>(args_.hidden);
+    for (int row = block_; row < rows_of(tile); row += args_.blocks) {
+      const int64_t at = (static_cast<int64_t>(tile) * kRows + row) * args_.hidden * 2;
+      const char* data = data_row(rank_, tile, row);
+      const char* residual = static_cast<const char*>(local.residual) + at;
+      // Sums and residual are read twice, the second time from L1 or L2: the accumulators leave no
+      // registers to keep a row in.
+      float mean = 0.0f;
+#pragma unroll 4
+      for (int i = thread(); i < vectors; i += kPyptoConsumers) {
+        const uint4 sum = ptx::ld_weak_16(data + i * 16);
+        const uint4 add = ptx::ld_weak_16(residual + i * 16);
+#pragma unroll
+        for (int p = 0; p < kVector / 2; ++p) {
+          const float2 z = sum_of(sum, add, p);
+          mean = __fadd_rn(mean, __fmul_rn(__fmul_rn(z.x, z.x), reciprocal));
+          mean = __fadd_rn(mean, __fmul_rn(__fmul_rn(z.y, z.y), reciprocal));
+        }
+      }
+      mean = reduce(mean);
+      const float root = __fsqrt_rn(__fadd_rn(mean, args_.eps));
+      for (int i = thread(); i < vectors; i += kPyptoConsumers) {
+        const uint4 sum = ptx::ld_weak_16(data + i * 16);
+        const uint4 add = ptx::ld_weak_16(residual + i * 16);
+        const uint4 gamma = ptx::ld_weak_16(static_cast<const char*>(local.gamma) + i * 16);
+        uint4 beta{};
+        if (local.beta != nullptr) {
+          beta = ptx::ld_weak_16(static_cast<const char*>(local.beta) + i * 16);
+        }
+        uint4 y, z_out;
+#pragma unroll
+        for (int p = 0; p < kVector / 2; ++p) {
+          const float2 z = sum_of(sum, add, p);
+          const float2 g = unpack<T>(pair(gamma, p));
+          pair(z_out, p) = pack<T>(z.x, z.y);
+          float a = __fmul_rn(__fdiv_rn(z.x, root), g.x);
+          float b = __fmul_rn(__fdiv_rn(z.y, root), g.y);
+          if (local.beta != nullptr) {
+            const float2 add_to = unpack<T>(pair(beta, p));
+            a = __fadd_rn(a, add_to.x);
+            b = __fadd_rn(b, add_to.y);
+          }
+          pair(y, p) = pack<T>(a, b);
+        }
+        ptx::st_weak_16(static_cast<char*>(local.residual_out) + at + i * 16, z_out);
+        ptx::st_weak_16(static_cast<char*>(local.out) + at + i * 16, y);
+      }
+    }
+  }
+
+  __device__ static float2 sum_of(const uint4& sum, const uint4& add, int p) {
+    const float2 a = unpack<T>(pair(sum, p));
+    const float2 b = unpack<T>(pair(add, p));
+    return {__fadd_rn(a.x, b.x), __fadd_rn(a.y, b.y)};
+  }
+
+  /// Sum over the consumers: as blockReduceSum, with their own barrier.
+  __device__ float reduce(float value) {
+    float* sums = warp_sums() + parity_ * (kPyptoConsumers / kWarp);
+    parity_ ^= 1;
+    value = warpReduceSum(value);
+    if (thread() % kWarp == 0) sums[thread() / kWarp] = value;
+    sync();
+    const int lane = thread() % kWarp;
+    return warpReduceSum(lane < kPyptoConsumers / kWarp ? sums[lane] : 0.0f);
+  }
+  __device__ static float* warp_sums() {
+    __shared__ float sums[2 * kPyptoConsumers / kWarp];
+    return sums;
+  }
+  __device__ static int* flag() {
+    __shared__ int value;
+    return &value;
+  }
+
+  const PyptoArgs& args_;
+  const int rank_;
+  const int block_;
+  char* const weight_;
+  char* const x_;
+  uint16_t* const product_;
+  uint64_t* const full_;
+  uint64_t* const empty_;
+  const int tiles_;
+  const int chunks_;
+  const int steps_;
+  uint32_t taken_ = 0;  // stages consumed so far
+  int parity_ = 0;
+};
+
+}  // namespace ringfence::cuda

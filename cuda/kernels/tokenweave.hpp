@@ -1,0 +1,72 @@
+// The tokenweave kernel: reduce-scatter + residual add + RMSNorm + all-gather in one launch, in
+// place in a symmetric buffer that holds each rank's partial on entry and out on exit.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "cuda/kernels/limits.hpp"
+#include "cuda/kernels/spin.hpp"
+
+namespace ringfence::cuda {
+
+/// One launch, for one rank (its own stream) or for `ranks` virtual ranks of one GPU. Addresses are
+/// valid on the launching device. Rows are tokens, contiguous, `hidden` elements each.
+struct TokenweaveArgs {
+  void* replica[kMaxRanks];     // [tokens, hidden] of every rank
+  void* multicast;              // the multicast address of the same buffer (multimem), else null
+  uint32_t* pad[kMaxRanks];     // every rank's signal pad, blocks * world slots used, all zero
+  uint32_t* const* pad_table;   // if not null, used in place of `pad` (device memory)
+  struct Local {
+    const void* residual;  // [tokens, hidden], or the own rows only (residual_sharded)
+    void* residual_out;    // likewise; may be the same memory
+    const void* gamma;     // [hidden]
+    const void* beta;      // [hidden] or null
+  } local[kMaxRanks];
+  int64_t tokens;
+  int hidden;
+  int world;
+  float eps;
+  float hidden_reciprocal;  // 1.0f / hidden
+  int first_rank;         // of this launch
+  int blocks;             // a rank
+  int residual_sharded;   // residual pointers are at the rank's first own row
+  SpinControl spin;
+};
+
+struct TokenweaveShape {
+  DataType dtype = DataType::bf16;
+  Transport transport = Transport::peer;
+  StartOrder start = StartOrder::relaxed;
+  bool aligned = true;  // hidden % 8 == 0 and every pointer on 16 bytes
+};
+
+/// Rank r owns token rows [first, first + count): r * ceil(tokens / world) on, cut at tokens.
+struct RowRange {
+  int64_t first;
+  int64_t count;
+};
+constexpr RowRange owned_rows(int64_t tokens, int world, int rank) {
+  const int64_t each = (tokens + world - 1) / world;
+  const int64_t first = each * rank < tokens ? each * rank : tokens;
+  const int64_t last = first + each < tokens ? first + each : tokens;
+  return {first, last - first};
+}
+
+/// Threads a block: min(1024, hidden / 8 rounded up to whole warps).
+constexpr int tokenweave_threads(int hidden) {
+  const int vectors = (hidden + 7) / 8;
+  const int rounded = (vectors + 31) / 32 * 32;
+  return rounded < kMaxThreads ? rounded : kMaxThreads;
+}
+
+/// The kernel for a shape, for occupancy queries and attributes; null if there is none.
+const void* tokenweave_kernel(const TokenweaveShape& shape, int world, int hidden);
+
+/// Enqueues `ranks` ranks from args.first_rank on. cooperative: the launch fails instead of
+/// hanging if its blocks cannot all be resident. The caller has checked the arguments.
+cudaError_t launch_tokenweave(const TokenweaveArgs& args, const TokenweaveShape& shape, int ranks,
+                              bool cooperative, cudaStream_t stream);
+
+}  // namespace ringfence::cuda

@@ -1,0 +1,53 @@
+// The arithmetic of tokenweave on vectors of 8 elements, rounding point by rounding point; shared by
+// the fused kernel and by the unfused one that it is compared with.
+#pragma once
+
+#include "cuda/kernels/element.cuh"
+
+namespace ringfence::cuda {
+
+/// bf16(v + residual), pair by pair.
+template <class T>
+__device__ __forceinline__ uint4 add_rounded(uint4 v, uint4 residual) {
+  uint4 z;
+#pragma unroll
+  for (int i = 0; i < kVector / 2; ++i) {
+    const float2 a = unpack<T>(pair(v, i));
+    const float2 b = unpack<T>(pair(residual, i));
+    pair(z, i) = pack<T>(__fadd_rn(a.x, b.x), __fadd_rn(a.y, b.y));
+  }
+  return z;
+}
+
+/// The sum of the squares of a vector: a pair's x*x is fused onto y*y, the pairs are added in turn.
+template <class T>
+__device__ __forceinline__ float sum_squares(uint4 z) {
+  float sum = 0.0f;
+#pragma unroll
+  for (int i = 0; i < kVector / 2; ++i) {
+    const float2 p = unpack<T>(pair(z, i));
+    sum = __fadd_rn(sum, __fmaf_rn(p.x, p.x, __fmul_rn(p.y, p.y)));
+  }
+  return sum;
+}
+
+/// T(T(z * s) * gamma), and T(that + beta) where there is a beta.
+template <class T, bool kBeta>
+__device__ __forceinline__ uint4 normalise(uint4 z, float s, uint4 gamma, uint4 beta) {
+  uint4 y;
+#pragma unroll
+  for (int i = 0; i < kVector / 2; ++i) {
+    const float2 p = unpack<T>(pair(z, i));
+    const float2 g = unpack<T>(pair(gamma, i));
+    const float2 n = unpack<T>(pack<T>(__fmul_rn(p.x, s), __fmul_rn(p.y, s)));
+    pair(y, i) = pack<T>(__fmul_rn(n.x, g.x), __fmul_rn(n.y, g.y));
+    if constexpr (kBeta) {
+      const float2 m = unpack<T>(pair(y, i));
+      const float2 b = unpack<T>(pair(beta, i));
+      pair(y, i) = pack<T>(__fadd_rn(m.x, b.x), __fadd_rn(m.y, b.y));
+    }
+  }
+  return y;
+}
+
+}  // namespace ringfence::cuda

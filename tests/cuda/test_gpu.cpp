@@ -1,0 +1,146 @@
+// The kernels on virtual ranks of one GPU, judged by the same comparison as the emulator's results.
+#include <doctest/doctest.h>
+
+#include "cuda/host/error.hpp"
+#include "cuda/host/session.hpp"
+#include "tests/cuda/gpu.hpp"
+#include "tests/support/numerics.hpp"
+
+using namespace ringfence;
+using namespace ringfence::cuda;
+
+namespace {
+
+RunOptions small(int ranks) {
+  RunOptions o;
+  o.virtual_ranks = ranks;
+  o.hidden = 5120;
+  o.inner = int64_t{64} * ranks;
+  o.blocks = 4;
+  o.timeout_seconds = 5;
+  return o;
+}
+
+/// Calls with the tokens in turn; each judged.
+void run_and_check(const RunOptions& o, const std::vector<int64_t>& tokens) {
+  const World world = make_world(o, std::nullopt);
+  int64_t most = 1;
+  for (int64_t t : tokens) most = std::max(most, t);
+  Session session(world, o, most + 1);
+  uint64_t call = 0;
+  for (int64_t t : tokens) {
+    CAPTURE(t);
+    session.prepare(t);
+    const verify::Inputs inputs = make_inputs(session.problem(t), o.fill, o.seed, call++);
+    session.upload(inputs, t);
+    session.enqueue_product(t);
+    world.synchronize();
+    CallResult result;
+    result.partial = session.fetch_partials(t);
+    session.enqueue_protocol(t);
+    world.synchronize();
+    CHECK_NOTHROW(session.require_no_timeout());
+    session.fetch_outputs(result);
+    const CallVerdict verdict = judge(session.problem(t), o.fill, inputs, result);
+    for (const verify::Comparison& c : verdict.comparisons) CHECK_TENSOR(c);
+    for (const std::string& fault : verdict.faults) FAIL_CHECK(fault);
+    CHECK(session.pads_in_use() == "");
+  }
+}
+
+}  // namespace
+
+TEST_CASE("gpu: tokenweave over virtual ranks gives exact rows bit for bit, sizes changing") {
+  if (tests::gpu_missing()) return;
+  for (int ranks : {2, 4, 8}) {
+    for (verify::Dtype dtype : {verify::Dtype::bf16, verify::Dtype::f16}) {
+      RunOptions o = small(ranks);
+      o.dtype = dtype;
+      o.fill = verify::Fill::exact_rows;
+      CAPTURE(ranks);
+      run_and_check(o, {1, 33, 8, 5});
+    }
+  }
+}
+
+TEST_CASE("gpu: tokenweave with beta, odd hidden and a launch a rank stays within the bounds") {
+  if (tests::gpu_missing()) return;
+  RunOptions o = small(3);
+  o.beta = true;
+  o.hidden = 1003;
+  run_and_check(o, {7});
+  o = small(4);
+  o.stream_a_rank = true;
+  o.start = StartOrder::strict;
+  o.hidden = 12288;
+  run_and_check(o, {19, 2});
+}
+
+TEST_CASE("gpu: pypto gives integers bit for bit in either schedule, tiles wrapping around the rings") {
+  if (tests::gpu_missing()) return;
+  for (int rows : {8, 64, 128}) {
+    for (bool pipelined : {false, true}) {
+      RunOptions o = small(4);
+      o.protocol = verify::Flavour::pypto;
+      o.tile_rows = rows;
+      o.pipelined = pipelined;
+      o.slots = 2;
+      o.fill = verify::Fill::integers;
+      CAPTURE(rows);
+      CAPTURE(pipelined);
+      run_and_check(o, {5, 150, 1});
+    }
+  }
+}
+
+TEST_CASE("gpu: a rank that never comes ends in an error that names it, not in a hang") {
+  if (tests::gpu_missing()) return;
+  RunOptions o = small(4);
+  o.stream_a_rank = true;
+  o.timeout_seconds = 0.2;
+  const World world = make_world(o, std::nullopt);
+  Session session(world, o, 8);
+  session.prepare(8);
+  session.upload(make_inputs(session.problem(8), o.fill, 1, 0), 8);
+  session.tokenweave()->set_absent(2);
+  session.enqueue_product(8);
+  session.enqueue_protocol(8);
+  world.synchronize();
+  try {
+    session.require_no_timeout();
+    FAIL("the missing rank went unnoticed");
+  } catch (const Error& e) {
+    CHECK(e.code() == ErrorCode::peer_lost);
+    CHECK(std::string(e.what()).find("rank 2 is missing") != std::string::npos);
+  }
+}
+
+TEST_CASE("gpu: what cannot run is refused before a launch, with what would be right") {
+  if (tests::gpu_missing()) return;
+  const auto refusal = [](RunOptions o) -> std::string {
+    try {
+      const World world = make_world(o, std::nullopt);
+      Session session(world, o, 8);
+    } catch (const Error& e) {
+      CHECK(e.code() == ErrorCode::invalid_argument);
+      return e.what();
+    }
+    return "";
+  };
+  RunOptions o = small(4);
+  o.blocks = 64;
+  CHECK(refusal(o).find("cannot all be resident") != std::string::npos);
+  o = small(4);
+  o.blocks = 8192;
+  CHECK(refusal(o).find("slots of a signal pad") != std::string::npos);
+  o = small(4);
+  o.hidden = 16392;
+  CHECK(refusal(o).find("hidden 16392") != std::string::npos);
+  o = small(4);
+  o.protocol = verify::Flavour::pypto;
+  o.tile_rows = 16;
+  CHECK(refusal(o).find("use 8, 64 or 128") != std::string::npos);
+  o = small(3);
+  o.inner = 64;
+  CHECK(refusal(o).find("does not divide") != std::string::npos);
+}
