@@ -1,10 +1,12 @@
 #include "emulator/cli/finding.hpp"
 
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include "emulator/cli/instance.hpp"
 #include "emulator/cli/reduce.hpp"
 #include "emulator/cli/version.hpp"
+#include "emulator/machine/names.hpp"
 #include "emulator/schedule/failure.hpp"
 #include "emulator/schedule/shrink.hpp"
 #include "emulator/trace/story.hpp"
@@ -19,11 +21,18 @@ void make_small(programs::Config& config, const schedule::RunSpec& base, schedul
                 machine::FindingKind kind) {
   const auto shrink_choices = [&] {
     const Instance instance = make_inline_instance(config);
-    outcome = schedule::shrink(*instance.executor, base, outcome, kind).outcome;
+    const std::size_t before = outcome.decisions.size();
+    schedule::Shrunk shrunk = schedule::shrink(*instance.executor, base, outcome, kind);
+    outcome = std::move(shrunk.outcome);
+    spdlog::info("{}: {} choices shrunk to {} in {} runs{}", machine::name(kind), before,
+                 outcome.decisions.size(), shrunk.runs,
+                 shrunk.minimal ? "" : "; a limit ended it, fewer may do");
   };
   Reduced reduced = reduce(config, base, outcome, kind);
   config = reduced.config;
   outcome = std::move(reduced.outcome);
+  spdlog::info("{}: smallest case that fails alike: {}", machine::name(kind),
+               trace::case_text(config));
   shrink_choices();
 }
 
@@ -90,6 +99,7 @@ Recorded record_finding(const Case& c, machine::Boundary mode, const schedule::S
     again.history = true;
     const schedule::Outcome told = inline_instance.executor->run(again);
     r.confirmed = r.confirmed && schedule::same_run(outcome, told);
+    if (!r.confirmed) spdlog::error("the executors disagree on a run: a fault of ringfence");
     outcome.history = told.history;
   }
 

@@ -26,6 +26,7 @@ void set_up_logs() {
       wants_color(2) ? spdlog::color_mode::always : spdlog::color_mode::never);
   auto log = std::make_shared<spdlog::logger>("ringfence", sink);
   log->set_pattern("%n: %^%l%$: %v");
+  log->set_level(spdlog::level::warn);
   spdlog::set_default_logger(log);
 }
 
@@ -76,6 +77,12 @@ int main(int argc, char** argv) {
     add_replay(app, exit);
     add_diff(app, exit);
     add_ptx(app, exit);
+    app.add_flag_callback(
+        "-v,--verbose", [] { spdlog::set_level(spdlog::level::info); },
+        "Say on standard error what is being done");
+    for (CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; })) {
+      sub->fallthrough();
+    }
     check_subcommand(app, argc, argv);
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp& e) {

@@ -22,8 +22,8 @@ namespace {
 std::atomic<int> folders{0};
 
 // Processes of group `group` that are more than a zombie.
-std::size_t living(pid_t group) {
-  std::size_t count = 0;
+std::vector<pid_t> living(pid_t group) {
+  std::vector<pid_t> pids;
   for (const auto& entry : fs::directory_iterator("/proc")) {
     if (entry.path().filename().string().find_first_not_of("0123456789") != std::string::npos)
       continue;
@@ -35,9 +35,11 @@ std::size_t living(pid_t group) {
     std::istringstream fields(stat.substr(close + 1));
     char state = 0;
     pid_t parent = 0, its_group = 0;
-    if (fields >> state >> parent >> its_group && its_group == group && state != 'Z') ++count;
+    if (fields >> state >> parent >> its_group && its_group == group && state != 'Z') {
+      pids.push_back(std::stoi(entry.path().filename().string()));
+    }
   }
-  return count;
+  return pids;
 }
 
 }  // namespace
@@ -103,14 +105,22 @@ Result Command::wait() {
 
 bool Command::left_behind(std::chrono::milliseconds patience) const {
   const auto end = std::chrono::steady_clock::now() + patience;
-  while (living(pid_) > 0) {
+  while (!living(pid_).empty()) {
     if (std::chrono::steady_clock::now() > end) return true;
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
   return false;
 }
 
-std::size_t Command::processes() const { return living(pid_); }
+std::size_t Command::processes() const { return living(pid_).size(); }
+
+pid_t Command::rank(int number) const {
+  for (pid_t pid : living(pid_)) {
+    const std::string title = content("/proc/" + std::to_string(pid) + "/cmdline");
+    if (title.c_str() == "ringfence rank " + std::to_string(number)) return pid;
+  }
+  return -1;
+}
 
 Result ringfence(const Folder& folder, const std::string& arguments) {
   Command command(folder, arguments);

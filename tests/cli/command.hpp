@@ -46,6 +46,7 @@ class Command {
   // Whether a process of its group is left, after `patience` at most.
   bool left_behind(std::chrono::milliseconds patience = std::chrono::seconds(3)) const;
   std::size_t processes() const;  // of its group, itself included
+  pid_t rank(int number) const;   // the process of a rank, by its title; -1 if there is none
 
  private:
   std::string out_, err_;  // files

@@ -40,6 +40,35 @@ TEST_CASE("SIGKILL of the parent takes the rank processes with it") {
   CHECK_FALSE(c.left_behind());
 }
 
+TEST_CASE("a rank that is killed is reported with its number, its last step and the signal") {
+  const Folder f;
+  Command c(f, "fuzz --ranks 4 --boundary coherent --time 120 --json r.json");
+  until_running(c, 5);
+  pid_t rank = -1;
+  for (int i = 0; i < 500 && rank < 0; ++i) {
+    rank = c.rank(2);
+    std::this_thread::sleep_for(10ms);
+  }
+  REQUIRE(rank > 0);
+  const auto began = std::chrono::steady_clock::now();
+  ::kill(rank, SIGKILL);
+  const Result r = c.wait();
+  CHECK(std::chrono::steady_clock::now() - began < 5s);
+  CHECK(r.status == 1);
+  CHECK(r.out.find("rank-lost in boundary mode coherent") != std::string::npos);
+  CHECK(r.out.find("rank 2 killed by signal 9 (Killed) after step ") != std::string::npos);
+  CHECK(json_of(f / "r.json")["findings"][0]["kind"] == "rank-lost");
+  CHECK_FALSE(c.left_behind());
+}
+
+TEST_CASE("--verbose tells on standard error how a finding was made small") {
+  const Folder f;
+  const Result r = ringfence(f, "fuzz -v --boundary coherent --set slot=wrong --executor inline");
+  CHECK(r.status == 1);
+  CHECK(r.err.find("choices shrunk to") != std::string::npos);
+  CHECK(r.out.find("choices shrunk to") == std::string::npos);
+}
+
 TEST_CASE("two campaigns run at once") {
   const Folder f, g;
   Command a(f, "fuzz --ranks 2 --boundary coherent --schedules 300");

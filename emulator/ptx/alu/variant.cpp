@@ -20,10 +20,13 @@ Handler find(const AluKey& key);
 
 namespace {
 
-#include "emulator/ptx/alu/convert.inc"
-#include "emulator/ptx/alu/float.inc"
-#include "emulator/ptx/alu/integer.inc"
+// In this order: each uses what the one before defines.
+// clang-format off
 #include "emulator/ptx/alu/lanes.inc"
+#include "emulator/ptx/alu/integer.inc"
+#include "emulator/ptx/alu/float.inc"
+#include "emulator/ptx/alu/convert.inc"
+// clang-format on
 
 bool is_pair(Type type) { return type == Type::u16x2 || type == Type::s16x2; }
 
