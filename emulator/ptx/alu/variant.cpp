@@ -290,10 +290,22 @@ Handler by_compare(Compare compare) {
   case Compare::name: \
     return Pick<Compare::name>::handler();
     RF_CASE(eq)
-    RF_CASE(ne) RF_CASE(lt) RF_CASE(le) RF_CASE(gt) RF_CASE(ge) RF_CASE(equ) RF_CASE(neu)
-        RF_CASE(ltu) RF_CASE(leu) RF_CASE(gtu) RF_CASE(geu) RF_CASE(num) RF_CASE(nan)
+    RF_CASE(ne)
+    RF_CASE(lt)
+    RF_CASE(le)
+    RF_CASE(gt)
+    RF_CASE(ge)
+    RF_CASE(equ)
+    RF_CASE(neu)
+    RF_CASE(ltu)
+    RF_CASE(leu)
+    RF_CASE(gtu)
+    RF_CASE(geu)
+    RF_CASE(num)
+    RF_CASE(nan)
 #undef RF_CASE
-            case Compare::lo : return Pick<Compare::lt>::handler();
+    case Compare::lo:
+      return Pick<Compare::lt>::handler();
     case Compare::ls:
       return Pick<Compare::le>::handler();
     case Compare::hi:
@@ -394,9 +406,12 @@ Handler resize_from(const AluKey& key) {
     return key.saturate ? map1<Resize<D, S, true>, D, S> : map1<Resize<D, S, false>, D, S>;
   switch (key.type) {
     RF_CASE(u8, std::uint8_t)
-    RF_CASE(u16, std::uint16_t) RF_CASE(u32, std::uint32_t) RF_CASE(u64, std::uint64_t)
-        RF_CASE(s8, std::int8_t) RF_CASE(s16, std::int16_t) RF_CASE(s32, std::int32_t)
-            RF_CASE(s64, std::int64_t) default : return nullptr;
+    RF_CASE(u16, std::uint16_t)
+    RF_CASE(u32, std::uint32_t)
+    RF_CASE(u64, std::uint64_t)
+    RF_CASE(s8, std::int8_t)
+    RF_CASE(s16, std::int16_t)
+    RF_CASE(s32, std::int32_t) RF_CASE(s64, std::int64_t) default : return nullptr;
   }
 #undef RF_CASE
 }
