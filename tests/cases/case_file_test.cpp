@@ -1,0 +1,116 @@
+#include "emulator/cases/case_file.hpp"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+using namespace ringfence;
+using namespace ringfence::cases;
+
+namespace {
+
+const std::string kGood = R"(version = 1
+ranks = 2
+calls = 2
+[memory.pad]
+kind = "symmetric"
+bytes = 256
+[memory.data]
+kind = "symmetric"
+bytes = 4096
+init = { bf16 = "integers" }
+[memory.gamma]
+kind = "local"
+bytes = 128
+init = { file = "x.safetensors", tensor = "gamma" }
+[[launch]]
+ptx = "fused.ptx"
+kernel = "fused_rs_ln_ag"
+grid = [[2], [3]]
+block = [128]
+args = [ {memory = "data"}, {multicast = "data", offset_per_rank = 512}, {peers = "pad"}, "rank",
+         "world", {u32 = 8}, {f32 = 1e-6}, {s16 = -2}, {bytes = [1, 2, 3]}, {memory = "gamma"} ]
+[check]
+modes = ["coherent"]
+equal = ["data"]
+restored = ["pad"]
+)";
+
+// The message that `text` is refused with.
+std::string refusal(const std::string& text) {
+  try {
+    parse_case(text, "a/b.toml");
+  } catch (const CaseError& e) {
+    return e.what();
+  }
+  return "accepted";
+}
+
+std::string edited(const std::string& from, const std::string& to) {
+  std::string text = kGood;
+  const auto at = text.find(from);
+  REQUIRE(at != std::string::npos);
+  return text.replace(at, from.size(), to);
+}
+
+bool says(const std::string& message, const std::string& part) {
+  return message.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("a case is read as it is written") {
+  const CaseFile c = parse_case(kGood, "a/b.toml");
+  CHECK(c.ranks == 2);
+  CHECK(c.calls == 2);
+  REQUIRE(c.memories.size() == 3);
+  CHECK(c.memories[0].name == "pad");
+  CHECK(c.memories[1].initial.kind == Initial::Kind::integers);
+  CHECK(c.memories[2].initial.tensor == "gamma");
+  CHECK(c.beside(c.memories[2].initial.file) == "a/x.safetensors");
+  REQUIRE(c.launches.size() == 1);
+  const Launch& l = c.launches[0];
+  CHECK(l.grid_of(1) == Dim3{3, 1, 1});
+  REQUIRE(l.args.size() == 10);
+  CHECK(l.args[1].kind == Argument::Kind::multicast);
+  CHECK(l.args[1].offset_per_rank == 512);
+  CHECK(l.args[5].bytes == std::vector<std::uint8_t>{8, 0, 0, 0});
+  CHECK(l.args[7].bytes == std::vector<std::uint8_t>{0xfe, 0xff});
+  CHECK(c.check.modes == std::vector{machine::Boundary::coherent});
+}
+
+TEST_CASE("a case that names no modes claims all of them") {
+  CHECK(parse_case(edited("modes = [\"coherent\"]\n", ""), "b").check.modes.size() == 3);
+}
+
+TEST_CASE("missing and extra keys, wrong types and ranges are refused with their place") {
+  CHECK(says(refusal(edited("version = 1", "version = 2")), "a/b.toml:1:"));
+  CHECK(says(refusal(edited("version = 1\n", "")), "lacks the key 'version'"));
+  CHECK(says(refusal(edited("calls = 2", "cals = 2")), "unknown key 'cals'"));
+  CHECK(says(refusal(edited("ranks = 2", "ranks = 0")), "from 1 to 72"));
+  CHECK(says(refusal(edited("bytes = 256", "bytes = \"256\"")), "whole number"));
+  CHECK(says(refusal(edited("block = [128]", "block = [2048]")), "from 1 to 1024"));
+  CHECK(says(refusal(edited("grid = [[2], [3]]", "grid = [[2]]")), "1 entries for 2 ranks"));
+  CHECK(says(refusal(edited("{u32 = 8}", "{u32 = -8}")), "from 0 to 4294967295"));
+  CHECK(says(refusal(edited("{u32 = 8}", "{u31 = 8}")), "unknown kind of argument 'u31'"));
+  CHECK(says(refusal(edited("\"world\"", "\"size\"")), "'rank' or 'world'"));
+  CHECK(says(refusal(edited("[[launch]]", "[[launch")), "not TOML"));
+}
+
+TEST_CASE(
+    "memories that are named are declared, symmetric where peers need them, and large enough") {
+  CHECK(says(refusal(edited("{peers = \"pad\"}", "{peers = \"pads\"}")), "no [memory.pads]"));
+  CHECK(says(refusal(edited("{peers = \"pad\"}", "{peers = \"gamma\"}")), "make it symmetric"));
+  CHECK(says(refusal(edited("offset_per_rank = 512", "offset_per_rank = 4096")), "which has 4096"));
+  CHECK(says(refusal(edited("equal = [\"data\"]", "equal = [\"dat\"]")), "check.equal"));
+}
+
+TEST_CASE("a case cut at any byte is refused or complete, never more") {
+  for (std::size_t n = 0; n < kGood.size(); ++n) {
+    try {
+      const CaseFile c = parse_case(kGood.substr(0, n), "cut");
+      CHECK(c.launches.size() == 1);
+    } catch (const CaseError&) {
+    }
+  }
+}
