@@ -107,7 +107,10 @@ Initial read_initial(const Reader& r, const toml::node& n, std::string_view wher
     return out;
   }
   if (t.size() != 1) r.fail(n.source(), "{}: init names one dtype", where);
-  const auto& [key, value] = *t.begin();
+  // The iterator owns what it refers to.
+  const auto only = t.begin();
+  const toml::key& key = only->first;
+  const toml::node& value = only->second;
   out.dtype = key.str();
   const std::set<std::string> dtypes{"bf16", "f16", "f32", "u32"};
   if (dtypes.count(out.dtype) == 0) {
@@ -182,7 +185,10 @@ Argument read_argument(const Reader& r, const toml::node& n) {
            "an argument has one key: memory, multicast, peers, u8 to u64, s8 to s64, "
            "f32, f64 or bytes");
   }
-  const auto& [key, value] = *t.begin();
+  // The iterator owns what it refers to.
+  const auto only = t.begin();
+  const toml::key& key = only->first;
+  const toml::node& value = only->second;
   const std::string type(key.str());
   const std::set<std::string> integers{"u8", "u16", "u32", "u64", "s8", "s16", "s32", "s64"};
   if (integers.count(type) != 0) {
