@@ -23,14 +23,15 @@ __global__ void __launch_bounds__(kPyptoThreads, 1) pypto(const __grid_constant_
   char* shared = dynamic + (1024 - __cvta_generic_to_shared(dynamic) % 1024) % 1024;
   Pypto<ProductOf<kRows>, kCluster> kernel(args, shared);
   kernel.initialise();
-  // The copying warpgroup hands registers to the others, whose accumulators fill theirs.
-  static_assert(128 * 40 + kPyptoConsumers * 232 == kPyptoThreads * 168);
+  // The first warpgroup hands registers to the others, whose accumulators fill theirs.
+  static_assert(128 * 72 + kPyptoConsumers * 216 == kPyptoThreads * 168);
   if (threadIdx.x < 128) {
-    ptx::give_registers<40>();
+    ptx::give_registers<72>();
     if (threadIdx.x == 0) kernel.produce();
+    if (threadIdx.x >= 32) kernel.finish_tiles();
   } else {
-    ptx::take_registers<232>();
-    kernel.consume();
+    ptx::take_registers<216>();
+    kernel.multiply_tiles();
   }
   __syncwarp();
   kernel.end();

@@ -18,8 +18,10 @@ namespace ringfence::cuda {
 constexpr int pypto_chunk(int tile_rows) { return tile_rows == 128 ? 256 : 128; }
 /// Inner elements a pipeline stage: one 128-byte swizzle row.
 inline constexpr int kPyptoInner = 64;
-/// 1 producer warpgroup (one thread of it copies) and 2 that multiply.
+/// A warpgroup that copies, signals and finishes, and two that multiply.
 inline constexpr int kPyptoThreads = 384;
+/// Tiles that may be between their barrier and their end at once.
+inline constexpr int kPyptoLead = 4;
 
 /// One launch, for one rank or for `ranks` virtual ranks of one GPU.
 struct PyptoArgs {
@@ -33,7 +35,7 @@ struct PyptoArgs {
     void* out;             // [tokens, hidden]
     const void* gamma;     // [hidden]
     const void* beta;      // [hidden] or null
-    uint32_t* counter;     // 2 words, zero before and after: arrivals of the rank's own blocks
+    uint32_t* counter;     // 1 + kPyptoLead words, zero before and after: arrivals of own blocks
   } local[kMaxRanks];
   int64_t tokens;
   int inner;   // of one rank, % 8 == 0
