@@ -64,6 +64,7 @@ std::shared_ptr<Tokenweave> make_tokenweave(const Bench& b, Tensors& t, StartOrd
                                             bool push = false) {
   TokenweaveOptions o = tokenweave_options(b);
   o.start = start;
+  o.launch = b.options.dependent_launch ? Launch::dependent : Launch::cooperative;
   if (push) o.transport = Transport::push;
   auto fused = std::make_shared<Tokenweave>(b.world, o);
   for (size_t i = 0; i < b.world.members().size(); ++i) {

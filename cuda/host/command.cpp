@@ -90,6 +90,9 @@ void add_common(CLI::App& app, RunOptions& o, Texts& t) {
                  "auto (peer), peer, multimem, or push (no barriers: for few tokens)")
       ->group(group)
       ->capture_default_str();
+  app.add_flag("--dependent-launch", o.dependent_launch,
+               "tokenweave: a launch may take up multiprocessors before the one before it ends")
+      ->group(group);
   app.add_option("--start-order", t.start, "relaxed, or strict (release/acquire)")
       ->group(group)
       ->capture_default_str();

@@ -30,6 +30,7 @@ struct RunOptions {
   int device = 0;               // of virtual ranks
   bool share_device = false;    // several processes on device 0
   bool stream_a_rank = false;
+  bool dependent_launch = false;
 
   std::string transport = "auto";
   StartOrder start = StartOrder::relaxed;

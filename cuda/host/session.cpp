@@ -114,6 +114,7 @@ Session::Session(const World& world, const RunOptions& options, int64_t max_toke
     o.hidden = static_cast<int>(options_.hidden);
     o.eps = static_cast<float>(options_.eps);
     o.blocks = options_.blocks;
+    o.launch = options_.dependent_launch ? Launch::dependent : Launch::cooperative;
     o.stream_a_rank = options_.stream_a_rank;
     o.timeout_ns = timeout_ns;
     tokenweave_ = std::make_unique<Tokenweave>(world, o);

@@ -66,14 +66,14 @@ Tokenweave::Tokenweave(const World& world, const TokenweaveOptions& options)
   shape_.transport = options_.transport;
   shape_.start = options_.start;
   shape_.aligned = options_.hidden % 8 == 0;
-  const void* kernel = push ? push_kernel(options_.dtype, world.size(), options_.hidden)
-                            : tokenweave_kernel(shape_, world.size(), options_.hidden);
-  const int threads =
-      tokenweave_block(tokenweave_layout(shape_, world.size(), options_.hidden), options_.hidden);
   const bool share = world.kind() == World::Kind::virtual_ranks;
+  if (options_.launch == Launch::dependent && options_.stream_a_rank) {
+    refuse(
+        "a dependent launch takes up multiprocessors early, which the other ranks' streams may "
+        "need: leave --dependent-launch or --stream-a-rank out");
+  }
   for (const World::Member& m : world.members()) {
-    require_kernels(require_device(m.device), kernel, "the tokenweave kernel");
-    require_resident(m.device, kernel, threads, 0, options_.blocks, share ? world.size() : 1);
+    require_launchable(m.device, share ? world.size() : 1);
     if (share) break;
   }
 
@@ -105,6 +105,21 @@ Tokenweave::Tokenweave(const World& world, const TokenweaveOptions& options)
   if (push) make_mailboxes();
 }
 
+void Tokenweave::require_launchable(int device, int ranks) const {
+  // Which kernel a call takes depends on its rows: all of them must fit.
+  for (RowsABlock rows : kAllRowsABlock) {
+    TokenweaveShape shape = shape_;
+    shape.rows = rows;
+    const void* kernel = shape.transport == Transport::push
+                             ? push_kernel(options_.dtype, world_.size(), options_.hidden)
+                             : tokenweave_kernel(shape, world_.size(), options_.hidden);
+    const TokenweaveLayout layout = tokenweave_layout(shape, world_.size(), options_.hidden);
+    require_kernels(require_device(device), kernel, "the tokenweave kernel");
+    require_resident(device, kernel, tokenweave_block(layout, options_.hidden), 0, options_.blocks,
+                     ranks);
+  }
+}
+
 void Tokenweave::make_mailboxes() {
   const int64_t rows = 2 * push_half_rows(options_.max_tokens, world_.size());
   if (rows * (options_.hidden / 8) > int64_t{0xffffffff}) {
@@ -126,7 +141,7 @@ void Tokenweave::make_mailboxes() {
 
 void Tokenweave::launch(const TokenweaveArgs& args, int ranks, cudaStream_t stream) const {
   if (options_.transport != Transport::push) {
-    check(launch_tokenweave(args, shape_, ranks, true, stream), "launch of tokenweave");
+    check(launch_tokenweave(args, shape_, ranks, options_.launch, stream), "launch of tokenweave");
     return;
   }
   PushArgs push{};
@@ -136,7 +151,7 @@ void Tokenweave::launch(const TokenweaveArgs& args, int ranks, cudaStream_t stre
     push.mailbox[r] = mailboxes_->replica(r);
     push.state[r] = static_cast<uint32_t*>(states_->replica(r));
   }
-  check(launch_push(push, options_.dtype, ranks, true, stream), "launch of push");
+  check(launch_push(push, options_.dtype, ranks, options_.launch, stream), "launch of push");
 }
 
 void Tokenweave::set_tensors(size_t member, const TokenweaveTensors& t) {

@@ -21,6 +21,12 @@ struct TokenweaveOptions {
   float eps = 1e-6f;
   int blocks = 8;  // a rank
   bool residual_sharded = false;
+  // dependent: what keeps a waiting block from waiting for one that never starts is then this. The
+  // constructor has checked that a launch fits on the device at once; a launch's blocks may start
+  // early only when all blocks of the one before have started, and that one needs nothing from
+  // this; and kernels beside it on other streams must end by themselves, without waiting for a
+  // peer. Where they do wait (another operator, NCCL), leave it cooperative.
+  Launch launch = Launch::cooperative;
   bool stream_a_rank = false;  // virtual ranks: a launch a rank instead of one cooperative launch
   uint64_t timeout_ns = 0;     // 0: wait for ever
 };
@@ -71,6 +77,7 @@ class Tokenweave {
   void set_call(uint32_t call) { args_.spin.call = call; }
 
  private:
+  void require_launchable(int device, int ranks) const;
   void make_mailboxes();
   void launch(const TokenweaveArgs& args, int ranks, cudaStream_t stream) const;
 

@@ -38,7 +38,7 @@ const void* push_kernel(DataType dtype, int world, int hidden);
 
 /// As launch_tokenweave. All ranks launch with the same tokens and blocks; tokens 0 launches
 /// nothing.
-cudaError_t launch_push(const PushArgs& args, DataType dtype, int ranks, bool cooperative,
+cudaError_t launch_push(const PushArgs& args, DataType dtype, int ranks, Launch how,
                         cudaStream_t stream);
 
 }  // namespace ringfence::cuda
