@@ -50,6 +50,7 @@ TokenweaveOptions tokenweave_options(const Bench& b) {
   TokenweaveOptions o;
   o.dtype = data_type(b.options.dtype);
   o.transport = parse_transport(b.options.transport);
+  o.push_tokens = push_tokens_of(b.options);
   o.start = b.options.start;
   o.max_tokens = b.tokens;
   o.hidden = static_cast<int>(b.options.hidden);

@@ -132,6 +132,13 @@ if [ "$count" -gt 1 ]; then
     step 90 0 "$gpu" run --launch $launch --ranks "$n" --transport push --tokens 1,64,7,2,300 \
       --hidden 8192 --inner $((n * 64)) --calls 20 --fill exact-rows --graph --timeout 10
   done
+  # The transport auto: pushes and pulls in turn, launches that start early.
+  for launch in fork one-process; do
+    step 90 0 "$gpu" run --launch $launch --ranks "$n" --tokens 1,64,65,7,2,300 --hidden 8192 \
+      --inner $((n * 64)) --calls 18 --fill exact-rows --graph --timeout 10
+    step 90 0 "$gpu" run --launch $launch --ranks "$n" --tokens 1,64,65,7,2,300 --hidden 8192 \
+      --inner $((n * 64)) --calls 18 --fill exact-rows --graph --timeout 10 --dependent-launch
+  done
   step 90 0 "$gpu" run --launch fork --ranks "$n" --tokens 64 --trace "$results/tokenweave.jsonl" \
     "${small[@]}"
   for rows in 8 64 128; do
@@ -165,9 +172,14 @@ if [ "$count" -gt 1 ]; then
     cat "$results/$name.txt"
   }
   table fused --launch fork --ranks "$n" "${common[@]}" --tokens 8,64,256,1024,4096 \
-    --block-list 8,16,32,64 --methods nccl,nccl-rs-ag,fused,fused-push --nccl-id-file "$results/nccl.id"
+    --transport peer --block-list 8,16,32,64,128 --methods nccl,nccl-rs-ag,fused,fused-push \
+    --nccl-id-file "$results/nccl.id"
+  table dependent --launch fork --ranks "$n" "${common[@]}" --tokens 8,64,256,1024 \
+    --transport peer --block-list 4,8,16,32,64 --methods fused,fused-push --dependent-launch
   table whole --launch fork --ranks "$n" "${common[@]}" --tokens 64,256,1024,4096,8192 \
-    --block-list 8 --methods product,product+nccl,product+fused,waves2,waves4,waves8,pypto
+    --block-list 8,16 --methods product,product+nccl,product+fused,waves2,waves4,waves8
+  table pypto --launch fork --ranks "$n" "${common[@]}" --tokens 8,64,256,1024 \
+    --block-list 128 --methods product,product+nccl,pypto
   if [ $dry = 0 ] && python3 -c 'import torch' 2> /dev/null; then
     timeout 150 "${tr[@]:0:1}" --nproc-per-node "$n" "$here/torch_baseline.py" \
       2> "$results/torch.err" | tee "$results/torch.txt"

@@ -10,6 +10,7 @@
 #include "cuda/bench/bench.hpp"
 #include "cuda/host/error.hpp"
 #include "cuda/host/run_command.hpp"
+#include "cuda/kernels/push.hpp"
 #include "verify/error.hpp"
 
 namespace ringfence::cuda {
@@ -87,9 +88,14 @@ void add_common(CLI::App& app, RunOptions& o, Texts& t) {
 
   group = "Kernel";
   app.add_option("--transport", o.transport,
-                 "auto (peer), peer, multimem, or push (no barriers: for few tokens)")
+                 "auto (peer, and push for few tokens), peer, multimem, or push (no barriers)")
       ->group(group)
       ->capture_default_str();
+  app.add_option(
+         "--push-tokens", o.push_tokens,
+         fmt::format("transport auto: up to so many tokens push (default: {}, on one GPU 0)",
+                     kPushTokens))
+      ->group(group);
   app.add_flag("--dependent-launch", o.dependent_launch,
                "tokenweave: a launch may take up multiprocessors before the one before it ends")
       ->group(group);

@@ -33,6 +33,7 @@ struct RunOptions {
   bool dependent_launch = false;
 
   std::string transport = "auto";
+  int64_t push_tokens = -1;  // transport auto: calls of up to so many tokens push; -1: chosen
   StartOrder start = StartOrder::relaxed;
   int blocks = 8;
   int wave_blocks = 0;  // bench: blocks a rank beside a product; 0: chosen

@@ -45,6 +45,10 @@ DataType data_type(verify::Dtype dtype) {
   return dtype == verify::Dtype::f16 ? DataType::fp16 : DataType::bf16;
 }
 
+int64_t push_tokens_of(const RunOptions& o) {
+  return o.transport == "auto" && o.trace.empty() ? o.push_tokens : 0;
+}
+
 World make_world(const RunOptions& o, const std::optional<Place>& place) {
   if (o.virtual_ranks > 0) return World::virtual_ranks(o.virtual_ranks, o.device);
   const int available = static_cast<int>(devices().size());
@@ -109,6 +113,7 @@ Session::Session(const World& world, const RunOptions& options, int64_t max_toke
     TokenweaveOptions o;
     o.dtype = data_type(options_.dtype);
     o.transport = parse_transport(options_.transport);
+    o.push_tokens = push_tokens_of(options_);
     o.start = options_.start;
     o.max_tokens = max_tokens;
     o.hidden = static_cast<int>(options_.hidden);

@@ -30,6 +30,9 @@ void check_shape(const World& world, const TokenweaveOptions& o) {
     refuse(fmt::format("tokens {} x hidden {} is more than 64 GiB: use fewer tokens", o.max_tokens,
                        o.hidden));
   }
+  if (o.push_tokens < TokenweaveOptions::kChoose) {
+    refuse(fmt::format("push tokens {}: use 0 or more", o.push_tokens));
+  }
   if (o.blocks < 1) refuse(fmt::format("blocks {}: use 1 or more", o.blocks));
   if (o.blocks * world.size() > kPadWords) {
     refuse(fmt::format(
@@ -67,6 +70,14 @@ Tokenweave::Tokenweave(const World& world, const TokenweaveOptions& options)
   shape_.start = options_.start;
   shape_.aligned = options_.hidden % 8 == 0;
   const bool share = world.kind() == World::Kind::virtual_ranks;
+  const bool can_push = options_.transport == Transport::peer && shape_.aligned && world.size() > 1;
+  if (push) {
+    push_tokens_ = options_.max_tokens;
+  } else if (can_push && options_.push_tokens != TokenweaveOptions::kChoose) {
+    push_tokens_ = std::min(options_.push_tokens, options_.max_tokens);
+  } else if (can_push && !share && options_.start == StartOrder::relaxed) {
+    push_tokens_ = std::min(kPushTokens, options_.max_tokens);
+  }
   if (options_.launch == Launch::dependent && options_.stream_a_rank) {
     refuse(
         "a dependent launch takes up multiprocessors early, which the other ranks' streams may "
@@ -102,31 +113,36 @@ Tokenweave::Tokenweave(const World& world, const TokenweaveOptions& options)
   args_.residual_sharded = options_.residual_sharded ? 1 : 0;
   args_.spin.timeout_ns = options_.timeout_ns;
   args_.spin.report = report_->page();
-  if (push) make_mailboxes();
+  if (push_tokens_ > 0) make_mailboxes();
 }
 
 void Tokenweave::require_launchable(int device, int ranks) const {
+  const auto require = [&](const void* kernel, int threads) {
+    require_kernels(require_device(device), kernel, "the tokenweave kernel");
+    require_resident(device, kernel, threads, 0, options_.blocks, ranks);
+  };
+  if (push_tokens_ > 0) {
+    require(push_kernel(options_.dtype, world_.size(), options_.hidden),
+            tokenweave_threads(options_.hidden));
+  }
+  if (options_.transport == Transport::push) return;
   // Which kernel a call takes depends on its rows: all of them must fit.
   for (RowsABlock rows : kAllRowsABlock) {
     TokenweaveShape shape = shape_;
     shape.rows = rows;
-    const void* kernel = shape.transport == Transport::push
-                             ? push_kernel(options_.dtype, world_.size(), options_.hidden)
-                             : tokenweave_kernel(shape, world_.size(), options_.hidden);
-    const TokenweaveLayout layout = tokenweave_layout(shape, world_.size(), options_.hidden);
-    require_kernels(require_device(device), kernel, "the tokenweave kernel");
-    require_resident(device, kernel, tokenweave_block(layout, options_.hidden), 0, options_.blocks,
-                     ranks);
+    require(tokenweave_kernel(shape, world_.size(), options_.hidden),
+            tokenweave_block(tokenweave_layout(shape, world_.size(), options_.hidden),
+                             options_.hidden));
   }
 }
 
 void Tokenweave::make_mailboxes() {
-  const int64_t rows = 2 * push_half_rows(options_.max_tokens, world_.size());
+  const int64_t rows = 2 * push_half_rows(push_tokens_, world_.size());
   if (rows * (options_.hidden / 8) > int64_t{0xffffffff}) {
     refuse(
         fmt::format("tokens {} x hidden {}: the mailboxes of transport push would be more than "
                     "64 GiB; use --transport peer",
-                    options_.max_tokens, options_.hidden));
+                    push_tokens_, options_.hidden));
   }
   mailboxes_ =
       world_.allocate(static_cast<size_t>(rows) * static_cast<size_t>(options_.hidden) * 2);
@@ -140,13 +156,13 @@ void Tokenweave::make_mailboxes() {
 }
 
 void Tokenweave::launch(const TokenweaveArgs& args, int ranks, cudaStream_t stream) const {
-  if (options_.transport != Transport::push) {
+  if (!pushes(args.tokens)) {
     check(launch_tokenweave(args, shape_, ranks, options_.launch, stream), "launch of tokenweave");
     return;
   }
   PushArgs push{};
   push.common = args;
-  push.max_tokens = options_.max_tokens;
+  push.max_tokens = push_tokens_;
   for (int r = 0; r < world_.size(); ++r) {
     push.mailbox[r] = mailboxes_->replica(r);
     push.state[r] = static_cast<uint32_t*>(states_->replica(r));

@@ -15,6 +15,11 @@ namespace ringfence::cuda {
 struct TokenweaveOptions {
   DataType dtype = DataType::bf16;
   Transport transport = Transport::peer;
+  // Transport peer: calls with at most so many tokens go through mailboxes, as transport push does.
+  // kChoose: kPushTokens where each rank has a GPU of its own and push can do what is asked (a
+  // relaxed start, hidden % 8 == 0), else 0.
+  int64_t push_tokens = kChoose;
+  static constexpr int64_t kChoose = -1;
   StartOrder start = StartOrder::relaxed;
   int64_t max_tokens = 0;
   int hidden = 0;
@@ -79,6 +84,7 @@ class Tokenweave {
  private:
   void require_launchable(int device, int ranks) const;
   void make_mailboxes();
+  bool pushes(int64_t tokens) const { return push_tokens_ > 0 && tokens <= push_tokens_; }
   void launch(const TokenweaveArgs& args, int ranks, cudaStream_t stream) const;
 
   const World& world_;
@@ -89,6 +95,7 @@ class Tokenweave {
   std::unique_ptr<SymmetricMemory> mailboxes_;  // transport push
   std::unique_ptr<SymmetricMemory> states_;
   std::unique_ptr<WaitReport> report_;
+  int64_t push_tokens_ = 0;  // calls with up to so many tokens go through mailboxes
   int absent_ = -1;
   TokenweaveArgs args_{};
 };

@@ -22,6 +22,10 @@ constexpr int64_t push_half_rows(int64_t max_tokens, int world) {
   return push_rows_each(max_tokens, world) * world + max_tokens;
 }
 
+/// Up to so many tokens the mailboxes are faster than the barriers where each rank has a GPU of its
+/// own (cuda/bench/results).
+inline constexpr int64_t kPushTokens = 64;
+
 /// Orders: all accesses to mailboxes are relaxed.sys, and no fence is used. That is right in the
 /// boundary modes `stream` and `coherent` and wrong in `strict`: a word is cleared in launch n and
 /// written by a peer again in launch n + 2, and what orders these is the end of launch n, the

@@ -105,6 +105,20 @@ TEST_CASE("gpu: push gives what tokenweave gives, exact rows bit for bit, sizes 
   run_and_check(o, {19, 2, 7});
 }
 
+TEST_CASE("gpu: calls that push and calls that do not follow one another, exact rows bit for bit") {
+  if (tests::gpu_missing()) return;
+  for (int ranks : {2, 5}) {
+    for (bool dependent : {false, true}) {
+      RunOptions o = small(ranks);
+      o.push_tokens = 8;
+      o.dependent_launch = dependent;
+      o.fill = verify::Fill::exact_rows;
+      CAPTURE(ranks);
+      run_and_check(o, {3, 40, 8, 9, 1, 2, 33, 8, 8, 8, 100, 100, 7});
+    }
+  }
+}
+
 TEST_CASE("gpu: tokenweave with beta, odd hidden and a launch a rank stays within the bounds") {
   if (tests::gpu_missing()) return;
   RunOptions o = small(3);
