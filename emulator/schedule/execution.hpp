@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory_resource>
+#include <span>
 #include <vector>
 
 #include "emulator/machine/machine.hpp"
@@ -34,6 +35,14 @@ struct AwaitInfo {
   bool by_rmw = false;
 };
 
+// What one lane of a warp waits for. A lane may wait for several places at once.
+struct LaneWait {
+  std::uint32_t lane = 0;  // added to the agent's label: the thread in its block
+  machine::ThreadId thread = machine::kNoThread;
+  AwaitInfo await;
+  machine::Wanted needs;  // what people are told: await.wanted is only that the value changes
+};
+
 struct AgentRecord {
   std::uint64_t label = 0;
   machine::ThreadId thread = machine::kNoThread;
@@ -46,6 +55,10 @@ struct AgentRecord {
   std::uint16_t last_site = 0;
   AgentStatus status = AgentStatus::ready;
   AwaitInfo await;
+  // A warp's waits, in place of `await`: the first `wait_count` of them, kept from run to run.
+  std::uint32_t wait_count = 0;
+  std::uint32_t wait_capacity = 0;
+  LaneWait* waits = nullptr;
 };
 
 // Why a run ended.
@@ -96,6 +109,9 @@ class Execution final : public machine::Chooser, public ReadyView {
                 AgentStatus status);
   void set_ready(AgentId id);
   void set_blocked(AgentId id, AgentStatus status);
+  // Blocks a warp until one of the waits can end; the caller watches the places.
+  void set_waiting(AgentId id, std::span<const LaneWait> waits);
+  bool can_go_on(AgentId id) const { return can_go_on(record(id)); }
   // The agent is done; its parent becomes ready with the last child.
   void end_agent(AgentId id);
   // Decides who steps next after a point, a block or an end of `id`; sets current(), or ends the
@@ -139,6 +155,7 @@ class Execution final : public machine::Chooser, public ReadyView {
                        std::uint64_t value, std::uint32_t nth);
   void hand_over(AgentId next, bool was_ready, std::uint64_t label, std::uint32_t point);
   bool rare_work(AgentId id);  // limits, stops, hooks; false if the run ended
+  bool can_go_on(const AgentRecord& r) const;
 
   machine::Machine* machine_;
   std::uint16_t ranks_;
@@ -159,7 +176,7 @@ class Execution final : public machine::Chooser, public ReadyView {
   bool weak_points_ = false;
   bool free_ = false;
   // Questions of each kind that were asked at the current point; valid if there were any.
-  std::array<std::uint32_t, 5> asked_{};
+  std::array<std::uint32_t, 6> asked_{};
   std::uint32_t asked_total_ = 0;
   void (*hook_)() = nullptr;
   std::uint16_t hook_rank_ = 0;
