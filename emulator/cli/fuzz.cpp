@@ -27,6 +27,7 @@ struct FuzzOptions {
   CaseOptions c;
   ExecutorOptions executor;
   ReportOptions reports;
+  PictureOptions pictures;
   std::string strategy = "pct";
   std::uint32_t depth = 3;
   double stale = 0.05;
@@ -203,6 +204,7 @@ std::string trace_path(const FuzzOptions& o, const ModeResult& m, bool taken) {
 Exit fuzz(const FuzzOptions& o) {
   const Case c = resolve(o.c);
   check_writable(o.reports);
+  check_writable(o.pictures);
   check_writable("--trace", o.trace);
   check_memory(c.config, o.jobs);
   std::vector<Instance> instances;
@@ -242,14 +244,21 @@ Exit fuzz(const FuzzOptions& o) {
   for (const bool judged : {true, false}) {
     for (ModeResult& m : modes) {
       if (m.judged != judged || !m.search.found) continue;
-      RecordOptions record{o.executor, trace_path(o, m, taken), o.shrink, o.remedies && judged,
-                           wants_color(STDOUT_FILENO)};
+      RecordOptions record;
+      record.executor = o.executor;
+      record.path = trace_path(o, m, taken);
+      record.shrink = o.shrink;
+      record.remedies = o.remedies && judged;
+      record.color = wants_color(STDOUT_FILENO);
+      if (!taken) record.pictures = o.pictures;
       m.recorded = record_finding(c, m.mode, m.search, record);
       taken = true;
       all_confirmed &= m.recorded->confirmed || m.recorded->kind == machine::FindingKind::rank_lost;
       print_finding(m);
     }
   }
+
+  if (!taken && o.pictures.any()) show_default_schedule(c, c.judged.front(), o.pictures);
 
   const Verdict verdict = overall(modes);
   std::string judged;
@@ -319,6 +328,7 @@ void add_fuzz(CLI::App& app, Exit& exit) {
                 "Try which switches, if stronger, make a finding pass")
       ->group("Reports");
   add_report_options(*sub, o->reports);
+  add_picture_options(*sub, o->pictures);
   sub->callback([o, &exit] { exit = fuzz(*o); });
 }
 

@@ -11,6 +11,7 @@
 #include "emulator/cli/finding.hpp"
 #include "emulator/cli/instance.hpp"
 #include "emulator/cli/memory.hpp"
+#include "emulator/cli/pictures.hpp"
 #include "emulator/cli/progress.hpp"
 #include "emulator/cli/report.hpp"
 #include "emulator/machine/names.hpp"
@@ -29,6 +30,7 @@ struct ReplayOptions {
   bool steps = false, remedies = true;
   ExecutorOptions executor;
   ReportOptions reports;
+  PictureOptions pictures;
 };
 
 std::string verdict_text(const trace::Verdict& v) {
@@ -67,6 +69,7 @@ std::string divergence(const trace::Trace& t, const schedule::Outcome& run,
 
 Exit replay(const ReplayOptions& o) {
   check_writable(o.reports);
+  check_writable(o.pictures);
   trace::Trace recorded = trace::read_file(o.file);
   if (is_case(recorded.header.config)) find_case(recorded.header.config, o.file);
   const programs::Config& config = recorded.header.config;
@@ -97,6 +100,7 @@ Exit replay(const ReplayOptions& o) {
                                 {.replay = replay_command(o.file),
                                  .remedy = text(remedies),
                                  .color = wants_color(STDOUT_FILENO)}));
+  write_pictures(o.pictures, now, run, *instance.program, replay_command(o.file), text(remedies));
   if (difference.empty()) {
     fmt::print("\nthe recorded run, bit for bit (digest {:016x})\n", now.verdict.digest);
   } else {
@@ -161,6 +165,7 @@ void add_replay(CLI::App& app, Exit& exit) {
                 "Try which switches, if stronger, make the finding pass");
   add_executor_options(*sub, o->executor);
   add_report_options(*sub, o->reports);
+  add_picture_options(*sub, o->pictures);
   sub->callback([o, &exit] { exit = replay(*o); });
 }
 
