@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 
+#include "emulator/machine/arbiter.hpp"
 #include "emulator/machine/cells.hpp"
 #include "emulator/machine/machine.hpp"
 
@@ -233,6 +234,15 @@ void Machine::read_cell(const Now& now, Cell& cell, std::byte* out) {
   const MessageSet known_set = known(cell, now);
   check_race(now, cell, known_set);
   Message* m = cell.newest;
+  if (arbiter_ != nullptr && ask(*now.access)) {
+    std::array<Message*, kMaxMessages> all;
+    std::size_t n = 0;
+    const MessageSet may = cell.ids & ~excluded(cell, known_set);
+    for (Message* x = cell.newest; x != nullptr; x = x->older) {
+      if ((may & bit(*x)) != 0) all[n++] = x;
+    }
+    tell_read(now, cell, known_set, {all.data(), n}, nullptr, nullptr, 0, true);
+  }
   if (cell.count > 1 && !goes_to_coherence_point(*now.access)) {
     MessageSet may = cell.ids & ~excluded(cell, known_set);
     while ((may & bit(*m)) == 0) m = m->older;
@@ -269,7 +279,9 @@ void Machine::read_cell(const Now& now, Cell& cell, std::byte* out) {
 // are returned; the caller asked for by `before`.
 MessageSet Machine::place(const Now& now, Cell& cell, MessageSet known_set, MessageSet& after) {
   after = 0;
-  if (goes_to_coherence_point(*now.access)) return cell.ids;
+  const bool asked = arbiter_ != nullptr && ask(*now.access);
+  const bool pointed = goes_to_coherence_point(*now.access);
+  if (pointed && !asked) return cell.ids;
   const MessageSet required = downward(cell, known_set);
   if (!is_strong(now.access->order)) return required;
   std::array<Message*, kMaxMessages> optional{};
@@ -281,7 +293,7 @@ MessageSet Machine::place(const Now& now, Cell& cell, MessageSet known_set, Mess
       strong |= bit(*m);
     }
   }
-  if (n == 0) return required;
+  if (n == 0) return pointed ? cell.ids : required;
   // Every subset of the optional ones may come after the write if it is closed upwards and does
   // not pull the write between a read-modify-write and what that read (axiom Atomicity).
   const auto allowed = [&](MessageSet set) {
@@ -313,6 +325,12 @@ MessageSet Machine::place(const Now& now, Cell& cell, MessageSet known_set, Mess
       if (allowed(set)) options[count++] = set;
     }
   }
+  if (asked) {
+    Arbiter::Question q{now.id, now.address, cell.size, now.kind, now.access, &cell, known_set};
+    q.pointed = pointed;
+    arbiter_->on_place(q, {options.data(), count});
+    if (pointed) return cell.ids;
+  }
   after = options[count > 1 ? chooser_->choose(Choice::coherence, now.id, count) : 0];
   return required | downward(cell, strong & ~after);
 }
@@ -332,6 +350,7 @@ void Machine::write_cell(const Now& now, Cell& cell, const std::byte* in) {
   std::memcpy(m.value.data(), in, cell.size);
   if (is_strong(now.access->order)) publish(now, cell, m, nullptr, false);
   insert_message(cell, &m, after);
+  tell_message(now, cell, m);
   prune_readers(now, cell);
   if (listener_ != nullptr) {
     tell(Event::Kind::write, now, cell.size,
@@ -384,7 +403,8 @@ Message* Machine::insert_rmw(const Now& now, Cell& cell, Message& source, Messag
   }
   const bool strong_link = morally_strong(now, source);
   check_lost_signal(now, cell, &source);
-  observe(now, source);
+  const bool set = arbiter_ != nullptr && arbiter_->as_set(now.address);
+  if (!set) observe(now, source);
   Message& m = add_message(cell, now);
   m.before = (goes_to_coherence_point(*now.access) ? cell.ids : required | downward(cell, strong)) &
              cell.ids & ~after;
@@ -393,7 +413,12 @@ Message* Machine::insert_rmw(const Now& now, Cell& cell, Message& source, Messag
   m.source_strong = strong_link;
   std::memcpy(m.value.data(), value, cell.size);
   publish(now, cell, m, &source, strong_link);
+  if (set && !source.initial) {
+    m.observed.join(source.observed);
+    m.observed.join_thread(source.at.thread, source.at.slot, source.at.time + 1);
+  }
   insert_message(cell, &m, after);
+  tell_message(now, cell, m);
   source.consumed = true;
   prune_readers(now, cell);
   wake(cell);
@@ -401,8 +426,11 @@ Message* Machine::insert_rmw(const Now& now, Cell& cell, Message& source, Messag
 }
 
 Message* Machine::choose_rmw_source(const Now& now, Cell& cell, MessageSet known_set,
-                                    const std::uint64_t* compare) {
-  if (goes_to_coherence_point(*now.access)) return cell.newest;
+                                    const std::uint64_t* compare, std::uint64_t operand,
+                                    bool result) {
+  const bool asked = arbiter_ != nullptr && ask(*now.access);
+  const bool pointed = goes_to_coherence_point(*now.access);
+  if (pointed && !asked) return cell.newest;
   const MessageSet required = downward(cell, known_set);
   const MessageSet may = cell.ids & ~excluded(cell, known_set);
   std::array<Message*, kMaxMessages> options{};
@@ -412,7 +440,8 @@ Message* Machine::choose_rmw_source(const Now& now, Cell& cell, MessageSet known
     const bool writes = compare == nullptr || load(m->value.data(), cell.size) == *compare;
     if (!writes || rmw_may_take(now, cell, *m, required)) options[n++] = m;
   }
-  if (n == 0) return cell.newest;
+  if (asked) tell_read(now, cell, known_set, {options.data(), n}, nullptr, compare, operand, result);
+  if (n == 0 || pointed) return cell.newest;
   return options[n > 1 ? chooser_->choose(Choice::read, now.id, n) : 0];
 }
 
@@ -449,6 +478,7 @@ void Machine::read(ThreadId id, Address from, const Access& access, std::span<st
             [&](Cell& cell, std::uint64_t at, std::uint16_t mask) {
               now.address.offset = from.offset + at;
               now.mask = mask;
+              if (ask_by_element(access, cell)) return false;
               // The elements of a vector are separate: where they could differ, they may.
               if (cell.count > 1 && cell.size > access.element && !coherent &&
                   std::popcount(cell.ids & ~excluded(cell, known(cell, now))) > 1) {
@@ -466,6 +496,7 @@ void Machine::write(ThreadId id, Address to, const Access& access, std::span<con
             [&](Cell& cell, std::uint64_t at, std::uint16_t mask) {
               now.address.offset = to.offset + at;
               now.mask = mask;
+              if (ask_by_element(access, cell)) return false;
               write_cell(now, cell, in.data() + at);
               return true;
             });
@@ -480,9 +511,12 @@ void Machine::reduce(ThreadId id, Address to, const Access& access,
             [&](Cell& cell, std::uint64_t at, std::uint16_t mask) {
               now.address.offset = to.offset + at;
               now.mask = mask;
+              if (ask_by_element(access, cell)) return false;
               const MessageSet known_set = known(cell, now);
               check_race(now, cell, known_set);
-              Message* source = choose_rmw_source(now, cell, known_set, nullptr);
+              Message* source =
+                  choose_rmw_source(now, cell, known_set, nullptr,
+                                    load(operand.data() + at, access.element), false);
               std::array<std::byte, kLineBytes> next = source->value;
               const std::uint32_t step = std::min<std::uint32_t>(access.element, cell.size);
               for (std::uint32_t o = 0; o < cell.size; o += step) {
@@ -507,7 +541,7 @@ std::uint64_t Machine::rmw(ThreadId id, Address at, const Access& access, std::u
   Cell& cell = one_cell(at.region, at.offset, access.element);
   const MessageSet known_set = known(cell, now);
   check_race(now, cell, known_set);
-  Message* source = choose_rmw_source(now, cell, known_set, nullptr);
+  Message* source = choose_rmw_source(now, cell, known_set, nullptr, operand, true);
   const std::uint64_t old = load(source->value.data(), cell.size);
   finish_rmw(now, cell, *source, known_set, combine(old, operand));
   return old;
@@ -519,7 +553,7 @@ std::uint64_t Machine::cas(ThreadId id, Address at, const Access& access, std::u
   if (!check_range(now, access.element)) return 0;
   Cell& cell = one_cell(at.region, at.offset, access.element);
   const MessageSet known_set = known(cell, now);
-  Message* source = choose_rmw_source(now, cell, known_set, &compare);
+  Message* source = choose_rmw_source(now, cell, known_set, &compare, value, true);
   const std::uint64_t old = load(source->value.data(), cell.size);
   if (old == compare) {
     check_race(now, cell, known_set);
@@ -591,7 +625,9 @@ bool Machine::can_end(ThreadId id, Address at, const Access& access, const Wante
   Cell& cell = one_cell(at.region, at.offset, access.element);
   const Now now{id, threads_[id], &access, at, step_, AccessKind::read, 0};
   std::array<Message*, kMaxMessages> out;
-  return ending(now, cell, wanted, by_rmw, out) > 0;
+  if (ending(now, cell, wanted, by_rmw, out) > 0) return true;
+  if (arbiter_ != nullptr) tell_blocked(now, cell, wanted, by_rmw);
+  return false;
 }
 
 // Which of them the poll sees. Where the newest message does not end the wait, a poll may as well
@@ -600,6 +636,9 @@ Message* Machine::choose_ending(const Now& now, const Cell& cell, const Wanted& 
                                 bool by_rmw) {
   std::array<Message*, kMaxMessages> out;
   const std::uint32_t n = ending(now, cell, wanted, by_rmw, out);
+  if (arbiter_ != nullptr) {
+    tell_read(now, cell, known(cell, now), {out.data(), n}, &wanted, nullptr, 0, true);
+  }
   if (n == 0) return nullptr;
   if (wanted.holds(load(cell.newest->value.data(), cell.size))) {
     return out[n > 1 ? chooser_->choose(Choice::read, now.id, n) : 0];
@@ -640,6 +679,53 @@ std::optional<std::uint64_t> Machine::try_cas_until(ThreadId id, Address at, con
   check_race(now, cell, known_set);
   finish_rmw(now, cell, *source, known_set, value);
   return compare;
+}
+
+// -- for an exhaustive search ---------------------------------------------------------------------
+
+bool Machine::ask(const Access& a) const { return arbiter_ != nullptr && arbiter_->counts(a); }
+
+MessageSet Machine::takes(const Now& now, const Cell& cell, MessageSet known_set,
+                          MessageSet may) const {
+  if (now.kind != AccessKind::rmw) return may;
+  const MessageSet required = downward(cell, known_set);
+  for (const Message* m = cell.newest; m != nullptr; m = m->older) {
+    if ((may & bit(*m)) != 0 && !rmw_may_take(now, cell, *m, required)) may &= ~bit(*m);
+  }
+  return may;
+}
+
+void Machine::tell_read(const Now& now, const Cell& cell, MessageSet known_set,
+                        std::span<Message* const> options, const Wanted* wanted,
+                        const std::uint64_t* compare, std::uint64_t operand, bool result) {
+  Arbiter::Question q{now.id, now.address, cell.size, now.kind, now.access, &cell, known_set};
+  q.may = cell.ids & ~excluded(cell, known_set);
+  q.takes = takes(now, cell, known_set, q.may);
+  q.pointed = goes_to_coherence_point(*now.access);
+  q.result = result;
+  q.wanted = wanted;
+  q.compare = compare;
+  q.operand = operand;
+  arbiter_->on_read(q, options);
+}
+
+void Machine::tell_message(const Now& now, const Cell& cell, const Message& m) {
+  if (!ask(*now.access)) return;
+  Arbiter::Question q{now.id, now.address, cell.size, now.kind, now.access, &cell, 0};
+  q.pointed = goes_to_coherence_point(*now.access);
+  arbiter_->on_message(q, m);
+}
+
+void Machine::tell_blocked(const Now& now, const Cell& cell, const Wanted& wanted, bool by_rmw) {
+  Now asking = now;
+  asking.kind = by_rmw ? AccessKind::rmw : AccessKind::read;
+  Arbiter::Question q{now.id, now.address, cell.size, asking.kind, now.access, &cell, 0};
+  q.known = known(cell, asking);
+  q.may = cell.ids & ~excluded(cell, q.known);
+  q.takes = takes(asking, cell, q.known, q.may);
+  q.pointed = goes_to_coherence_point(*now.access);
+  q.wanted = &wanted;
+  arbiter_->on_blocked(q);
 }
 
 void Machine::watch(Address at, const Access& access, std::uint32_t who) {

@@ -20,6 +20,7 @@ namespace ringfence::schedule {
 class Execution;
 class Runtime;
 struct AgentRecord;
+enum class Pending : std::uint8_t;
 
 // bar.sync of one block: `expected` agents per generation, all of one block of one launch. Private
 // to the block's rank. It has to outlive the agents that use it.
@@ -116,7 +117,7 @@ class Agent {
   bool in_instruction_ = false;
   friend class Runtime;
   class Step;
-  void point();
+  void point(Pending before);
   void before(const machine::Access& access);
   void after(std::uint16_t site);
   void check_stopped();

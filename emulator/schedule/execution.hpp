@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory_resource>
+#include <span>
 #include <vector>
 
 #include "emulator/machine/machine.hpp"
@@ -25,6 +26,14 @@ enum class AgentStatus : std::uint8_t {
   joining,
   blocked_by_graph,
   done
+};
+
+// What an agent stands before, for a strategy that steps by events.
+enum class Pending : std::uint8_t {
+  none,    // it goes on with something else than an access: it begins, left a barrier, …
+  access,  // an access, or an await
+  fence,
+  fence_sc,
 };
 
 struct AwaitInfo {
@@ -45,6 +54,7 @@ struct AgentRecord {
   std::uint16_t rank = 0;
   std::uint16_t last_site = 0;
   AgentStatus status = AgentStatus::ready;
+  Pending pending = Pending::none;
   AwaitInfo await;
 };
 
@@ -98,6 +108,9 @@ class Execution final : public machine::Chooser, public ReadyView {
   void set_blocked(AgentId id, AgentStatus status);
   // The agent is done; its parent becomes ready with the last child.
   void end_agent(AgentId id);
+  // Told to the strategy (see Strategy).
+  void met_at_barrier(std::span<const AgentId> met) { strategy_->on_barrier(met); }
+  void ordered(AgentId earlier, AgentId later) { strategy_->on_order(earlier, later); }
   // Decides who steps next after a point, a block or an end of `id`; sets current(), or ends the
   // run: nobody is left, nobody can step, a finding was made, or the limit is reached.
   void decide(AgentId id);

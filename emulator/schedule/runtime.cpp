@@ -117,6 +117,7 @@ void Runtime::finished(Local& l) {
       Graph& g = graphs_[l.graph];
       for (const std::uint32_t s : g.successors[id - g.first]) {
         machine.order_after(execution_.record(g.first + s).thread, r.thread);
+        execution_.ordered(id, g.first + s);
       }
     }
     if (r.thread != machine::kNoThread) machine.end_thread(r.thread);
@@ -283,6 +284,7 @@ void Runtime::sync(Agent& agent, BlockBarrier& barrier, std::uint16_t site) {
       const bool whole = block != nullptr && block->total == barrier.expected_ &&
                          block->unfinished == block->total;
       execution_.machine().barrier(barrier.threads_, barrier.threads_, whole, site);
+      if (!execution_.free_running()) execution_.met_at_barrier(barrier.waiting_);
       for (const AgentId id : barrier.waiting_) {
         if (id != agent.id_) execution_.set_ready(id);
       }
