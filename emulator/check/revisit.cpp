@@ -78,6 +78,7 @@ bool Walk::as_set(machine::Address at) const {
 // A read of a cell with reductions, in a run that takes them for a set.
 void Walk::check_set_read(const Question& q, const Live& live, std::size_t candidates) {
   const CellKey& cell = live.event.cell;
+  const Prefix& past = agents_[current_].past;
   bool reds = live.red, others = false, mixed = false;
   std::uint64_t operand = live.operand;
   for (const Live& l : lives_) {
@@ -86,12 +87,13 @@ void Walk::check_set_read(const Question& q, const Live& live, std::size_t candi
       mixed = mixed || (reds && l.operand != operand);
       if (!reds) operand = l.operand;
       reds = true;
+      if (!live.red && !live.wanted) others = others || !past.has(l.event.self);
     } else if (!live.past.has(l.event.self)) {
       others = true;
     }
   }
   if (!reds) return;
-  bool fine = candidates == 1 && !(live.red && others);
+  bool fine = candidates == 1 && !((live.red || !live.wanted) && others);
   if (live.wanted) {
     fine = fine && !mixed && q.wanted->holds(value_of(*q.cell->newest, cell.size));
   }
@@ -122,7 +124,7 @@ void Walk::revisit_taken(const Question& q, const Event& read) {
     w.own.push_back(read);
     w.own.back().from = name_of(*m);
     w.own.push_back(read);
-    w.own.back().write = true;
+    w.own.back().write = w.own.back().open = true;
     for (const Message* x = q.cell->newest; x != nullptr; x = x->older) {
       if ((x->before & bit(*m)) != 0) w.own.back().after.push_back(name_of(*x));
     }
@@ -266,7 +268,12 @@ std::uint64_t Walk::fingerprint() const {
   }
   for (const CellKey& key : cells) {
     const machine::Cell* cell = cell_of(key);
-    if (cell == nullptr || sets_.is_set(key)) continue;
+    if (cell == nullptr) continue;
+    if (sets_.is_set(key) && std::any_of(lives_.begin(), lives_.end(), [&](const Live& l) {
+          return l.red && l.event.cell == key;
+        })) {
+      continue;
+    }
     for (const Message* a = cell->newest; a != nullptr; a = a->older) {
       for (const Message* b = cell->newest; b != nullptr; b = b->older) {
         if ((a->before & bit(*b)) != 0) sum += mix(3 * hash(name_of(*a)) + 5 * hash(name_of(*b)));

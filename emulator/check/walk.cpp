@@ -78,6 +78,7 @@ void Walk::start(Graph graph, schedule::Execution& execution) {
   step_names_.clear();
   writes_.clear();
   due_.clear();
+  arrivals_.clear();
   found_.clear();
   current_ = asking_blocked_ = kNoAgent;
   piece_ = prepared_ = 0;
@@ -192,8 +193,16 @@ void Walk::on_spawn(AgentId id, std::uint64_t label) {
   if (current_ != kNoAgent) a.past = agents_[current_].past;
 }
 
-void Walk::on_barrier(std::span<const AgentId> met) {
+void Walk::on_arrive(AgentId id, const void* barrier) {
+  arrivals_[barrier].join(agents_[id].past);
+}
+
+void Walk::on_barrier(std::span<const AgentId> met, const void* barrier) {
   Prefix all;
+  if (const auto at = arrivals_.find(barrier); at != arrivals_.end()) {
+    all = std::move(at->second);
+    arrivals_.erase(at);
+  }
   for (const AgentId id : met) all.join(agents_[id].past);
   for (const AgentId id : met) agents_[id].past = all;
 }
@@ -433,7 +442,8 @@ void Walk::on_place(const Question& q, std::span<const MessageSet> options) {
   if (abandoned_) return;
   const Name self{current().index, current().nth};
   const CellKey cell = key_of(q);
-  const std::uint32_t given = find(self, piece_, true);
+  const std::uint32_t piece = q.kind == machine::AccessKind::rmw ? piece_ - 1 : piece_;
+  const std::uint32_t given = find(self, piece, true);
   if (given != kNone && !lives_[given].event.open) {
     MessageSet offered = 0, behind = 0, must = 0;
     for (const MessageSet o : options) offered |= o;
@@ -453,10 +463,16 @@ void Walk::on_place(const Question& q, std::span<const MessageSet> options) {
     prepared_ = static_cast<std::uint32_t>(at - options.begin());
     return;
   }
-  if (sets_.is_set(cell)) return;  // if it is one, nothing is unordered with this write
+  if (options.size() < 2) return;
+  if (sets_.is_set(cell)) {
+    // Unordered with a reduction: then its order matters.
+    for (const Live& l : lives_) {
+      if (l.executed && l.red && l.event.cell == cell) return not_a_set(cell);
+    }
+  }
   Event event;
   event.self = self;
-  event.piece = static_cast<std::uint16_t>(piece_);
+  event.piece = static_cast<std::uint16_t>(piece);
   event.write = true;
   event.pointed = q.pointed;
   event.cell = cell;
@@ -489,6 +505,15 @@ void Walk::on_message(const Question& q, const Message& m) {
   if (given != kNone) {
     live = std::move(lives_[given]);
     live.event.open = false;
+    // Of what is there, the machine knows best: an atomic lands behind what it read.
+    std::erase_if(live.event.after, [&](const Name& n) {
+      const std::uint32_t x = find_write(n, cell);
+      return x == kNone || lives_[x].executed;
+    });
+    for (const Message* x = q.cell->newest; x != nullptr; x = x->older) {
+      const std::uint32_t other = find_write(name_of(*x), cell);
+      if ((x->before & bit(m)) != 0 && other < given) live.event.after.push_back(name_of(*x));
+    }
   } else {
     live.event.self = self;
     live.event.piece = static_cast<std::uint16_t>(piece);
@@ -530,14 +555,9 @@ void Walk::on_message(const Question& q, const Message& m) {
   writes_[key(m.step, cell.offset)] = at;
   if (given != kNone) return;
   w.limit = lives_.size();
-  if (!rmw) {
-    Event own = lives_[at].event;
-    own.open = true;
-    own.after.clear();
-    w.own.push_back(std::move(own));
-  } else {
-    w.own.push_back(lives_[at].event);
-  }
+  w.own.push_back(lives_[at].event);
+  w.own.back().open = true;
+  if (!rmw) w.own.back().after.clear();
   due_.push_back(std::move(w));
 }
 

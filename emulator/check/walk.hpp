@@ -89,7 +89,8 @@ class Walk final : public schedule::Strategy, public machine::Arbiter {
   // Strategy
   void begin(std::uint32_t) override {}
   void on_spawn(schedule::AgentId id, std::uint64_t label) override;
-  void on_barrier(std::span<const schedule::AgentId> met) override;
+  void on_arrive(schedule::AgentId id, const void* barrier) override;
+  void on_barrier(std::span<const schedule::AgentId> met, const void* barrier) override;
   void on_order(schedule::AgentId earlier, schedule::AgentId later) override;
   void on_end(schedule::AgentId id, schedule::AgentId parent) override;
   schedule::AgentId pick(const schedule::ReadyView& ready, schedule::AgentId current,
@@ -187,6 +188,7 @@ class Walk final : public schedule::Strategy, public machine::Arbiter {
   std::unordered_map<std::uint64_t, std::uint32_t> index_;
   std::vector<Name> step_names_;                             // by the machine's step
   std::unordered_map<std::uint64_t, std::uint32_t> writes_;  // by step and offset
+  std::unordered_map<const void*, Prefix> arrivals_;  // by barrier
   std::vector<Incoming> due_;
   std::vector<Graph> found_;
   std::size_t given_ = 0;      // events of the graph given

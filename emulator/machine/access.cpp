@@ -275,20 +275,20 @@ void Machine::read_cell(const Now& now, Cell& cell, std::byte* out) {
   take_in(now, *m);
 }
 
-// Axiom Coherence: which messages coherence puts before a write of this access. Those behind it
-// are returned; the caller asked for by `before`.
-MessageSet Machine::place(const Now& now, Cell& cell, MessageSet known_set, MessageSet& after) {
-  after = 0;
+// Axiom Coherence: which messages coherence puts before a write of this access, of which `required`
+// have to be and `behind` must not; those behind it are returned in `after`.
+MessageSet Machine::place(const Now& now, Cell& cell, MessageSet required, MessageSet behind,
+                          MessageSet& after) {
+  after = behind;
   const bool asked = arbiter_ != nullptr && ask(*now.access);
   const bool pointed = goes_to_coherence_point(*now.access);
   if (pointed && !asked) return cell.ids;
-  const MessageSet required = downward(cell, known_set);
   if (!is_strong(now.access->order)) return required;
   std::array<Message*, kMaxMessages> optional{};
   std::size_t n = 0;
   MessageSet strong = 0;
   for (Message* m = cell.newest; m != nullptr; m = m->older) {
-    if ((required & bit(*m)) == 0 && morally_strong(now, *m)) {
+    if (((required | behind) & bit(*m)) == 0 && morally_strong(now, *m)) {
       optional[n++] = m;
       strong |= bit(*m);
     }
@@ -297,11 +297,11 @@ MessageSet Machine::place(const Now& now, Cell& cell, MessageSet known_set, Mess
   // Every subset of the optional ones may come after the write if it is closed upwards and does
   // not pull the write between a read-modify-write and what that read (axiom Atomicity).
   const auto allowed = [&](MessageSet set) {
-    for (std::size_t i = 0; i < n; ++i) {
-      const Message& m = *optional[i];
-      if ((set & bit(m)) != 0) {
-        if (m.source != nullptr && m.source_strong && (set & bit(*m.source)) == 0) return false;
-      } else if ((m.before & set) != 0) {
+    set |= behind;
+    const MessageSet before = required | downward(cell, strong & ~set);
+    if ((before & set) != 0) return false;
+    for (const Message* m = cell.newest; m != nullptr; m = m->older) {
+      if ((set & bit(*m)) != 0 && m->source != nullptr && (before & bit(*m->source)) != 0) {
         return false;
       }
     }
@@ -309,7 +309,8 @@ MessageSet Machine::place(const Now& now, Cell& cell, MessageSet known_set, Mess
   };
   std::array<MessageSet, 64> options{};
   std::uint32_t count = 0;
-  options[count++] = 0;
+  // The last place first; what has to be behind anyway is added in the end.
+  if (allowed(0)) options[count++] = 0;
   if (n <= kAllSubsets) {
     for (std::uint32_t pattern = 1; pattern < (1u << n) && count < options.size(); ++pattern) {
       MessageSet set = 0;
@@ -325,8 +326,10 @@ MessageSet Machine::place(const Now& now, Cell& cell, MessageSet known_set, Mess
       if (allowed(set)) options[count++] = set;
     }
   }
+  if (count == 0) options[count++] = strong;
+  for (std::uint32_t i = 0; i < count; ++i) options[i] |= behind;
   if (asked) {
-    Arbiter::Question q{now.id, now.address, cell.size, now.kind, now.access, &cell, known_set};
+    Arbiter::Question q{now.id, now.address, cell.size, now.kind, now.access, &cell, required};
     q.pointed = pointed;
     arbiter_->on_place(q, {options.data(), count});
     if (pointed) return cell.ids;
@@ -344,7 +347,7 @@ void Machine::write_cell(const Now& now, Cell& cell, const std::byte* in) {
   check_race(now, cell, known_set);
   check_lost_signal(now, cell, nullptr);
   MessageSet after = 0;
-  const MessageSet before = place(now, cell, known_set, after);
+  const MessageSet before = place(now, cell, downward(cell, known_set), 0, after);
   Message& m = add_message(cell, now);
   m.before = before & cell.ids;
   std::memcpy(m.value.data(), in, cell.size);
@@ -377,12 +380,15 @@ void Machine::prune_readers(const Now& now, Cell& cell) {
 }
 
 // Axiom Atomicity: nothing morally strong may lie between `m` and a read-modify-write that reads
-// it; so no morally strong one has taken it before, and what must precede the write precedes `m`.
+// it; so none has taken it before (where coherence orders both behind `m`), and what must precede the write precedes `m`.
 bool Machine::rmw_may_take(const Now& now, const Cell& cell, const Message& m,
                            MessageSet required) const {
   for (const Message* x = cell.newest; x != nullptr; x = x->older) {
     if (x == &m) continue;
-    if (x->source == &m && morally_strong(now, *x)) return false;
+    if (x->source == &m && x->source_strong && morally_strong(now, *x) &&
+        morally_strong(now, m)) {
+      return false;
+    }
     if ((required & bit(*x)) != 0 && (x->before & bit(m)) != 0 && morally_strong(now, *x)) {
       return false;
     }
@@ -392,22 +398,28 @@ bool Machine::rmw_may_take(const Now& now, const Cell& cell, const Message& m,
 
 Message* Machine::insert_rmw(const Now& now, Cell& cell, Message& source, MessageSet known_set,
                              const std::byte* value) {
-  const MessageSet required = downward(cell, known_set) | bit(source) | source.before;
-  // Whatever is morally strong and behind the source must come behind the write as well.
-  MessageSet after = 0, strong = 0;
-  if (!goes_to_coherence_point(*now.access)) {
+  const bool strong_link = morally_strong(now, source);
+  const bool pointed = goes_to_coherence_point(*now.access);
+  // Coherence orders the write after what it read only if the two are morally strong.
+  MessageSet required = downward(cell, known_set);
+  if (strong_link) required |= bit(source) | source.before;
+  // Whatever is morally strong and behind the source must come behind the write as well; of the
+  // rest, what the source does not order may come on either side.
+  MessageSet after = 0, free = 0;
+  if (!pointed || (arbiter_ != nullptr && ask(*now.access))) {
     for (const Message* m = cell.newest; m != nullptr; m = m->older) {
-      if ((required & bit(*m)) != 0 || !morally_strong(now, *m)) continue;
-      ((m->before & bit(source)) != 0 ? after : strong) |= bit(*m);
+      if ((required & bit(*m)) != 0 || m == &source || !morally_strong(now, *m)) continue;
+      ((m->before & bit(source)) != 0 ? after : free) |= bit(*m);
     }
   }
-  const bool strong_link = morally_strong(now, source);
+  MessageSet before = pointed ? cell.ids : required;
+  if (free != 0) before = place(now, cell, required, after, after);
   check_lost_signal(now, cell, &source);
   const bool set = arbiter_ != nullptr && arbiter_->as_set(now.address);
   if (!set) observe(now, source);
   Message& m = add_message(cell, now);
-  m.before = (goes_to_coherence_point(*now.access) ? cell.ids : required | downward(cell, strong)) &
-             cell.ids & ~after;
+  if (pointed) after = 0;
+  m.before = before & cell.ids & ~after;
   m.rmw = true;
   m.source = &source;
   m.source_strong = strong_link;

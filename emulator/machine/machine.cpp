@@ -333,7 +333,7 @@ void Machine::fence(ThreadId id, Fence kind, Scope scope, std::uint16_t site) {
   Thread& t = *threads_[id];
   ++step_;
   if (arbiter_ != nullptr && kind == Fence::sc) arbiter_->on_fence_sc(id, scope);
-  acquire_parked(t, id, scope);
+  if (kind != Fence::release) acquire_parked(t, id, scope);
   if (kind == Fence::sc) {
     // Fence-SC order: every earlier morally strong fence.sc precedes this one, pair by pair.
     for (const FenceSc& f : fence_sc_) {
@@ -351,7 +351,7 @@ void Machine::fence(ThreadId id, Fence kind, Scope scope, std::uint16_t site) {
     }
     fence_sc_.push_back(FenceSc{Epoch{id, t.slot, t.time}, scope, t.view});
   }
-  snapshot(t, id, scope);
+  if (kind != Fence::acquire) snapshot(t, id, scope);
   if (listener_ != nullptr) {
     const Access access{Order::acq_rel, scope, 1, Proxy::generic, false, site};
     const Now now{id, &t, &access, {}, step_, AccessKind::read, 0};

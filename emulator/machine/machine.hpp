@@ -207,7 +207,7 @@ class Machine {
   std::pmr::vector<std::uint32_t>& woken() { return woken_; }
 
   // -- ordering ---------------------------------------------------------------------------------
-  enum class Fence : std::uint8_t { acq_rel, sc };
+  enum class Fence : std::uint8_t { acq_rel, sc, acquire, release };
   void fence(ThreadId thread, Fence kind, Scope scope, std::uint16_t site = 0);
   // fence.proxy.alias: what is seen so far holds across virtual aliases as well. It has no scope.
   void alias_fence(ThreadId thread, std::uint16_t site = 0);
@@ -376,7 +376,8 @@ class Machine {
   void take_entry(Thread& t, const Epoch& at, const View& view);
   void bridge(Thread& t, ThreadId id);
   void note_read(const Now& now, Cell& cell, Message& m, MessageSet known_set);
-  MessageSet place(const Now& now, Cell& cell, MessageSet known_set, MessageSet& after);
+  MessageSet place(const Now& now, Cell& cell, MessageSet required, MessageSet behind,
+                   MessageSet& after);
   // What an arbiter is told. `ask` is true where one is set that wants to know of this access.
   bool ask(const Access& a) const;
   bool ask_by_element(const Access& a, const Cell& cell) const {

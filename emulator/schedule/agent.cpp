@@ -148,6 +148,16 @@ void Agent::fence(machine::Machine::Fence kind, machine::Scope scope, std::uint1
   check_stopped();
 }
 
+void Agent::alias_fence(std::uint16_t site) {
+  point(Pending::fence);
+  {
+    Step step(*this);
+    execution_.machine().alias_fence(own_thread(), site);
+    after(site);
+  }
+  check_stopped();
+}
+
 std::uint64_t Agent::await(machine::Address at, const machine::Access& access,
                            const machine::Wanted& wanted) {
   return wait_for(at, access, wanted, false, 0);
@@ -195,7 +205,12 @@ std::uint64_t Agent::wait_for(machine::Address at, const machine::Access& access
 
 void Agent::sync(BlockBarrier& barrier, std::uint16_t site) {
   own_thread();
-  runtime_.sync(*this, barrier, site);
+  runtime_.sync(*this, barrier, site, true);
+}
+
+void Agent::arrive(BlockBarrier& barrier, std::uint16_t site) {
+  own_thread();
+  runtime_.sync(*this, barrier, site, false);
 }
 
 std::uint32_t Agent::choose(DecisionKind kind, std::uint32_t options) {

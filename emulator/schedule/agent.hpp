@@ -33,7 +33,8 @@ class BlockBarrier {
   std::uint32_t expected_;
   std::uint64_t run_ = 0;  // whose agents are waiting; leftovers of an ended run do not count
   std::vector<AgentId> waiting_;
-  std::vector<machine::ThreadId> threads_;
+  std::vector<machine::ThreadId> threads_;  // that arrived
+  std::vector<machine::ThreadId> syncing_;  // of these, those that wait
 };
 
 // Bodies run on small stacks (kStackBytes) and may be ended at any of their calls here, by an
@@ -59,6 +60,7 @@ class Agent {
   std::uint64_t cas(machine::Address at, const machine::Access& access, std::uint64_t compare,
                     std::uint64_t value);
   void fence(machine::Machine::Fence kind, machine::Scope scope, std::uint16_t site = 0);
+  void alias_fence(std::uint16_t site = 0);
 
   // The accesses of one instruction: a single point before the first of them. While it lives,
   // accesses of this agent are no points.
@@ -85,6 +87,8 @@ class Agent {
 
   // bar.sync among the block's agents. A block that can never fill it is a finding.
   void sync(BlockBarrier& barrier, std::uint16_t site = 0);
+  // bar.arrive: counts for the others' sync and goes on.
+  void arrive(BlockBarrier& barrier, std::uint16_t site = 0);
 
   // A choice of the program's own, for example the order of a sum. 0 is the default.
   std::uint32_t choose(DecisionKind kind, std::uint32_t options);

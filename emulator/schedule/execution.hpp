@@ -109,7 +109,10 @@ class Execution final : public machine::Chooser, public ReadyView {
   // The agent is done; its parent becomes ready with the last child.
   void end_agent(AgentId id);
   // Told to the strategy (see Strategy).
-  void met_at_barrier(std::span<const AgentId> met) { strategy_->on_barrier(met); }
+  void arrived(AgentId id, const void* barrier) { strategy_->on_arrive(id, barrier); }
+  void met_at_barrier(std::span<const AgentId> met, const void* barrier) {
+    strategy_->on_barrier(met, barrier);
+  }
   void ordered(AgentId earlier, AgentId later) { strategy_->on_order(earlier, later); }
   // Decides who steps next after a point, a block or an end of `id`; sets current(), or ends the
   // run: nobody is left, nobody can step, a finding was made, or the limit is reached.

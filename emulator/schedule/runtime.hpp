@@ -100,7 +100,7 @@ class Runtime final : private FiberWork {
               std::vector<Agent::ChildSpec>& children, std::uint16_t group,
               const std::vector<std::vector<std::uint32_t>>* predecessors);
   std::uint32_t block_of(std::uint32_t number);
-  void sync(Agent& agent, BlockBarrier& barrier, std::uint16_t site);
+  void sync(Agent& agent, BlockBarrier& barrier, std::uint16_t site, bool wait);
   void enter() {
     if (gate_ != nullptr) gate_->enter();
   }
