@@ -445,19 +445,19 @@ void Walk::on_place(const Question& q, std::span<const MessageSet> options) {
   const std::uint32_t piece = q.kind == machine::AccessKind::rmw ? piece_ - 1 : piece_;
   const std::uint32_t given = find(self, piece, true);
   if (given != kNone && !lives_[given].event.open) {
-    MessageSet offered = 0, behind = 0, must = 0;
+    MessageSet offered = 0, behind = 0;
     for (const MessageSet o : options) offered |= o;
     for (const Message* m = q.cell->newest; m != nullptr; m = m->older) {
       const std::uint32_t other = find_write(name_of(*m), cell);
       if (other == kNone) continue;
       if (other < given) {
-        if (overtakes(lives_[given].event, lives_[other].event)) must |= bit(*m);
+        if (overtakes(lives_[given].event, lives_[other].event)) behind |= bit(*m);
       } else if (!overtakes(lives_[other].event, lives_[given].event)) {
         behind |= bit(*m);
       }
     }
-    behind = (behind | must) & offered;
-    if ((must & ~offered) != 0 || (q.pointed && behind != 0)) return abandon();
+    behind &= offered;
+    if (q.pointed && behind != 0) return abandon();
     const auto at = std::find(options.begin(), options.end(), behind);
     if (at == options.end()) return abandon();
     prepared_ = static_cast<std::uint32_t>(at - options.begin());
@@ -503,6 +503,9 @@ void Walk::on_message(const Question& q, const Message& m) {
   const std::uint32_t given = find(self, piece, true);
   Live live;
   if (given != kNone) {
+    lives_[given].thread = q.who;
+    lives_[given].access = *q.access;
+    if (!lives_[given].event.open && !lands_as_given(given, m, *q.cell)) return abandon();
     live = std::move(lives_[given]);
     live.event.open = false;
     // Of what is there, the machine knows best: an atomic lands behind what it read.
@@ -537,6 +540,7 @@ void Walk::on_message(const Question& q, const Message& m) {
   live.rmw = rmw;
   live.red = read != kNone && lives_[read].red;
   live.thread = q.who;
+  live.access = *q.access;
   live.past = live.carried = agent.past;
   if (live.red) {
     live.operand = lives_[read].operand;
@@ -561,12 +565,30 @@ void Walk::on_message(const Question& q, const Message& m) {
   due_.push_back(std::move(w));
 }
 
+// Causality may have put a write elsewhere than the graph does: then the graph is not consistent.
+bool Walk::lands_as_given(std::uint32_t event, const Message& m, const machine::Cell& cell) const {
+  const Live& mine = lives_[event];
+  for (const Message* x = cell.newest; x != nullptr; x = x->older) {
+    const std::uint32_t at = find_write(name_of(*x), mine.event.cell);
+    if (x == &m || at == kNone || !lives_[at].executed) continue;
+    const Live& other = lives_[at];
+    if (!execution_->machine().morally_strong(mine.thread, mine.access, other.thread,
+                                              other.access)) {
+      continue;
+    }
+    const bool behind = at < event ? overtakes(mine.event, other.event)
+                                   : !overtakes(other.event, mine.event);
+    if (behind != ((x->before & bit(m)) != 0)) return false;
+  }
+  return true;
+}
+
 bool Walk::strong_fences(const Live& a, const Live& b) const {
   if (a.event.self.agent == b.event.self.agent) return true;
   const auto& machine = execution_->machine();
   const auto& x = machine.placement(a.thread);
   const auto& y = machine.placement(b.thread);
-  return machine::reaches(a.scope, x, y) && machine::reaches(b.scope, y, x);
+  return machine::reaches(a.access.scope, x, y) && machine::reaches(b.access.scope, y, x);
 }
 
 void Walk::on_fence_sc(machine::ThreadId who, machine::Scope scope) {
@@ -586,7 +608,7 @@ void Walk::on_fence_sc(machine::ThreadId who, machine::Scope scope) {
   agent.past.add(self);
   live.past = live.carried = agent.past;
   live.thread = who;
-  live.scope = scope;
+  live.access.scope = scope;
   if (given == kNone) {
     // Any set of earlier fences that is closed upwards may come after this one.
     std::vector<std::uint32_t> others;

@@ -79,6 +79,7 @@ class Walk final : public schedule::Strategy, public machine::Arbiter {
   // After it: the graphs that follow from how it ended. Then all of them can be taken.
   void finish();
   std::vector<Graph>& found() { return found_; }
+  Graph graph() const;
   // The graph is not consistent, or a stuck poll turned out to have an end: no execution.
   bool abandoned() const { return abandoned_; }
   bool unfair() const { return unfair_; }
@@ -131,7 +132,7 @@ class Walk final : public schedule::Strategy, public machine::Arbiter {
     machine::MessageSet known = 0;         // reads: what it could not fall behind
     std::optional<machine::Wanted> wanted;  // awaits
     machine::ThreadId thread = machine::kNoThread;
-    machine::Scope scope = machine::Scope::sys;
+    machine::Access access;
     std::uint64_t operand = 0;
   };
   // A write whose revisits are due: `own` are its events, where the run does not have them.
@@ -164,8 +165,9 @@ class Walk final : public schedule::Strategy, public machine::Arbiter {
                    const std::vector<const machine::Message*>& candidates,
                    const machine::Message* chosen);
   void check_set_read(const Question& q, const Live& live, std::size_t candidates);
-  Graph graph() const;
   bool strong_fences(const Live& a, const Live& b) const;
+  bool lands_as_given(std::uint32_t event, const machine::Message& m,
+                      const machine::Cell& cell) const;
 
   // revisit.cpp
   void revisit_taken(const Question& q, const Event& read);

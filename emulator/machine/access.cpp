@@ -57,6 +57,20 @@ MessageSet Machine::excluded(const Cell& cell, MessageSet known) {
   return out;
 }
 
+// Axiom Causality, for reads that were made: whether a write between these sets would put a message
+// before one that a reader of it had in its past.
+bool Machine::outdates_a_read(const Cell& cell, MessageSet before, MessageSet after) {
+  if (after == 0) return false;
+  MessageSet behind = after;
+  for (const Message* m = cell.newest; m != nullptr; m = m->older) {
+    if ((m->before & after) != 0) behind |= bit(*m);
+  }
+  for (const Message* m = cell.newest; m != nullptr; m = m->older) {
+    if ((before & bit(*m)) != 0 && (m->outlives & behind) != 0) return true;
+  }
+  return false;
+}
+
 // With alias-data = fence-required, an access through another virtual address is ordered only by
 // what an alias fence along the path has bridged (PTX ISA 8.9.5, proxy-preserved base causality).
 bool Machine::in_past(const Now& now, const Epoch& at, Order order, Scope scope,
@@ -185,6 +199,7 @@ void Machine::note_read(const Now& now, Cell& cell, Message& m, MessageSet known
   const Thread& t = *now.thread;
   const Access& a = *now.access;
   const Epoch at{now.id, t.slot, t.time};
+  m.outlives |= known_set & ~bit(m);
   if ((known_set & bit(m)) == 0 && morally_strong(now, m)) {
     Observer* o = observers_.take(m.observers, at);
     m.observers = o;
@@ -299,7 +314,7 @@ MessageSet Machine::place(const Now& now, Cell& cell, MessageSet required, Messa
   const auto allowed = [&](MessageSet set) {
     set |= behind;
     const MessageSet before = required | downward(cell, strong & ~set);
-    if ((before & set) != 0) return false;
+    if ((before & set) != 0 || outdates_a_read(cell, before, set)) return false;
     for (const Message* m = cell.newest; m != nullptr; m = m->older) {
       if ((set & bit(*m)) != 0 && m->source != nullptr && (before & bit(*m->source)) != 0) {
         return false;
@@ -393,7 +408,13 @@ bool Machine::rmw_may_take(const Now& now, const Cell& cell, const Message& m,
       return false;
     }
   }
-  return true;
+  if (&m == cell.newest || goes_to_coherence_point(*now.access)) return true;
+  MessageSet after = 0;
+  for (const Message* x = cell.newest; x != nullptr; x = x->older) {
+    if ((x->before & bit(m)) != 0 && morally_strong(now, *x)) after |= bit(*x);
+  }
+  if (morally_strong(now, m)) required |= bit(m) | m.before;
+  return !outdates_a_read(cell, required, after);
 }
 
 Message* Machine::insert_rmw(const Now& now, Cell& cell, Message& source, MessageSet known_set,
@@ -423,6 +444,7 @@ Message* Machine::insert_rmw(const Now& now, Cell& cell, Message& source, Messag
   m.rmw = true;
   m.source = &source;
   m.source_strong = strong_link;
+  source.outlives |= known_set & ~bit(source);
   std::memcpy(m.value.data(), value, cell.size);
   publish(now, cell, m, &source, strong_link);
   if (set && !source.initial) {
@@ -694,6 +716,11 @@ std::optional<std::uint64_t> Machine::try_cas_until(ThreadId id, Address at, con
 }
 
 // -- for an exhaustive search ---------------------------------------------------------------------
+
+bool Machine::morally_strong(ThreadId a, const Access& x, ThreadId b, const Access& y) const {
+  const Now now{a, threads_[a], &x, {}, 0, AccessKind::read, 0};
+  return morally_strong(now, b, y.order, y.scope, y.proxy, y.element);
+}
 
 bool Machine::ask(const Access& a) const { return arbiter_ != nullptr && arbiter_->counts(a); }
 

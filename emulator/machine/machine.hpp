@@ -226,6 +226,8 @@ class Machine {
   std::uint32_t steps() const { return step_; }
   std::size_t messages() const { return messages_.live(); }
   const Placement& placement(ThreadId thread) const { return threads_[thread]->place; }
+  // Whether two accesses of one cell are morally strong (PTX ISA 8.7).
+  bool morally_strong(ThreadId a, const Access& x, ThreadId b, const Access& y) const;
   // The cell that holds the byte there; nullptr if the line was not accessed.
   const Cell* cell_at(Address at) const;
   // Calls f(value) for every message there that may be the final one: those that coherence puts
@@ -362,6 +364,7 @@ class Machine {
   MessageSet known(const Cell& cell, const Now& now) const;
   static MessageSet downward(const Cell& cell, MessageSet set);
   static MessageSet excluded(const Cell& cell, MessageSet known);
+  static bool outdates_a_read(const Cell& cell, MessageSet before, MessageSet after);
   bool goes_to_coherence_point(const Access& a) const;
   bool same_proxy(Proxy a, Proxy b, bool strong_sys) const;
   // Whether causality orders an earlier access before this one, also across virtual aliases.

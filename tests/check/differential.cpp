@@ -21,6 +21,10 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "usage: check_differential FIRST COUNT [FOLDER to mutate]\n");
     return 2;
   }
+  if (std::string(argv[1]) == "file") {
+    std::printf("%s", testing::difference(litmus::parse_file(argv[2])).c_str());
+    return 0;
+  }
   const std::uint64_t first = std::strtoull(argv[1], nullptr, 10);
   const std::uint64_t count = std::strtoull(argv[2], nullptr, 10);
   std::vector<litmus::Test> corpus;
