@@ -108,8 +108,12 @@ Recorded record_finding(const Case& c, machine::Boundary mode, const schedule::S
   r.trace.verdict = trace::make_verdict(outcome, *inline_instance.program);
   r.path = options.path.empty() ? trace::file_name(r.trace) : options.path;
   trace::write_file(r.path, r.trace);
-  r.story = trace::story(r.trace, outcome, *inline_instance.program,
-                         {.replay = replay_command(r.path), .color = options.color});
+  if (replayable && options.remedies) {
+    r.remedies = find_remedies(config, base, outcome.decisions);
+  }
+  r.story = trace::story(
+      r.trace, outcome, *inline_instance.program,
+      {.replay = replay_command(r.path), .remedy = text(r.remedies), .color = options.color});
   return r;
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "emulator/cli/case_options.hpp"
+#include "emulator/cli/remedy.hpp"
 #include "emulator/schedule/search.hpp"
 #include "emulator/trace/trace.hpp"
 
@@ -14,6 +15,7 @@ struct RecordOptions {
   ExecutorOptions executor;  // how it was found; its stall holds for the confirmation
   std::string path;          // of the trace; empty: named by its content in the current folder
   bool shrink = true;
+  bool remedies = true;  // try what would make it pass
   bool color = false;
 };
 
@@ -22,6 +24,7 @@ struct Recorded {
   trace::Trace trace;
   std::string path;
   std::string story;
+  Remedies remedies;
   // Re-run over processes with equal choices, values and finding. A lost rank cannot be: its
   // process's end is no choice of the schedule.
   bool confirmed = false;

@@ -36,7 +36,7 @@ struct FuzzOptions {
   double seconds = 0;
   unsigned jobs = 1;
   std::string trace;
-  bool shrink = true;
+  bool shrink = true, remedies = true;
 };
 
 struct ModeResult {
@@ -146,6 +146,7 @@ Json result_json(const FuzzOptions& o, const Case& c, const std::vector<ModeResu
                               {"message", m.recorded->trace.verdict.message},
                               {"trace", m.recorded->path},
                               {"confirmed", m.recorded->confirmed},
+                              {"remedies", to_json(m.recorded->remedies)},
                               {"schedule_seed", m.search.strategy.seed}});
     }
   }
@@ -241,7 +242,7 @@ Exit fuzz(const FuzzOptions& o) {
   for (const bool judged : {true, false}) {
     for (ModeResult& m : modes) {
       if (m.judged != judged || !m.search.found) continue;
-      RecordOptions record{o.executor, trace_path(o, m, taken), o.shrink,
+      RecordOptions record{o.executor, trace_path(o, m, taken), o.shrink, o.remedies && judged,
                            wants_color(STDOUT_FILENO)};
       m.recorded = record_finding(c, m.mode, m.search, record);
       taken = true;
@@ -313,6 +314,9 @@ void add_fuzz(CLI::App& app, Exit& exit) {
                   "File for the trace of a finding (default: named by its content, here)")
       ->group("Reports");
   sub->add_flag("--shrink,!--no-shrink", o->shrink, "Make a finding small before it is recorded")
+      ->group("Reports");
+  sub->add_flag("--remedies,!--no-remedies", o->remedies,
+                "Try which switches, if stronger, make a finding pass")
       ->group("Reports");
   add_report_options(*sub, o->reports);
   sub->callback([o, &exit] { exit = fuzz(*o); });

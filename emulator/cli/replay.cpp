@@ -25,7 +25,7 @@ namespace {
 
 struct ReplayOptions {
   std::string file;
-  bool steps = false;
+  bool steps = false, remedies = true;
   ExecutorOptions executor;
   ReportOptions reports;
 };
@@ -86,10 +86,15 @@ Exit replay(const ReplayOptions& o) {
   now.verdict = trace::make_verdict(run, *instance.program);
   const std::string difference = divergence(recorded, run, now.verdict);
 
+  Remedies remedies;
+  if (o.remedies && difference.empty() && now.verdict.finding) {
+    remedies = find_remedies(config, base, run.decisions);
+  }
   if (o.steps) fmt::print("{}\n", trace::step_by_step(run, *instance.program));
-  fmt::print("{}",
-             trace::story(now, run, *instance.program,
-                          {.replay = replay_command(o.file), .color = wants_color(STDOUT_FILENO)}));
+  fmt::print("{}", trace::story(now, run, *instance.program,
+                                {.replay = replay_command(o.file),
+                                 .remedy = text(remedies),
+                                 .color = wants_color(STDOUT_FILENO)}));
   if (difference.empty()) {
     fmt::print("\nthe recorded run, bit for bit (digest {:016x})\n", now.verdict.digest);
   } else {
@@ -111,6 +116,7 @@ Exit replay(const ReplayOptions& o) {
   j["divergence"] = difference;
   j["kind"] = now.verdict.finding ? Json(machine::name(now.verdict.finding->kind)) : Json(nullptr);
   j["message"] = now.verdict.message;
+  j["remedies"] = to_json(remedies);
   j["steps"] = run.steps;
   j["points"] = run.points;
   j["digest"] = fmt::format("{:016x}", run.digest);
@@ -149,6 +155,8 @@ void add_replay(CLI::App& app, Exit& exit) {
       "5 the run is no longer the recorded one.");
   sub->add_option("trace", o->file, "Trace file")->required();
   sub->add_flag("--steps", o->steps, "Print every step, not only those that matter");
+  sub->add_flag("--remedies,!--no-remedies", o->remedies,
+                "Try which switches, if stronger, make the finding pass");
   add_executor_options(*sub, o->executor);
   add_report_options(*sub, o->reports);
   sub->callback([o, &exit] { exit = replay(*o); });

@@ -96,10 +96,11 @@ Exit run(const RunOptions& o) {
     t.header.config = c.config;
     t.header.policy = spec.policy;
     t.verdict = told;
-    fmt::print(
-        "{}",
-        trace::story(t, outcome, *instance.program,
-                     {.replay = "", .color = wants_color(STDOUT_FILENO), .free_running = true}));
+    fmt::print("{}", trace::story(t, outcome, *instance.program,
+                                  {.replay = "",
+                                   .remedy = "",
+                                   .color = wants_color(STDOUT_FILENO),
+                                   .free_running = true}));
     fmt::print(
         "\na free run cannot be replayed; to search for it: ringfence fuzz {} --boundary {}\n",
         command_options(c.config), machine::name(mode));

@@ -20,39 +20,42 @@ std::uint64_t load(const std::byte* p, std::uint32_t bytes) {
 
 void store(std::byte* p, std::uint64_t v, std::uint32_t bytes) { std::memcpy(p, &v, bytes); }
 
+bool several(MessageSet set) { return (set & (set - 1)) != 0; }
+
 }  // namespace
 
 // -- what a thread knows and may see --------------------------------------------------------------
 
 // The cell's messages that precede the access in causality order: base causality (the `seen`
 // clock), or an observation by an access that does, also through read-modify-writes. SC per
-// location is part of it, since a thread's own accesses precede its later ones.
-MessageSet Machine::known(const Cell& cell, const Now& now) const {
-  MessageSet set = 0;
+// location is part of it, since a thread's own accesses precede its later ones. Axiom Causality:
+// what is overwritten in causality's past can no longer be read.
+Machine::Past Machine::past(const Cell& cell, const Now& now) const {
+  Past p;
   for (const Message* m = cell.newest; m != nullptr; m = m->older) {
     if (m->initial || in_past(now, m->at, m->order, m->scope, m->proxy)) {
-      set |= bit(*m);
-    } else if ((set & bit(*m)) == 0) {
+      p.known |= bit(*m);
+    } else if ((p.known & bit(*m)) == 0) {
       for (const Observer* o = m->observers; o != nullptr; o = o->next) {
         if (in_past(*now.thread, now.id, o->at)) {
-          set |= bit(*m);
+          p.known |= bit(*m);
           break;
         }
       }
     }
-    if ((set & bit(*m)) != 0 && m->source != nullptr && m->source_strong) set |= bit(*m->source);
+    if ((p.known & bit(*m)) == 0) continue;
+    p.overwritten |= m->before;
+    // A source is behind in the list: its turn is still to come.
+    if (m->source != nullptr && m->source_strong) p.known |= bit(*m->source);
   }
-  return set;
+  return p;
 }
 
 // With all that coherence puts before them.
-MessageSet Machine::downward(const Cell& cell, MessageSet set) { return set | excluded(cell, set); }
-
-// Axiom Causality: what is overwritten in causality's past can no longer be read.
-MessageSet Machine::excluded(const Cell& cell, MessageSet known) {
-  MessageSet out = 0;
+MessageSet Machine::downward(const Cell& cell, MessageSet set) {
+  MessageSet out = set;
   for (const Message* m = cell.newest; m != nullptr; m = m->older) {
-    if ((known & bit(*m)) != 0) out |= m->before;
+    if ((set & bit(*m)) != 0) out |= m->before;
   }
   return out;
 }
@@ -75,11 +78,11 @@ bool Machine::outdates_a_read(const Cell& cell, MessageSet before, MessageSet af
 // what an alias fence along the path has bridged (PTX ISA 8.9.5, proxy-preserved base causality).
 bool Machine::in_past(const Now& now, const Epoch& at, Order order, Scope scope,
                       Proxy proxy) const {
+  if (policy_.alias_data == AliasData::cohere) return in_past(*now.thread, now.id, at);
   const Access& a = *now.access;
   const bool strong_sys =
       is_strong(order) && scope == Scope::sys && is_strong(a.order) && a.scope == Scope::sys;
   if (same_proxy(a.proxy, proxy, strong_sys)) return in_past(*now.thread, now.id, at);
-  if (policy_.alias_data == AliasData::cohere) return in_past(*now.thread, now.id, at);
   return now.thread->view.bridged.covers(at);
 }
 
@@ -134,7 +137,7 @@ void Machine::publish(const Now& now, Cell& cell, Message& m, const Message* sou
   if (releases(now.access->order)) add(m.at, now.access->scope, t.view);
   for (int d = kScopes; d-- > 0;) {
     const FenceView& f = t.fences[d];
-    if (f.set) add(f.at, f.scope, f.view);
+    if (f.set) add(f.at, static_cast<Scope>(d), f.view);
   }
   for (const Message* x = cell.newest; x != nullptr; x = x->older) {
     if (x->at.thread != now.id || x->initial) continue;
@@ -245,29 +248,31 @@ void Machine::check_stale(const Now& now, const Cell& cell, const Message& m) {
   }
 }
 
-void Machine::read_cell(const Now& now, Cell& cell, std::byte* out) {
-  const MessageSet known_set = known(cell, now);
-  check_race(now, cell, known_set);
+// What a read may return.
+MessageSet Machine::readable(const Now& now, const Cell& cell, const Past& past) const {
+  if (cell.count > 1 && goes_to_coherence_point(*now.access)) return bit(*cell.newest);
+  return cell.ids & ~past.overwritten;
+}
+
+void Machine::read_cell(const Now& now, Cell& cell, const Past& past, MessageSet may,
+                        std::byte* out) {
+  check_race(now, cell, past.known);
   Message* m = cell.newest;
+  while ((may & bit(*m)) == 0) m = m->older;
   if (arbiter_ != nullptr && ask(*now.access)) {
     std::array<Message*, kMaxMessages> all;
     std::size_t n = 0;
-    const MessageSet may = cell.ids & ~excluded(cell, known_set);
     for (Message* x = cell.newest; x != nullptr; x = x->older) {
       if ((may & bit(*x)) != 0) all[n++] = x;
     }
-    tell_read(now, cell, known_set, {all.data(), n}, nullptr, nullptr, 0, true);
+    tell_read(now, cell, past, {all.data(), n}, nullptr, nullptr, 0, true);
   }
-  if (cell.count > 1 && !goes_to_coherence_point(*now.access)) {
-    MessageSet may = cell.ids & ~excluded(cell, known_set);
-    while ((may & bit(*m)) == 0) m = m->older;
-    const int options = std::popcount(may);
-    if (options > 1) {
-      std::uint32_t k = chooser_->choose(Choice::read, now.id, static_cast<std::uint32_t>(options));
-      for (; k > 0; --k) {
-        do m = m->older;
-        while ((may & bit(*m)) == 0);
-      }
+  if (several(may)) {
+    std::uint32_t k =
+        chooser_->choose(Choice::read, now.id, static_cast<std::uint32_t>(std::popcount(may)));
+    for (; k > 0; --k) {
+      do m = m->older;
+      while ((may & bit(*m)) == 0);
     }
   }
   if (m->uninitialised) {
@@ -285,7 +290,7 @@ void Machine::read_cell(const Now& now, Cell& cell, std::byte* out) {
          load(out, std::min<std::uint32_t>(now.access->element, cell.size)), 0, m,
          m != cell.newest);
   }
-  note_read(now, cell, *m, known_set);
+  note_read(now, cell, *m, past.known);
   observe(now, *m);
   take_in(now, *m);
 }
@@ -298,7 +303,7 @@ MessageSet Machine::place(const Now& now, Cell& cell, MessageSet required, Messa
   const bool asked = arbiter_ != nullptr && ask(*now.access);
   const bool pointed = goes_to_coherence_point(*now.access);
   if (pointed && !asked) return cell.ids;
-  if (!is_strong(now.access->order)) return required;
+  if (!is_strong(now.access->order) || required == cell.ids) return required;
   std::array<Message*, kMaxMessages> optional{};
   std::size_t n = 0;
   MessageSet strong = 0;
@@ -341,7 +346,7 @@ MessageSet Machine::place(const Now& now, Cell& cell, MessageSet required, Messa
       if (allowed(set)) options[count++] = set;
     }
   }
-  if (count == 0) options[count++] = strong;
+  if (count == 0) options[count++] = 0;  // reads, not writes, are refused (rmw_may_take)
   for (std::uint32_t i = 0; i < count; ++i) options[i] |= behind;
   if (asked) {
     Arbiter::Question q{now.id, now.address, cell.size, now.kind, now.access, &cell, required};
@@ -358,11 +363,11 @@ void Machine::wake(Cell& cell) {
 }
 
 void Machine::write_cell(const Now& now, Cell& cell, const std::byte* in) {
-  const MessageSet known_set = known(cell, now);
-  check_race(now, cell, known_set);
+  const Past before_it = past(cell, now);
+  check_race(now, cell, before_it.known);
   check_lost_signal(now, cell, nullptr);
   MessageSet after = 0;
-  const MessageSet before = place(now, cell, downward(cell, known_set), 0, after);
+  const MessageSet before = place(now, cell, before_it.required(), 0, after);
   Message& m = add_message(cell, now);
   m.before = before & cell.ids;
   std::memcpy(m.value.data(), in, cell.size);
@@ -395,7 +400,8 @@ void Machine::prune_readers(const Now& now, Cell& cell) {
 }
 
 // Axiom Atomicity: nothing morally strong may lie between `m` and a read-modify-write that reads
-// it; so none has taken it before (where coherence orders both behind `m`), and what must precede the write precedes `m`.
+// it; so none has taken it before (where coherence orders both behind `m`), and what must precede
+// the write precedes `m`.
 bool Machine::rmw_may_take(const Now& now, const Cell& cell, const Message& m,
                            MessageSet required) const {
   for (const Message* x = cell.newest; x != nullptr; x = x->older) {
@@ -417,17 +423,17 @@ bool Machine::rmw_may_take(const Now& now, const Cell& cell, const Message& m,
   return !outdates_a_read(cell, required, after);
 }
 
-Message* Machine::insert_rmw(const Now& now, Cell& cell, Message& source, MessageSet known_set,
+Message* Machine::insert_rmw(const Now& now, Cell& cell, Message& source, const Past& past,
                              const std::byte* value) {
   const bool strong_link = morally_strong(now, source);
   const bool pointed = goes_to_coherence_point(*now.access);
   // Coherence orders the write after what it read only if the two are morally strong.
-  MessageSet required = downward(cell, known_set);
+  MessageSet required = past.required();
   if (strong_link) required |= bit(source) | source.before;
   // Whatever is morally strong and behind the source must come behind the write as well; of the
   // rest, what the source does not order may come on either side.
   MessageSet after = 0, free = 0;
-  if (!pointed || (arbiter_ != nullptr && ask(*now.access))) {
+  if (required != cell.ids && (!pointed || (arbiter_ != nullptr && ask(*now.access)))) {
     for (const Message* m = cell.newest; m != nullptr; m = m->older) {
       if ((required & bit(*m)) != 0 || m == &source || !morally_strong(now, *m)) continue;
       ((m->before & bit(source)) != 0 ? after : free) |= bit(*m);
@@ -444,7 +450,7 @@ Message* Machine::insert_rmw(const Now& now, Cell& cell, Message& source, Messag
   m.rmw = true;
   m.source = &source;
   m.source_strong = strong_link;
-  source.outlives |= known_set & ~bit(source);
+  source.outlives |= past.known & ~bit(source);
   std::memcpy(m.value.data(), value, cell.size);
   publish(now, cell, m, &source, strong_link);
   if (set && !source.initial) {
@@ -459,14 +465,14 @@ Message* Machine::insert_rmw(const Now& now, Cell& cell, Message& source, Messag
   return &m;
 }
 
-Message* Machine::choose_rmw_source(const Now& now, Cell& cell, MessageSet known_set,
+Message* Machine::choose_rmw_source(const Now& now, Cell& cell, const Past& past,
                                     const std::uint64_t* compare, std::uint64_t operand,
                                     bool result) {
   const bool asked = arbiter_ != nullptr && ask(*now.access);
   const bool pointed = goes_to_coherence_point(*now.access);
   if (pointed && !asked) return cell.newest;
-  const MessageSet required = downward(cell, known_set);
-  const MessageSet may = cell.ids & ~excluded(cell, known_set);
+  const MessageSet required = past.required();
+  const MessageSet may = cell.ids & ~past.overwritten;
   std::array<Message*, kMaxMessages> options{};
   std::uint32_t n = 0;
   for (Message* m = cell.newest; m != nullptr; m = m->older) {
@@ -474,7 +480,7 @@ Message* Machine::choose_rmw_source(const Now& now, Cell& cell, MessageSet known
     const bool writes = compare == nullptr || load(m->value.data(), cell.size) == *compare;
     if (!writes || rmw_may_take(now, cell, *m, required)) options[n++] = m;
   }
-  if (asked) tell_read(now, cell, known_set, {options.data(), n}, nullptr, compare, operand, result);
+  if (asked) tell_read(now, cell, past, {options.data(), n}, nullptr, compare, operand, result);
   if (n == 0 || pointed) return cell.newest;
   return options[n > 1 ? chooser_->choose(Choice::read, now.id, n) : 0];
 }
@@ -507,18 +513,16 @@ void Machine::finish_strong_write(const Now& now) {
 void Machine::read(ThreadId id, Address from, const Access& access, std::span<std::byte> out) {
   Now now = begin(id, from, access, AccessKind::read);
   if (!check_range(now, out.size())) return;
-  const bool coherent = goes_to_coherence_point(access);
   for_cells(from.region, from.offset, out.size(), access.element, !is_strong(access.order),
             [&](Cell& cell, std::uint64_t at, std::uint16_t mask) {
               now.address.offset = from.offset + at;
               now.mask = mask;
               if (ask_by_element(access, cell)) return false;
+              const Past before_it = past(cell, now);
+              const MessageSet may = readable(now, cell, before_it);
               // The elements of a vector are separate: where they could differ, they may.
-              if (cell.count > 1 && cell.size > access.element && !coherent &&
-                  std::popcount(cell.ids & ~excluded(cell, known(cell, now))) > 1) {
-                return false;
-              }
-              read_cell(now, cell, out.data() + at);
+              if (several(may) && cell.size > access.element) return false;
+              read_cell(now, cell, before_it, may, out.data() + at);
               return true;
             });
 }
@@ -546,10 +550,10 @@ void Machine::reduce(ThreadId id, Address to, const Access& access,
               now.address.offset = to.offset + at;
               now.mask = mask;
               if (ask_by_element(access, cell)) return false;
-              const MessageSet known_set = known(cell, now);
-              check_race(now, cell, known_set);
+              const Past before_it = past(cell, now);
+              check_race(now, cell, before_it.known);
               Message* source =
-                  choose_rmw_source(now, cell, known_set, nullptr,
+                  choose_rmw_source(now, cell, before_it, nullptr,
                                     load(operand.data() + at, access.element), false);
               std::array<std::byte, kLineBytes> next = source->value;
               const std::uint32_t step = std::min<std::uint32_t>(access.element, cell.size);
@@ -562,7 +566,7 @@ void Machine::reduce(ThreadId id, Address to, const Access& access,
                 tell(Event::Kind::rmw, now, cell.size, load(next.data(), step),
                      load(source->value.data(), step), source, source != cell.newest);
               }
-              insert_rmw(now, cell, *source, known_set, next.data());
+              insert_rmw(now, cell, *source, before_it, next.data());
               return true;
             });
   finish_strong_write(now);
@@ -573,11 +577,11 @@ std::uint64_t Machine::rmw(ThreadId id, Address at, const Access& access, std::u
   Now now = begin(id, at, access, AccessKind::rmw);
   if (!check_range(now, access.element)) return 0;
   Cell& cell = one_cell(at.region, at.offset, access.element);
-  const MessageSet known_set = known(cell, now);
-  check_race(now, cell, known_set);
-  Message* source = choose_rmw_source(now, cell, known_set, nullptr, operand, true);
+  const Past before_it = past(cell, now);
+  check_race(now, cell, before_it.known);
+  Message* source = choose_rmw_source(now, cell, before_it, nullptr, operand, true);
   const std::uint64_t old = load(source->value.data(), cell.size);
-  finish_rmw(now, cell, *source, known_set, combine(old, operand));
+  finish_rmw(now, cell, *source, before_it, combine(old, operand));
   return old;
 }
 
@@ -586,19 +590,19 @@ std::uint64_t Machine::cas(ThreadId id, Address at, const Access& access, std::u
   Now now = begin(id, at, access, AccessKind::rmw);
   if (!check_range(now, access.element)) return 0;
   Cell& cell = one_cell(at.region, at.offset, access.element);
-  const MessageSet known_set = known(cell, now);
-  Message* source = choose_rmw_source(now, cell, known_set, &compare, value, true);
+  const Past before_it = past(cell, now);
+  Message* source = choose_rmw_source(now, cell, before_it, &compare, value, true);
   const std::uint64_t old = load(source->value.data(), cell.size);
   if (old == compare) {
-    check_race(now, cell, known_set);
-    finish_rmw(now, cell, *source, known_set, value);
+    check_race(now, cell, before_it.known);
+    finish_rmw(now, cell, *source, before_it, value);
   } else {
-    finish_failed_cas(now, cell, *source, known_set);
+    finish_failed_cas(now, cell, *source, before_it.known);
   }
   return old;
 }
 
-void Machine::finish_rmw(Now& now, Cell& cell, Message& source, MessageSet known_set,
+void Machine::finish_rmw(Now& now, Cell& cell, Message& source, const Past& past,
                          std::uint64_t value) {
   std::array<std::byte, kLineBytes> next{};
   store(next.data(), value, cell.size);
@@ -606,8 +610,8 @@ void Machine::finish_rmw(Now& now, Cell& cell, Message& source, MessageSet known
     tell(Event::Kind::rmw, now, cell.size, value, load(source.value.data(), cell.size), &source,
          &source != cell.newest);
   }
-  Message* m = insert_rmw(now, cell, source, known_set, next.data());
-  if ((known_set & bit(source)) == 0 && m->source_strong) {
+  Message* m = insert_rmw(now, cell, source, past, next.data());
+  if ((past.known & bit(source)) == 0 && m->source_strong) {
     // The read half observed its source.
     source.observers = observers_.take(source.observers, m->at);
   }
@@ -644,9 +648,9 @@ std::uint32_t Machine::ending(const Now& now, const Cell& cell, const Wanted& wa
     if (ends(*cell.newest)) out[n++] = cell.newest;
     return n;
   }
-  const MessageSet known_set = known(cell, now);
-  const MessageSet may = cell.ids & ~excluded(cell, known_set);
-  const MessageSet required = by_rmw ? downward(cell, known_set) : 0;
+  const Past before_it = past(cell, now);
+  const MessageSet may = cell.ids & ~before_it.overwritten;
+  const MessageSet required = before_it.required();
   for (Message* m = cell.newest; m != nullptr; m = m->older) {
     if ((may & bit(*m)) == 0 || !ends(*m)) continue;
     if (!by_rmw || rmw_may_take(now, cell, *m, required)) out[n++] = m;
@@ -671,7 +675,7 @@ Message* Machine::choose_ending(const Now& now, const Cell& cell, const Wanted& 
   std::array<Message*, kMaxMessages> out;
   const std::uint32_t n = ending(now, cell, wanted, by_rmw, out);
   if (arbiter_ != nullptr) {
-    tell_read(now, cell, known(cell, now), {out.data(), n}, &wanted, nullptr, 0, true);
+    tell_read(now, cell, past(cell, now), {out.data(), n}, &wanted, nullptr, 0, true);
   }
   if (n == 0) return nullptr;
   if (wanted.holds(load(cell.newest->value.data(), cell.size))) {
@@ -689,7 +693,7 @@ std::optional<std::uint64_t> Machine::try_read_until(ThreadId id, Address at, co
   if (m == nullptr) return std::nullopt;
   now.step = ++step_;
   now.mask = static_cast<std::uint16_t>((1u << cell.size) - 1);
-  const MessageSet known_set = known(cell, now);
+  const MessageSet known_set = past(cell, now).known;
   check_race(now, cell, known_set);
   m->consumed = true;
   const std::uint64_t value = load(m->value.data(), cell.size);
@@ -709,9 +713,9 @@ std::optional<std::uint64_t> Machine::try_cas_until(ThreadId id, Address at, con
   Message* source = choose_ending(now, cell, Wanted{Compare::eq, compare}, true);
   if (source == nullptr) return std::nullopt;
   now.step = ++step_;
-  const MessageSet known_set = known(cell, now);
-  check_race(now, cell, known_set);
-  finish_rmw(now, cell, *source, known_set, value);
+  const Past before_it = past(cell, now);
+  check_race(now, cell, before_it.known);
+  finish_rmw(now, cell, *source, before_it, value);
   return compare;
 }
 
@@ -724,22 +728,21 @@ bool Machine::morally_strong(ThreadId a, const Access& x, ThreadId b, const Acce
 
 bool Machine::ask(const Access& a) const { return arbiter_ != nullptr && arbiter_->counts(a); }
 
-MessageSet Machine::takes(const Now& now, const Cell& cell, MessageSet known_set,
-                          MessageSet may) const {
+MessageSet Machine::takes(const Now& now, const Cell& cell, const Past& past) const {
+  MessageSet may = cell.ids & ~past.overwritten;
   if (now.kind != AccessKind::rmw) return may;
-  const MessageSet required = downward(cell, known_set);
   for (const Message* m = cell.newest; m != nullptr; m = m->older) {
-    if ((may & bit(*m)) != 0 && !rmw_may_take(now, cell, *m, required)) may &= ~bit(*m);
+    if ((may & bit(*m)) != 0 && !rmw_may_take(now, cell, *m, past.required())) may &= ~bit(*m);
   }
   return may;
 }
 
-void Machine::tell_read(const Now& now, const Cell& cell, MessageSet known_set,
+void Machine::tell_read(const Now& now, const Cell& cell, const Past& past,
                         std::span<Message* const> options, const Wanted* wanted,
                         const std::uint64_t* compare, std::uint64_t operand, bool result) {
-  Arbiter::Question q{now.id, now.address, cell.size, now.kind, now.access, &cell, known_set};
-  q.may = cell.ids & ~excluded(cell, known_set);
-  q.takes = takes(now, cell, known_set, q.may);
+  Arbiter::Question q{now.id, now.address, cell.size, now.kind, now.access, &cell, past.known};
+  q.may = cell.ids & ~past.overwritten;
+  q.takes = takes(now, cell, past);
   q.pointed = goes_to_coherence_point(*now.access);
   q.result = result;
   q.wanted = wanted;
@@ -758,10 +761,11 @@ void Machine::tell_message(const Now& now, const Cell& cell, const Message& m) {
 void Machine::tell_blocked(const Now& now, const Cell& cell, const Wanted& wanted, bool by_rmw) {
   Now asking = now;
   asking.kind = by_rmw ? AccessKind::rmw : AccessKind::read;
-  Arbiter::Question q{now.id, now.address, cell.size, asking.kind, now.access, &cell, 0};
-  q.known = known(cell, asking);
-  q.may = cell.ids & ~excluded(cell, q.known);
-  q.takes = takes(asking, cell, q.known, q.may);
+  const Past before_it = past(cell, asking);
+  Arbiter::Question q{now.id, now.address, cell.size, asking.kind, now.access, &cell,
+                      before_it.known};
+  q.may = cell.ids & ~before_it.overwritten;
+  q.takes = takes(asking, cell, before_it);
   q.pointed = goes_to_coherence_point(*now.access);
   q.wanted = &wanted;
   arbiter_->on_blocked(q);

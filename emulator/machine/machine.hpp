@@ -14,8 +14,8 @@
 //   Fence-SC             Machine::fence         fence.sc joins every earlier morally strong one
 //   Atomicity            Machine::rmw_may_take  nothing morally strong between a read and its write
 //   No-Thin-Air          by construction        a read returns a message that is already there
-//   SC-per-location      Machine::known         a thread's own accesses and observations count
-//   Causality            Machine::excluded      never an overwritten message of causality's past
+//   SC-per-location      Machine::past          a thread's own accesses and observations count
+//   Causality            Machine::past          never an overwritten message of causality's past
 //   Single-copy atomicity: a scalar access is one cell or, where cells are smaller, a reported
 //   race.
 // Not modelled here: load buffering (a read never returns a later write of the run).
@@ -262,10 +262,9 @@ class Machine {
     std::pmr::vector<bool> ground_unset;  // by line, only if not initialised
     bool ground_changed = false;
   };
-  // What the thread's last fence of each scope distance published.
+  // What the thread's last fence of a scope published, if no wider one came after it.
   struct FenceView {
     Epoch at;
-    Scope scope = Scope::cta;
     View view;
     bool set = false;
   };
@@ -293,7 +292,7 @@ class Machine {
     std::uint32_t time = 0;
     bool live = false;
     View view;
-    FenceView fences[kScopes];
+    FenceView fences[kScopes];  // by scope
     std::pmr::vector<Parked> parked;
     std::pmr::vector<Label> labels;
   };
@@ -361,9 +360,15 @@ class Machine {
   bool in_past(const Thread& t, ThreadId id, const Epoch& at) const {
     return at.thread == id || t.view.seen.covers(at);
   }
-  MessageSet known(const Cell& cell, const Now& now) const;
+  // A cell's messages in the past of an access.
+  struct Past {
+    MessageSet known = 0;        // precede it in causality order
+    MessageSet overwritten = 0;  // precede one of those in coherence order
+    // What coherence puts before a write there.
+    MessageSet required() const { return known | overwritten; }
+  };
+  Past past(const Cell& cell, const Now& now) const;
   static MessageSet downward(const Cell& cell, MessageSet set);
-  static MessageSet excluded(const Cell& cell, MessageSet known);
   static bool outdates_a_read(const Cell& cell, MessageSet before, MessageSet after);
   bool goes_to_coherence_point(const Access& a) const;
   bool same_proxy(Proxy a, Proxy b, bool strong_sys) const;
@@ -386,20 +391,21 @@ class Machine {
   bool ask_by_element(const Access& a, const Cell& cell) const {
     return arbiter_ != nullptr && cell.size > a.element && ask(a);
   }
-  MessageSet takes(const Now& now, const Cell& cell, MessageSet known_set, MessageSet may) const;
-  void tell_read(const Now& now, const Cell& cell, MessageSet known_set,
+  MessageSet takes(const Now& now, const Cell& cell, const Past& past) const;
+  void tell_read(const Now& now, const Cell& cell, const Past& past,
                  std::span<Message* const> options, const Wanted* wanted,
                  const std::uint64_t* compare, std::uint64_t operand, bool result);
   void tell_message(const Now& now, const Cell& cell, const Message& m);
   void tell_blocked(const Now& now, const Cell& cell, const Wanted& wanted, bool by_rmw);
   void prune_readers(const Now& now, Cell& cell);
-  void read_cell(const Now& now, Cell& cell, std::byte* out);
+  MessageSet readable(const Now& now, const Cell& cell, const Past& past) const;
+  void read_cell(const Now& now, Cell& cell, const Past& past, MessageSet may, std::byte* out);
   void write_cell(const Now& now, Cell& cell, const std::byte* in);
-  Message* choose_rmw_source(const Now& now, Cell& cell, MessageSet known_set,
+  Message* choose_rmw_source(const Now& now, Cell& cell, const Past& past,
                              const std::uint64_t* compare, std::uint64_t operand, bool result);
-  Message* insert_rmw(const Now& now, Cell& cell, Message& source, MessageSet known_set,
+  Message* insert_rmw(const Now& now, Cell& cell, Message& source, const Past& past,
                       const std::byte* value);
-  void finish_rmw(Now& now, Cell& cell, Message& source, MessageSet known_set, std::uint64_t value);
+  void finish_rmw(Now& now, Cell& cell, Message& source, const Past& past, std::uint64_t value);
   void finish_failed_cas(Now& now, Cell& cell, Message& source, MessageSet known_set);
   void finish_strong_write(const Now& now);
   std::uint32_t ending(const Now& now, const Cell& cell, const Wanted& wanted, bool by_rmw,

@@ -281,6 +281,7 @@ std::string story(const Trace& trace, const schedule::Outcome& outcome,
   if (!v.stuck.empty() && outcome.end == schedule::RunEnd::deadlock) {
     text += '\n' + stuck_text(v.stuck, options.max_stuck);
   }
+  if (!options.remedy.empty()) text += '\n' + options.remedy;
   if (!options.replay.empty()) text += fmt::format("\nreplay: {}\n", options.replay);
   return text;
 }
