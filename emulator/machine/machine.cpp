@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "emulator/machine/arbiter.hpp"
 #include "emulator/machine/cells.hpp"
 
 namespace ringfence::machine {
@@ -125,6 +126,15 @@ void Machine::peek(Address from, std::span<std::byte> out) const {
   }
 }
 
+const Cell* Machine::cell_at(Address at) const {
+  const Line* line = regions_[at.region]->lines[at.offset / kLineBytes];
+  if (line == nullptr) return nullptr;
+  if (line->parts == nullptr) return &line->whole;
+  std::size_t first = at.offset % kLineBytes;
+  while (line->parts->at[first] == nullptr) --first;
+  return line->parts->at[first];
+}
+
 void Machine::reset() {
   for (Region* r : regions_) {
     for (std::uint32_t index : r->touched) r->lines[index] = nullptr;
@@ -167,7 +177,7 @@ void Machine::reset() {
   lines_.reset();
   findings_.clear();
   woken_.clear();
-  step_ = 0;
+  step_ = ignored_races_ = 0;
   collect_at_ = kCollectAtLeast;
 }
 
@@ -320,7 +330,8 @@ void Machine::acquire_parked(Thread& t, ThreadId, Scope scope) {
 void Machine::fence(ThreadId id, Fence kind, Scope scope, std::uint16_t site) {
   Thread& t = *threads_[id];
   ++step_;
-  acquire_parked(t, id, scope);
+  if (arbiter_ != nullptr && kind == Fence::sc) arbiter_->on_fence_sc(id, scope);
+  if (kind != Fence::release) acquire_parked(t, id, scope);
   if (kind == Fence::sc) {
     // Fence-SC order: every earlier morally strong fence.sc precedes this one, pair by pair.
     for (const FenceSc& f : fence_sc_) {
@@ -338,7 +349,7 @@ void Machine::fence(ThreadId id, Fence kind, Scope scope, std::uint16_t site) {
     }
     fence_sc_.push_back(FenceSc{Epoch{id, t.slot, t.time}, scope, t.view});
   }
-  snapshot(t, id, scope);
+  if (kind != Fence::acquire) snapshot(t, id, scope);
   if (listener_ != nullptr) {
     const Access access{Order::acq_rel, scope, 1, Proxy::generic, false, site};
     const Now now{id, &t, &access, {}, step_, AccessKind::read, 0};
