@@ -60,6 +60,7 @@ Message* Machine::copy_message(const Message& m) {
   c->source_strong = m.source_strong;
   c->consumed = m.consumed;
   c->before = m.before;
+  c->outlives = m.outlives;
   c->observed = m.observed;
   c->value = m.value;
   for (const Entry* e = m.entries; e != nullptr; e = e->next) {
@@ -220,6 +221,7 @@ namespace {
 void forget(Cell& cell, const Message* gone) {
   for (Message* x = cell.newest; x != nullptr; x = x->older) {
     x->before &= ~bit(*gone);
+    x->outlives &= ~bit(*gone);
     if (x->source == gone) x->source = nullptr;
   }
   cell.ids &= ~bit(*gone);

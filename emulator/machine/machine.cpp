@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "emulator/machine/arbiter.hpp"
 #include "emulator/machine/cells.hpp"
 
 namespace ringfence::machine {
@@ -125,6 +126,15 @@ void Machine::peek(Address from, std::span<std::byte> out) const {
   }
 }
 
+const Cell* Machine::cell_at(Address at) const {
+  const Line* line = regions_[at.region]->lines[at.offset / kLineBytes];
+  if (line == nullptr) return nullptr;
+  if (line->parts == nullptr) return &line->whole;
+  std::size_t first = at.offset % kLineBytes;
+  while (line->parts->at[first] == nullptr) --first;
+  return line->parts->at[first];
+}
+
 void Machine::reset() {
   for (Region* r : regions_) {
     for (std::uint32_t index : r->touched) r->lines[index] = nullptr;
@@ -167,7 +177,7 @@ void Machine::reset() {
   lines_.reset();
   findings_.clear();
   woken_.clear();
-  step_ = 0;
+  step_ = ignored_races_ = 0;
   collect_at_ = kCollectAtLeast;
 }
 
@@ -235,6 +245,7 @@ ThreadId Machine::launch_thread(StreamId stream, std::uint32_t block, std::uint3
   t.labels.push_back(Label{t.time, label});
   // stream and coherent: fence.acq_rel.sys at the start, after joining the earlier launches.
   if (policy_.boundary != Boundary::strict) snapshot(t, id, Scope::sys);
+  if (listener_ != nullptr) tell_edge(Event::Kind::launch, id);
   return id;
 }
 
@@ -243,6 +254,7 @@ void Machine::end_thread(ThreadId id) {
   Stream& s = *streams_[t.stream];
   // stream and coherent: fence.acq_rel.sys at the end.
   if (policy_.boundary != Boundary::strict) acquire_parked(t, id, Scope::sys);
+  if (listener_ != nullptr) tell_edge(Event::Kind::end_launch, id);
   s.ending.join(t.view);
   slots_[t.slot]->max_time = std::max(slots_[t.slot]->max_time, t.time);
   t.live = false;
@@ -275,6 +287,7 @@ void Machine::close_stream(StreamId stream) { streams_[stream]->closed = true; }
 void Machine::order_after(ThreadId later, ThreadId earlier) {
   Thread& a = *threads_[earlier];
   Thread& b = *threads_[later];
+  if (listener_ != nullptr) tell_edge(Event::Kind::dependency, later, earlier);
   b.view.join(a.view);
   b.view.join_thread(earlier, a.slot, a.time + 1);
   ++a.time;
@@ -317,7 +330,8 @@ void Machine::acquire_parked(Thread& t, ThreadId, Scope scope) {
 void Machine::fence(ThreadId id, Fence kind, Scope scope, std::uint16_t site) {
   Thread& t = *threads_[id];
   ++step_;
-  acquire_parked(t, id, scope);
+  if (arbiter_ != nullptr && kind == Fence::sc) arbiter_->on_fence_sc(id, scope);
+  if (kind != Fence::release) acquire_parked(t, id, scope);
   if (kind == Fence::sc) {
     // Fence-SC order: every earlier morally strong fence.sc precedes this one, pair by pair.
     for (const FenceSc& f : fence_sc_) {
@@ -335,7 +349,7 @@ void Machine::fence(ThreadId id, Fence kind, Scope scope, std::uint16_t site) {
     }
     fence_sc_.push_back(FenceSc{Epoch{id, t.slot, t.time}, scope, t.view});
   }
-  snapshot(t, id, scope);
+  if (kind != Fence::acquire) snapshot(t, id, scope);
   if (listener_ != nullptr) {
     const Access access{Order::acq_rel, scope, 1, Proxy::generic, false, site};
     const Now now{id, &t, &access, {}, step_, AccessKind::read, 0};
@@ -412,6 +426,19 @@ std::uint64_t Machine::label_of(const Epoch& at) const {
     if (l.from_time <= at.time) label = l.label;
   }
   return label;
+}
+
+void Machine::tell_edge(Event::Kind kind, ThreadId thread, ThreadId from) {
+  const auto label = [&](ThreadId id) {
+    return label_of(Epoch{id, threads_[id]->slot, threads_[id]->time});
+  };
+  Event e;
+  e.kind = kind;
+  e.thread = thread;
+  e.label = label(thread);
+  e.step = step_;
+  if (from != kNoThread) e.from_label = label(from);
+  listener_->on_event(e);
 }
 
 void Machine::tell(Event::Kind kind, const Now& now, std::uint32_t bytes, std::uint64_t value,

@@ -99,7 +99,10 @@ Missing Machine::missing_ingredient(const Now& now, const Epoch& earlier, Order 
 void Machine::report_race(const Now& now, const Epoch& at, AccessKind kind, Order order,
                           Scope scope, Proxy proxy, std::uint8_t element, std::uint16_t site,
                           std::uint32_t step) {
-  if ((ignored_ & (1u << static_cast<int>(FindingKind::data_race))) != 0) return;
+  if ((ignored_ & (1u << static_cast<int>(FindingKind::data_race))) != 0) {
+    ++ignored_races_;
+    return;
+  }
   Finding f;
   f.kind = FindingKind::data_race;
   f.first = info(at, kind, order, scope, proxy, site, step, now, element);
