@@ -107,9 +107,9 @@ void add_common(CLI::App& app, RunOptions& o, Texts& t) {
       ->group(group)
       ->capture_default_str();
   app.add_option("--slots", o.slots, "pypto: tiles in the rings")->group(group);
-  app.add_option("--cluster", o.cluster,
-                 "pypto: blocks that share the rows of x, 1 or 2 (default: 2 where that can be)")
-      ->group(group);
+  app.add_option("--cluster", o.cluster, "pypto: blocks that share the rows of x, 1 or 2")
+      ->group(group)
+      ->capture_default_str();
   app.add_option("--pipeline", t.pipeline, "pypto: on or off")->group(group);
   app.add_option("--timeout", o.timeout_seconds,
                  "seconds after which a waiting thread gives up (0: never)")

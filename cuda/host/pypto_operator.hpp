@@ -19,7 +19,7 @@ struct PyptoOptions {
   int blocks = 8;  // a rank
   int tile_rows = 8;
   int slots = 4;    // of the rings
-  int cluster = 0;  // blocks that share the rows of x: 1, 2, or 0 for 2 where that can be
+  int cluster = 1;  // blocks that share the rows of x: 1 or 2
   bool pipelined = true;
   uint64_t timeout_ns = 0;
   size_t data_limit = size_t{200} << 20;  // bytes of the data ring
@@ -61,6 +61,7 @@ class Pypto {
  private:
   const World& world_;
   PyptoOptions options_;
+  PyptoShape shape_{};
   std::unique_ptr<SymmetricMemory> data_;
   std::unique_ptr<SymmetricMemory> pads_;
   std::unique_ptr<SymmetricMemory> counters_;

@@ -371,6 +371,7 @@ class Pypto {
       }
       mean = reduce<Team>(mean);
       const float root = __fsqrt_rn(__fadd_rn(mean, args_.eps));
+#pragma unroll 2
       for (int i = Team::thread(); i < vectors; i += Team::kThreads) {
         const uint4 sum = ptx::ld_weak_16(data + i * 16);
         const uint4 add = ptx::ld_weak_16(residual + i * 16);
