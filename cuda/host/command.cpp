@@ -93,8 +93,10 @@ void add_common(CLI::App& app, RunOptions& o, Texts& t) {
       ->capture_default_str();
   app.add_option(
          "--push-tokens", o.push_tokens,
-         fmt::format("transport auto: up to so many tokens push (default: {}, on one GPU 0)",
-                     kPushTokens))
+         fmt::format(
+             "transport auto: up to so many tokens push (default: 2 rows a block, 4 with 128 "
+             "blocks, at most {} tokens; on one GPU 0)",
+             kPushTokens))
       ->group(group);
   app.add_flag("--dependent-launch", o.dependent_launch,
                "tokenweave: a launch may take up multiprocessors before the one before it ends")
@@ -102,7 +104,11 @@ void add_common(CLI::App& app, RunOptions& o, Texts& t) {
   app.add_option("--start-order", t.start, "relaxed, or strict (release/acquire)")
       ->group(group)
       ->capture_default_str();
-  app.add_option("--blocks", o.blocks, "blocks a rank")->group(group)->capture_default_str();
+  app.add_option("--blocks", o.blocks,
+                 "blocks a rank (default: 8 on one GPU; else one for each of a rank's rows up to "
+                 "128, pypto 128)")
+      ->group(group)
+      ->check(CLI::PositiveNumber);
   app.add_option("--tile-rows", o.tile_rows, "pypto: 8, 64 or 128")
       ->group(group)
       ->capture_default_str();

@@ -36,6 +36,7 @@ struct FusedOperator::Group {
 
 FusedOperator::FusedOperator(const World& world, const FusedOptions& options)
     : world_(world), options_(options), tokenweave_(world, options.tokenweave) {
+  options_.tokenweave = tokenweave_.options();  // with what it has chosen
   if (options_.tokenweave.launch != Launch::cooperative) {
     throw Error(ErrorCode::invalid_argument,
                 "waves run beside products of another stream: their launch must be cooperative");

@@ -78,7 +78,12 @@ CUtensorMap map_of(const void* base, int64_t rows, int inner, int box_rows) {
 
 }  // namespace
 
+int pypto_default_blocks(const World& world) {
+  return world.kind() == World::Kind::virtual_ranks ? 8 : 128;
+}
+
 Pypto::Pypto(const World& world, const PyptoOptions& options) : world_(world), options_(options) {
+  if (options_.blocks == 0) options_.blocks = pypto_default_blocks(world);
   check_shape(options_);
   options_.slots = slots_within_limits(options_);
   shape_.tile_rows = options_.tile_rows;

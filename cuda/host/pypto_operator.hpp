@@ -16,7 +16,7 @@ struct PyptoOptions {
   int inner = 0;  // of one rank
   int hidden = 0;
   float eps = 1e-6f;
-  int blocks = 8;  // a rank
+  int blocks = 0;  // a rank; 0: pypto_default_blocks
   int tile_rows = 8;
   int slots = 4;    // of the rings
   int cluster = 1;  // blocks that share the rows of x: 1 or 2
@@ -25,6 +25,10 @@ struct PyptoOptions {
   size_t data_limit = size_t{200} << 20;  // bytes of the data ring
   size_t signal_limit = size_t{1} << 20;  // bytes of the signal rings
 };
+
+/// Blocks a rank where none are asked for: 8 for virtual ranks, 128 where each rank has a GPU of
+/// its own.
+int pypto_default_blocks(const World& world);
 
 struct PyptoTensors {
   const void* x = nullptr;       // [max_tokens, inner]

@@ -35,7 +35,7 @@ struct RunOptions {
   std::string transport = "auto";
   int64_t push_tokens = -1;  // transport auto: calls of up to so many tokens push; -1: chosen
   StartOrder start = StartOrder::relaxed;
-  int blocks = 8;
+  int blocks = 0;       // a rank; 0: chosen
   int wave_blocks = 0;  // bench: blocks a rank beside a product; 0: chosen
   int tile_rows = 8;
   int slots = 4;

@@ -49,6 +49,12 @@ int64_t push_tokens_of(const RunOptions& o) {
   return o.transport == "auto" && o.trace.empty() ? o.push_tokens : 0;
 }
 
+int chosen_blocks(const RunOptions& o, const World& world, int64_t max_tokens) {
+  if (o.share_device) return 8;
+  return o.protocol == verify::Flavour::pypto ? pypto_default_blocks(world)
+                                              : default_blocks(world, max_tokens);
+}
+
 World make_world(const RunOptions& o, const std::optional<Place>& place) {
   if (o.virtual_ranks > 0) return World::virtual_ranks(o.virtual_ranks, o.device);
   const int available = static_cast<int>(devices().size());

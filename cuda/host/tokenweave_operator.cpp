@@ -47,8 +47,15 @@ bool on_16_bytes(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 
 
 }  // namespace
 
+int default_blocks(const World& world, int64_t max_tokens) {
+  if (world.kind() == World::Kind::virtual_ranks) return 8;
+  const int64_t rows = owned_rows(max_tokens, world.size(), 0).count;
+  return static_cast<int>(std::clamp<int64_t>(rows, 1, 128));
+}
+
 Tokenweave::Tokenweave(const World& world, const TokenweaveOptions& options)
     : world_(world), options_(options) {
+  if (options_.blocks == 0) options_.blocks = default_blocks(world, options_.max_tokens);
   check_shape(world, options_);
   const bool multimem = options_.transport == Transport::multimem;
   if (multimem && world.kind() != World::Kind::processes) {
@@ -76,7 +83,8 @@ Tokenweave::Tokenweave(const World& world, const TokenweaveOptions& options)
   } else if (can_push && options_.push_tokens != TokenweaveOptions::kChoose) {
     push_tokens_ = std::min(options_.push_tokens, options_.max_tokens);
   } else if (can_push && !share && options_.start == StartOrder::relaxed) {
-    push_tokens_ = std::min(kPushTokens, options_.max_tokens);
+    push_tokens_ = std::min(push_limit(world.size(), options_.blocks), options_.max_tokens);
+    push_chosen_ = true;
   }
   if (options_.launch == Launch::dependent && options_.stream_a_rank) {
     refuse(
@@ -155,8 +163,14 @@ void Tokenweave::make_mailboxes() {
   world_.barrier();  // before any rank sends
 }
 
+bool Tokenweave::pushes(const TokenweaveArgs& args) const {
+  // A call may take fewer blocks than the operator has.
+  return push_tokens_ > 0 && args.tokens <= push_tokens_ &&
+         (!push_chosen_ || args.tokens <= push_limit(world_.size(), args.blocks));
+}
+
 void Tokenweave::launch(const TokenweaveArgs& args, int ranks, cudaStream_t stream) const {
-  if (!pushes(args.tokens)) {
+  if (!pushes(args)) {
     check(launch_tokenweave(args, shape_, ranks, options_.launch, stream), "launch of tokenweave");
     return;
   }

@@ -23,8 +23,19 @@ constexpr int64_t push_half_rows(int64_t max_tokens, int world) {
 }
 
 /// Up to so many tokens the mailboxes are faster than the barriers where each rank has a GPU of its
-/// own (cuda/bench/results).
-inline constexpr int64_t kPushTokens = 64;
+/// own. They spare two barriers and the way of a read, and take each byte through memory once more,
+/// which costs the blocks time, unless there are so many of them that the link is what they wait
+/// for. Two H200s, hidden 8192, bf16, us by push and by barriers (cuda/bench/results):
+///   1 row a block    T 64, 32 blocks: 8.9, 10.6     T 256, 128 blocks: 16.6, 19.1
+///   2 rows           T 64, 16 blocks: 11.0, 10.8    T 256, 64 blocks: 17.0, 19.2
+///   4 rows           T 256, 32 blocks: 20.5, 19.8   T 1024, 128 blocks: 53.7, 55.9
+///   16 rows                                         T 4096, 128 blocks: 208, 205
+inline constexpr int64_t kPushTokens = 1024;  // the most whose mailboxes are worth their memory
+constexpr int64_t push_limit(int world, int blocks) {
+  const int64_t rows_a_block = blocks >= 128 ? 4 : 2;
+  const int64_t limit = rows_a_block * blocks * world;
+  return limit < kPushTokens ? limit : kPushTokens;
+}
 
 /// Orders: all accesses to mailboxes are relaxed.sys, and no fence is used. That is right in the
 /// boundary modes `stream` and `coherent` and wrong in `strict`: a word is cleared in launch n and
