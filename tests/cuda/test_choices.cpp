@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <initializer_list>
 
 #include "cuda/kernels/push.hpp"
 #include "cuda/kernels/pypto.hpp"
