@@ -85,7 +85,8 @@ Recorded record_finding(const Case& c, machine::Boundary mode, const schedule::S
   Recorded r;
   r.kind = schedule::failure(outcome)->kind;
 
-  const bool replayable = r.kind != machine::FindingKind::rank_lost;
+  // A process that was lost is no choice of the schedule; a kernel's trap is found again.
+  const bool replayable = outcome.lost.empty();
   if (replayable && options.shrink) make_small(config, base, outcome, r.kind);
 
   // Told from an inline run with its history, confirmed over processes without.

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "emulator/cli/case_options.hpp"
+#include "emulator/cli/case_program.hpp"
 #include "emulator/cli/commands.hpp"
 #include "emulator/cli/finding.hpp"
 #include "emulator/cli/instance.hpp"
@@ -69,9 +70,10 @@ std::string divergence(const trace::Trace& t, const schedule::Outcome& run,
 Exit replay(const ReplayOptions& o) {
   check_writable(o.reports);
   check_writable(o.pictures);
-  const trace::Trace recorded = trace::read_file(o.file);
+  trace::Trace recorded = trace::read_file(o.file);
+  if (is_case(recorded.header.config)) find_case(recorded.header.config, o.file);
   const programs::Config& config = recorded.header.config;
-  programs::validate(config);
+  check_config(config);
   check_input(config, recorded.header.input_digest);
   check_memory(config, 1);
 

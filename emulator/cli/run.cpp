@@ -8,7 +8,9 @@
 #include <memory>
 
 #include "emulator/cli/case_options.hpp"
+#include "emulator/cli/case_program.hpp"
 #include "emulator/cli/commands.hpp"
+#include "emulator/cli/errors.hpp"
 #include "emulator/cli/finding.hpp"
 #include "emulator/cli/instance.hpp"
 #include "emulator/cli/memory.hpp"
@@ -57,6 +59,9 @@ Exit run(const RunOptions& o) {
   check_writable(o.reports);
   check_writable(o.pictures);
   check_writable("--output", o.output);
+  if (is_case(c.config) && !o.output.empty()) {
+    throw UsageError("--output: not together with --case, whose results have no tensor names");
+  }
   check_memory(c.config, 1);
   const machine::Boundary mode = mode_of(c);
   const auto prepared = std::chrono::steady_clock::now();
@@ -87,11 +92,11 @@ Exit run(const RunOptions& o) {
   if (complete) {
     comparisons = compare_results(*instance.program);
     replicas = check_replicas(*instance.program);
-    fmt::print("{}\n", verify::comparison_table(comparisons));
+    if (!comparisons.empty()) fmt::print("{}\n", verify::comparison_table(comparisons));
     fmt::print("replicas of {} ranks: {}\n", c.config.ranks, replicas.text);
   }
-  const bool numbers_wrong =
-      complete && !verify::all_passed(comparisons) && !ignores(c, FindingKind::numeric_mismatch);
+  const bool numbers_wrong = complete && !comparisons.empty() && !verify::all_passed(comparisons) &&
+                             !ignores(c, FindingKind::numeric_mismatch);
   const bool replicas_wrong =
       complete && !replicas.agree && !ignores(c, FindingKind::replica_mismatch);
   const auto finding = schedule::failure(outcome);

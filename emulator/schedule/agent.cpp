@@ -51,13 +51,20 @@ machine::ThreadId Agent::own_thread() const {
   return record_->thread;
 }
 
-void Agent::point() {
-  if (!execution_.free_running()) runtime_.give_way(*this);
+void Agent::point(Pending before) {
+  if (execution_.free_running()) return;
+  record_->pending = before;
+  runtime_.give_way(*this);
+  record_->pending = Pending::none;
 }
+
+void Agent::point() { point(Pending::access); }
 
 void Agent::before(const machine::Access& access) {
   if (in_instruction_) return;
-  if (machine::is_strong(access.order) || execution_.weak_points()) point();
+  if (machine::is_strong(access.order) || execution_.weak_points()) {
+    point(Pending::access);
+  }
 }
 
 void Agent::after(std::uint16_t site) {
@@ -96,7 +103,7 @@ void Agent::write(machine::Address to, const machine::Access& access,
 
 void Agent::reduce(machine::Address to, const machine::Access& access,
                    std::span<const std::byte> operand, machine::Combine combine) {
-  point();
+  point(Pending::access);
   {
     Step step(*this);
     execution_.machine().reduce(own_thread(), to, access, operand, combine);
@@ -107,7 +114,7 @@ void Agent::reduce(machine::Address to, const machine::Access& access,
 
 std::uint64_t Agent::rmw(machine::Address at, const machine::Access& access, std::uint64_t operand,
                          machine::Combine combine) {
-  point();
+  point(Pending::access);
   std::uint64_t old = 0;
   {
     Step step(*this);
@@ -121,7 +128,7 @@ std::uint64_t Agent::rmw(machine::Address at, const machine::Access& access, std
 
 std::uint64_t Agent::cas(machine::Address at, const machine::Access& access, std::uint64_t compare,
                          std::uint64_t value) {
-  point();
+  point(Pending::access);
   std::uint64_t old = 0;
   {
     Step step(*this);
@@ -134,10 +141,20 @@ std::uint64_t Agent::cas(machine::Address at, const machine::Access& access, std
 }
 
 void Agent::fence(machine::Machine::Fence kind, machine::Scope scope, std::uint16_t site) {
-  point();
+  point(kind == machine::Machine::Fence::sc ? Pending::fence_sc : Pending::fence);
   {
     Step step(*this);
     execution_.machine().fence(own_thread(), kind, scope, site);
+    after(site);
+  }
+  check_stopped();
+}
+
+void Agent::alias_fence(std::uint16_t site) {
+  point(Pending::fence);
+  {
+    Step step(*this);
+    execution_.machine().alias_fence(own_thread(), site);
     after(site);
   }
   check_stopped();
@@ -157,7 +174,7 @@ std::uint64_t Agent::wait_for(machine::Address at, const machine::Access& access
                               const machine::Wanted& wanted, bool by_rmw, std::uint64_t value) {
   const machine::ThreadId thread = own_thread();
   machine::Machine& machine = execution_.machine();
-  point();
+  point(Pending::access);
   for (bool watched = false;;) {
     std::optional<std::uint64_t> seen;
     {
@@ -182,13 +199,73 @@ std::uint64_t Agent::wait_for(machine::Address at, const machine::Access& access
     }
     check_stopped();
     if (seen) return *seen;
+    record_->pending = Pending::access;
     runtime_.give_way(*this);
+    record_->pending = Pending::none;
   }
 }
 
 void Agent::sync(BlockBarrier& barrier, std::uint16_t site) {
   own_thread();
-  runtime_.sync(*this, barrier, site);
+  runtime_.sync(*this, barrier, site, true);
+}
+
+void Agent::arrive(BlockBarrier& barrier, std::uint16_t site) {
+  own_thread();
+  runtime_.sync(*this, barrier, site, false);
+}
+
+bool Agent::weak_points() const { return execution_.weak_points(); }
+
+void Agent::begin_step() {
+  runtime_.enter();
+  runtime_.beat();
+}
+
+void Agent::end_step(std::uint16_t site) {
+  after(site);
+  runtime_.leave();
+}
+
+machine::Machine& Agent::machine_of_run() { return execution_.machine(); }
+
+void Agent::note(std::uint64_t value) {
+  if (!execution_.free_running()) execution_.note(value);
+}
+
+void Agent::await_any(std::span<const LaneWait> waits) {
+  machine::Machine& machine = execution_.machine();
+  {
+    Step step(*this);
+    for (const LaneWait& w : waits) machine.watch(w.await.at, w.await.access, id_);
+    record_->last_site = waits.front().await.access.site;
+    execution_.set_waiting(id_, waits);
+    // Something may have changed since the caller looked (in a free run).
+    if (execution_.free_running() && execution_.can_go_on(id_)) execution_.set_ready(id_);
+  }
+  runtime_.give_way(*this);
+  {
+    Step step(*this);
+    for (const LaneWait& w : waits) machine.unwatch(w.await.at, w.await.access, id_);
+  }
+  check_stopped();
+}
+
+void Agent::park(std::uint16_t site) {
+  {
+    Step step(*this);
+    record_->last_site = site;
+    execution_.set_blocked(id_, AgentStatus::at_barrier);
+  }
+  runtime_.give_way(*this);
+  check_stopped();
+}
+
+void Agent::unpark(Agent& other) {
+  const AgentStatus status = other.record_->status;
+  if (status == AgentStatus::at_barrier || status == AgentStatus::awaiting) {
+    execution_.set_ready(other.id_);
+  }
 }
 
 std::uint32_t Agent::choose(DecisionKind kind, std::uint32_t options) {
@@ -213,6 +290,15 @@ void Agent::launch_graph(machine::StreamId stream, std::uint16_t call,
                          std::vector<std::vector<std::uint32_t>> predecessors,
                          std::uint16_t group) {
   runtime_.launch(*this, stream, call, children, group, &predecessors);
+}
+
+void Agent::fork_hosts(std::uint16_t call, std::vector<Body> bodies) {
+  runtime_.fork_hosts(*this, call, bodies);
+}
+
+void Agent::order_streams(machine::StreamId later, machine::StreamId earlier) {
+  Step step(*this);
+  execution_.machine().order_streams(later, earlier);
 }
 
 }  // namespace ringfence::schedule

@@ -20,6 +20,8 @@ namespace ringfence::schedule {
 class Execution;
 class Runtime;
 struct AgentRecord;
+struct LaneWait;
+enum class Pending : std::uint8_t;
 
 // bar.sync of one block: `expected` agents per generation, all of one block of one launch. Private
 // to the block's rank. It has to outlive the agents that use it.
@@ -32,7 +34,8 @@ class BlockBarrier {
   std::uint32_t expected_;
   std::uint64_t run_ = 0;  // whose agents are waiting; leftovers of an ended run do not count
   std::vector<AgentId> waiting_;
-  std::vector<machine::ThreadId> threads_;
+  std::vector<machine::ThreadId> threads_;  // that arrived
+  std::vector<machine::ThreadId> syncing_;  // of these, those that wait
 };
 
 // Bodies run on small stacks (kStackBytes) and may be ended at any of their calls here, by an
@@ -58,6 +61,7 @@ class Agent {
   std::uint64_t cas(machine::Address at, const machine::Access& access, std::uint64_t compare,
                     std::uint64_t value);
   void fence(machine::Machine::Fence kind, machine::Scope scope, std::uint16_t site = 0);
+  void alias_fence(std::uint16_t site = 0);
 
   // The accesses of one instruction: a single point before the first of them. While it lives,
   // accesses of this agent are no points.
@@ -84,6 +88,35 @@ class Agent {
 
   // bar.sync among the block's agents. A block that can never fill it is a finding.
   void sync(BlockBarrier& barrier, std::uint16_t site = 0);
+  // bar.arrive: counts for the others' sync and goes on.
+  void arrive(BlockBarrier& barrier, std::uint16_t site = 0);
+
+  // -- warps: agents that act for several threads of the machine (ChildSpec::lanes) ---------------
+  machine::ThreadId lane_thread(std::uint32_t lane) const { return lanes_[lane]; }
+  // Others may step here.
+  void point();
+  bool weak_points() const;
+  // What `f(machine)` does for the lanes, as one step; a finding ends the run behind it.
+  template <class F>
+  void act(std::uint16_t site, F&& f) {
+    begin_step();
+    try {
+      f(machine_of_run());
+    } catch (...) {
+      end_step(site);
+      throw;
+    }
+    end_step(site);
+    check_stopped();
+  }
+  // Takes values that were read into the run's digest.
+  void note(std::uint64_t value);
+  // Blocks until one of the waits can end, or another agent of this process unparks this one.
+  void await_any(std::span<const LaneWait> waits);
+  // Blocks until another agent of this process unparks this one (a barrier of the program's own).
+  void park(std::uint16_t site = 0);
+  // Inside act() only. Nothing if it is not blocked.
+  void unpark(Agent& other);
 
   // A choice of the program's own, for example the order of a sum. 0 is the default.
   std::uint32_t choose(DecisionKind kind, std::uint32_t options);
@@ -100,6 +133,8 @@ class Agent {
     std::uint32_t index = 0;
     std::uint16_t cluster = 0;
     Body body;
+    // The machine's threads that the agent acts for: index, index + 1, ... of its block.
+    std::uint32_t lanes = 1;
   };
   // One launch on `stream`: begins it, runs all children to their ends, ends it.
   void launch(machine::StreamId stream, std::uint16_t call, std::vector<ChildSpec> children,
@@ -112,11 +147,20 @@ class Agent {
   void launch_graph(machine::StreamId stream, std::uint16_t call, std::vector<ChildSpec> children,
                     std::vector<std::vector<std::uint32_t>> predecessors, std::uint16_t group = 0);
 
+  // Runs several host agents at once, such as one for each stream, and waits for their ends.
+  // The label of body i is this host's, with that call and group i + 1.
+  void fork_hosts(std::uint16_t call, std::vector<Body> bodies);
+  // A launch on `later` waits for all launches so far on `earlier`.
+  void order_streams(machine::StreamId later, machine::StreamId earlier);
+
  private:
   bool in_instruction_ = false;
   friend class Runtime;
   class Step;
-  void point();
+  void begin_step();
+  void end_step(std::uint16_t site);
+  machine::Machine& machine_of_run();
+  void point(Pending before);
   void before(const machine::Access& access);
   void after(std::uint16_t site);
   void check_stopped();
@@ -128,6 +172,7 @@ class Agent {
   Runtime& runtime_;
   AgentId id_ = kNoAgent;
   AgentRecord* record_ = nullptr;
+  std::vector<machine::ThreadId> lanes_;
 };
 
 }  // namespace ringfence::schedule

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory_resource>
+#include <span>
 #include <vector>
 
 #include "emulator/machine/machine.hpp"
@@ -27,11 +28,27 @@ enum class AgentStatus : std::uint8_t {
   done
 };
 
+// What an agent stands before, for a strategy that steps by events.
+enum class Pending : std::uint8_t {
+  none,    // it goes on with something else than an access: it begins, left a barrier, …
+  access,  // an access, or an await
+  fence,
+  fence_sc,
+};
+
 struct AwaitInfo {
   machine::Address at;
   machine::Access access;
   machine::Wanted wanted;
   bool by_rmw = false;
+};
+
+// What one lane of a warp waits for. A lane may wait for several places at once.
+struct LaneWait {
+  std::uint32_t lane = 0;  // added to the agent's label: the thread in its block
+  machine::ThreadId thread = machine::kNoThread;
+  AwaitInfo await;
+  machine::Wanted needs;  // what people are told: await.wanted is only that the value changes
 };
 
 struct AgentRecord {
@@ -45,7 +62,12 @@ struct AgentRecord {
   std::uint16_t rank = 0;
   std::uint16_t last_site = 0;
   AgentStatus status = AgentStatus::ready;
+  Pending pending = Pending::none;
   AwaitInfo await;
+  // A warp's waits, in place of `await`: the first `wait_count` of them, kept from run to run.
+  std::uint32_t wait_count = 0;
+  std::uint32_t wait_capacity = 0;
+  LaneWait* waits = nullptr;
 };
 
 // Why a run ended.
@@ -96,8 +118,17 @@ class Execution final : public machine::Chooser, public ReadyView {
                 AgentStatus status);
   void set_ready(AgentId id);
   void set_blocked(AgentId id, AgentStatus status);
+  // Blocks a warp until one of the waits can end; the caller watches the places.
+  void set_waiting(AgentId id, std::span<const LaneWait> waits);
+  bool can_go_on(AgentId id) const { return can_go_on(record(id)); }
   // The agent is done; its parent becomes ready with the last child.
   void end_agent(AgentId id);
+  // Told to the strategy (see Strategy).
+  void arrived(AgentId id, const void* barrier) { strategy_->on_arrive(id, barrier); }
+  void met_at_barrier(std::span<const AgentId> met, const void* barrier) {
+    strategy_->on_barrier(met, barrier);
+  }
+  void ordered(AgentId earlier, AgentId later) { strategy_->on_order(earlier, later); }
   // Decides who steps next after a point, a block or an end of `id`; sets current(), or ends the
   // run: nobody is left, nobody can step, a finding was made, or the limit is reached.
   void decide(AgentId id);
@@ -139,6 +170,7 @@ class Execution final : public machine::Chooser, public ReadyView {
                        std::uint64_t value, std::uint32_t nth);
   void hand_over(AgentId next, bool was_ready, std::uint64_t label, std::uint32_t point);
   bool rare_work(AgentId id);  // limits, stops, hooks; false if the run ended
+  bool can_go_on(const AgentRecord& r) const;
 
   machine::Machine* machine_;
   std::uint16_t ranks_;
@@ -159,7 +191,7 @@ class Execution final : public machine::Chooser, public ReadyView {
   bool weak_points_ = false;
   bool free_ = false;
   // Questions of each kind that were asked at the current point; valid if there were any.
-  std::array<std::uint32_t, 5> asked_{};
+  std::array<std::uint32_t, 6> asked_{};
   std::uint32_t asked_total_ = 0;
   void (*hook_)() = nullptr;
   std::uint16_t hook_rank_ = 0;

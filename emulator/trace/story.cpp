@@ -179,6 +179,10 @@ std::string choices_text(const std::vector<schedule::Decision>& decisions) {
 }  // namespace
 
 std::string case_text(const programs::Config& c) {
+  if (!c.case_file.empty()) {
+    return fmt::format("case {}, {}, {}", c.case_file, plural(c.ranks, "rank"),
+                       plural(c.calls, "call"));
+  }
   std::string text =
       fmt::format("{}, {} x {}, {}, hidden {}, inner {}, {}, {}", c.protocol,
                   plural(c.ranks, "rank"), plural(c.blocks, "block"), plural(c.tokens, "token"),
