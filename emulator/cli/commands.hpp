@@ -11,6 +11,7 @@ namespace ringfence::cli {
 void add_run(CLI::App& app, Exit& exit);
 void add_fuzz(CLI::App& app, Exit& exit);
 void add_replay(CLI::App& app, Exit& exit);
+void add_merge(CLI::App& app, Exit& exit);
 void add_diff(CLI::App& app, Exit& exit);
 void add_ptx(CLI::App& app, Exit& exit);
 void add_gpu(CLI::App& app, Exit& exit);
