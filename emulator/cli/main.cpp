@@ -81,8 +81,8 @@ int main(int argc, char** argv) {
     add_run(app, exit);
     add_fuzz(app, exit);
     add_replay(app, exit);
-    add_merge(app, exit);
     add_diff(app, exit);
+    add_merge(app, exit);
     add_ptx(app, exit);
     add_gpu(app, exit);
     app.add_flag_callback(
