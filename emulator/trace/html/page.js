@@ -358,7 +358,7 @@ function paint() {
     if (column[E.source[list[k]]] <= c1) drawn.push(list[k]);
   }
   if (drawn.length <= most) {
-    for (const i of drawn) arrow(i, isSignal(i) ? colour.signal : colour.from, 1.2);
+    for (const i of drawn) arrow(i, mode === 'signals' || isSignal(i) ? colour.signal : colour.from, 1.2);
   }
   if (chosen >= 0) {
     if (E.source[chosen] >= 0) arrow(chosen, colour.choice, 2);
