@@ -50,6 +50,11 @@ std::string comparison_table(const std::vector<Comparison>& comparisons) {
   return table;
 }
 
+std::uint64_t cell_elements(const Comparison& c, std::uint32_t row, std::uint32_t column) {
+  const std::uint64_t tensor = c.heat.all_rows * c.heat.all_columns;
+  return c.heat.elements(row, column) * std::max<std::uint64_t>(1, c.elements / tensor);
+}
+
 std::string heat_text(const Comparison& c) {
   const HeatMap& m = c.heat;
   if (m.rows * m.columns < 2) return "";
@@ -60,7 +65,7 @@ std::string heat_text(const Comparison& c) {
     std::string line;
     for (std::uint32_t k = 0; k < m.columns; ++k) {
       const std::uint64_t over = m.over[r * m.columns + k];
-      const std::uint64_t all = m.elements(r, k);
+      const std::uint64_t all = cell_elements(c, r, k);
       line += over == 0 ? ' '
                         : kShades[std::min<std::uint64_t>(over, all) * (kShades.size() - 1) / all];
     }

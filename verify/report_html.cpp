@@ -45,12 +45,14 @@ std::string histogram_svg(const Comparison& c) {
       fmt::format("<svg width=\"{}\" height=\"{}\" role=\"img\" aria-label=\"errors of {}\">",
                   kWide * static_cast<int>(counts.size()) + 4, kHigh + 40, escaped(c.name));
   for (std::size_t i = 0; i < counts.size(); ++i) {
+    if (c.bit_exact && i > 0 && i + 1 < counts.size()) continue;  // equal or not, nothing between
     const int x = kWide * static_cast<int>(i);
     const double high =
         counts[i] == 0 ? 0
                        : std::max(2.0, kHigh * std::log1p(static_cast<double>(counts[i])) / most);
     const bool over = i + 1 == counts.size() || ErrorHistogram::kUpper[i] > 1;
-    const std::string label = i == 0 ? "equal"
+    const std::string label = i == 0        ? "equal"
+                              : c.bit_exact ? "different"
                               : i == ErrorHistogram::kUpper.size()
                                   ? fmt::format("> {:g}", ErrorHistogram::kUpper.back())
                                   : fmt::format("\u2264 {:.3g}", ErrorHistogram::kUpper[i]);
@@ -75,13 +77,13 @@ std::string heat_svg(const Comparison& c) {
     for (std::uint32_t k = 0; k < m.columns; ++k) {
       const std::uint32_t over = m.over[r * m.columns + k];
       if (over == 0) continue;
-      const double share = static_cast<double>(over) / static_cast<double>(m.elements(r, k));
+      const double share = static_cast<double>(over) / static_cast<double>(cell_elements(c, r, k));
       out += fmt::format(
           "<rect class=\"over\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" "
           "opacity=\"{:.2f}\"><title>rows {}-{}, columns {}-{}: {} of {}</title></rect>",
           1 + k * size, 1 + r * size, size - 1, size - 1, std::min(1.0, 0.25 + 0.75 * share),
           r * m.row_extent, std::min((r + 1) * m.row_extent, m.all_rows) - 1, k * m.column_extent,
-          std::min((k + 1) * m.column_extent, m.all_columns) - 1, over, m.elements(r, k));
+          std::min((k + 1) * m.column_extent, m.all_columns) - 1, over, cell_elements(c, r, k));
     }
   }
   return out + "</svg>";

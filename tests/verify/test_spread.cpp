@@ -88,6 +88,17 @@ TEST_CASE("parts merge to what the whole gives") {
   CHECK(sum(whole.heat.over) == 3);
 }
 
+TEST_CASE("replicas merged into one comparison count in its cells") {
+  Case c;
+  for (std::int64_t i = 0; i < 6; ++i) c.actual[(i / 2) * kColumns + i % 2] = 0x4100;  // one cell
+  Comparison both = c.compared();
+  CHECK(cell_elements(both, 0, 0) == 6);
+  CHECK(heat_text(both).find("row      0 |@") != std::string::npos);
+  both.merge(Case().compared());  // a replica that is right
+  CHECK(cell_elements(both, 0, 0) == 12);
+  CHECK(heat_text(both).find("row      0 |+") != std::string::npos);  // half of them
+}
+
 TEST_CASE("the HTML has the table, a histogram each, a heat map where something is wrong") {
   Case c;
   const Comparison good = c.compared();
