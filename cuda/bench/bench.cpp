@@ -134,7 +134,7 @@ double baseline_of(const std::string& names, const std::map<std::string, double>
 
 const char* bench_methods_help() {
   return "what to time: unfused, unfused-replicated, nccl, nccl-rs-ag, fused, fused-strict, "
-         "product, "
+         "fused-push, product, "
          "product+unfused, product+nccl, product+fused, waves2, waves4, waves8, pypto (default: "
          "what the "
          "ranks allow)";
@@ -148,7 +148,7 @@ int run_bench(const RunOptions& options, const BenchOptions& bench,
   std::string nccl_text = "none";
   if (real || world.size() == 1) {
     try {
-      nccl = std::make_unique<Nccl>(world);
+      nccl = std::make_unique<Nccl>(world, bench.nccl_id_file);
       nccl_text = nccl->version();
     } catch (const Error& e) {
       if (e.code() != ErrorCode::not_supported) throw;
@@ -202,8 +202,10 @@ int run_bench(const RunOptions& options, const BenchOptions& bench,
           }
         }
         times[name] = row.timing.median_us;
-        if (name == "fused" || name == "pypto") {
-          row.wrong = count_wrong(world, options, tokens, blocks, name == "pypto");
+        if (name == "fused" || name == "pypto" || name == "fused-push") {
+          RunOptions judged = options;
+          if (name == "fused-push") judged.transport = "push";
+          row.wrong = count_wrong(world, judged, tokens, blocks, name == "pypto");
           total_wrong += std::max<int64_t>(row.wrong, 0);
         }
         if (!world.is_root()) continue;

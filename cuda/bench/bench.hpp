@@ -16,6 +16,7 @@ struct BenchOptions {
   int iterations = 0;                // 0: by size
   int samples = 15;
   std::string json;
+  std::string nccl_id_file;  // how the ncclUniqueId travels; empty: over the bootstrap
 };
 
 const char* bench_methods_help();

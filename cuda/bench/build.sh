@@ -26,7 +26,7 @@ start() { # start NAME COMMAND...
   names+=("$1"); shift
   "$@" > "$out/${names[-1]}.log" 2>&1 & jobs+=($!)
 }
-kernels="tokenweave tokenweave_bf16 tokenweave_fp16 pypto unfused"
+kernels="tokenweave tokenweave_bf16 tokenweave_fp16 push pypto unfused"
 for k in $kernels; do start "$k" "${nv[@]}" -c "cuda/kernels/$k.cu" -o "$out/$k.cu.o"; done
 start bandwidth "${nv[@]}" -c cuda/bench/bandwidth.cu -o "$out/bandwidth.cu.o"
 for f in cuda/host/*.cpp cuda/bench/*.cpp verify/*.cpp; do
@@ -35,7 +35,7 @@ for f in cuda/host/*.cpp cuda/bench/*.cpp verify/*.cpp; do
 done
 if [ $tests = 1 ]; then
   mkdir -p "$out/ptx" "$out/tests"
-  for k in tokenweave_bf16 tokenweave_fp16 pypto; do
+  for k in tokenweave_bf16 tokenweave_fp16 push pypto; do
     start "ptx_$k" bash -c "nvcc -std=c++20 -O3 --expt-relaxed-constexpr -I'$root' -arch=compute_90a \
       -ptx -o '$out/ptx/$k.ptx' cuda/kernels/$k.cu && nvcc ${arch[*]} -Xptxas -v -cubin \
       -o '$out/ptx/$k.cubin' '$out/ptx/$k.ptx' 2> '$out/ptx/$k.log'"

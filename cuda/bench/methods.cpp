@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <string_view>
+
 #include "cuda/bench/bandwidth.hpp"
 #include "cuda/host/check.hpp"
 #include "cuda/host/error.hpp"
@@ -58,9 +60,11 @@ TokenweaveOptions tokenweave_options(const Bench& b) {
   return o;
 }
 
-std::shared_ptr<Tokenweave> make_tokenweave(const Bench& b, Tensors& t, StartOrder start) {
+std::shared_ptr<Tokenweave> make_tokenweave(const Bench& b, Tensors& t, StartOrder start,
+                                            bool push = false) {
   TokenweaveOptions o = tokenweave_options(b);
   o.start = start;
+  if (push) o.transport = Transport::push;
   auto fused = std::make_shared<Tokenweave>(b.world, o);
   for (size_t i = 0; i < b.world.members().size(); ++i) {
     // In place in the residual, as an engine does it.
@@ -100,9 +104,9 @@ AddRmsNormArgs norm_args(const Bench& b, const void* input, void* out, void* res
   return a;
 }
 
-Method fused(const Bench& b, StartOrder start) {
+Method fused(const Bench& b, StartOrder start, bool push = false) {
   auto t = make_tensors(b, false);
-  auto op = make_tokenweave(b, *t, start);
+  auto op = make_tokenweave(b, *t, start, push);
   const int64_t tokens = b.tokens;
   Method m;
   m.enqueue = [op, tokens] { op->enqueue(tokens); };
@@ -337,6 +341,7 @@ Method pypto(const Bench& b) {
   o.eps = static_cast<float>(b.options.eps);
   o.blocks = b.blocks;
   o.tile_rows = b.tokens <= 8 ? 8 : b.tokens <= 64 ? 64 : 128;
+  o.cluster = b.options.cluster;
   o.pipelined = b.options.pipelined;
   o.timeout_ns = static_cast<uint64_t>(b.options.timeout_seconds * 1e9);
   auto op = std::make_shared<Pypto>(b.world, o);
@@ -372,6 +377,8 @@ const Entry kMethods[] = {
      [](const Bench& b) { return fused(b, b.options.start); }},
     {"fused-strict", "unfused|nccl", false, false, false, false,
      [](const Bench& b) { return fused(b, StartOrder::strict); }},
+    {"fused-push", "unfused|nccl", false, false, false, false,
+     [](const Bench& b) { return fused(b, b.options.start, true); }},
     {"product", "", true, false, false, false, [](const Bench& b) { return product_only(b); }},
     {"product+unfused", "", true, true, false, false,
      [](const Bench& b) { return product_then_unfused(b); }},
@@ -391,6 +398,7 @@ const Entry kMethods[] = {
 
 bool possible(const Entry& e, const World& world, bool has_nccl) {
   if (e.virtual_only && !virtual_world(world)) return false;
+  if (std::string_view(e.name) == "fused-push" && world.size() == 1) return false;
   if (e.real_only && virtual_world(world) && world.size() > 1) return false;
   return !e.needs_nccl || has_nccl;
 }

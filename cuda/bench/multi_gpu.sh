@@ -128,6 +128,12 @@ if [ "$count" -gt 1 ]; then
   done
   step 90 0 "$gpu" run --launch fork --ranks "$n" --tokens 19 --hidden 1003 --inner $((n * 128)) \
     --calls 2 --timeout 10
+  for launch in fork one-process; do
+    step 90 0 "$gpu" run --launch $launch --ranks "$n" --transport push --tokens 1,64,7,2,300 \
+      --hidden 8192 --inner $((n * 64)) --calls 20 --fill exact-rows --graph --timeout 10
+  done
+  step 90 0 "$gpu" run --launch fork --ranks "$n" --tokens 64 --trace "$results/tokenweave.jsonl" \
+    "${small[@]}"
   for rows in 8 64 128; do
     step 90 0 "$gpu" run --launch fork --ranks "$n" --protocol pypto --tile-rows "$rows" \
       --tokens 5,150,1000 --fill integers --graph "${small[@]}"
@@ -159,7 +165,7 @@ if [ "$count" -gt 1 ]; then
     cat "$results/$name.txt"
   }
   table fused --launch fork --ranks "$n" "${common[@]}" --tokens 8,64,256,1024,4096 \
-    --block-list 8,16,32,64 --methods nccl,nccl-rs-ag,fused
+    --block-list 8,16,32,64 --methods nccl,nccl-rs-ag,fused,fused-push --nccl-id-file "$results/nccl.id"
   table whole --launch fork --ranks "$n" "${common[@]}" --tokens 64,256,1024,4096,8192 \
     --block-list 8 --methods product,product+nccl,product+fused,waves2,waves4,waves8,pypto
   if [ $dry = 0 ] && python3 -c 'import torch' 2> /dev/null; then

@@ -86,7 +86,8 @@ void add_common(CLI::App& app, RunOptions& o, Texts& t) {
       ->group(group);
 
   group = "Kernel";
-  app.add_option("--transport", o.transport, "auto (peer), peer or multimem")
+  app.add_option("--transport", o.transport,
+                 "auto (peer), peer, multimem, or push (no barriers: for few tokens)")
       ->group(group)
       ->capture_default_str();
   app.add_option("--start-order", t.start, "relaxed, or strict (release/acquire)")
@@ -97,6 +98,9 @@ void add_common(CLI::App& app, RunOptions& o, Texts& t) {
       ->group(group)
       ->capture_default_str();
   app.add_option("--slots", o.slots, "pypto: tiles in the rings")->group(group);
+  app.add_option("--cluster", o.cluster,
+                 "pypto: blocks that share the rows of x, 1 or 2 (default: 2 where that can be)")
+      ->group(group);
   app.add_option("--pipeline", t.pipeline, "pypto: on or off")->group(group);
   app.add_option("--timeout", o.timeout_seconds,
                  "seconds after which a waiting thread gives up (0: never)")
@@ -195,6 +199,8 @@ int gpu_command(int argc, const char* const* argv) {
     bench->add_option("--iterations", b.iterations, "calls in a graph (default: by size)");
     bench->add_option("--samples", b.samples, "timed replays of the graph")->capture_default_str();
     bench->add_option("--json", b.json, "write the table as JSON");
+    bench->add_option("--nccl-id-file", b.nccl_id_file,
+                      "the ncclUniqueId goes by this file (default: over the launcher's job)");
 
     try {
       app.parse(argc, argv);

@@ -37,15 +37,17 @@ Environment process_environment() {
 Transport parse_transport(const std::string& name) {
   if (name == "auto" || name == "peer") return Transport::peer;
   if (name == "multimem") return Transport::multimem;
+  if (name == "push") return Transport::push;
   throw Error(ErrorCode::invalid_argument,
-              "transport '" + name + "' is not known: use auto, peer or multimem");
+              "transport '" + name + "' is not known: use auto, peer, push or multimem");
 }
 
 void require_multicast(Transport transport, const Environment& environment,
                        const std::function<bool()>& device_supports) {
   if (transport != Transport::multimem) {
-    throw Error(ErrorCode::not_supported,
-                "a multicast object is made for transport multimem only, and peer was asked for");
+    throw Error(
+        ErrorCode::not_supported,
+        "a multicast object is made for transport multimem only, and another was asked for");
   }
   for (const Switch& s : kSwitches) {
     const std::optional<std::string> value = environment(s.name);

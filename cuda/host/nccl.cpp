@@ -9,6 +9,7 @@
 
 #include "cuda/host/check.hpp"
 #include "cuda/host/error.hpp"
+#include "cuda/host/id_file.hpp"
 
 namespace ringfence::cuda {
 namespace {
@@ -59,7 +60,7 @@ struct Nccl::State {
   }
 };
 
-Nccl::Nccl(const World& world) : state_(std::make_unique<State>()) {
+Nccl::Nccl(const World& world, const std::string& id_file) : state_(std::make_unique<State>()) {
   State& s = *state_;
   if (world.kind() == World::Kind::virtual_ranks && world.size() > 1) {
     throw Error(ErrorCode::not_supported, "NCCL refuses several ranks on one GPU");
@@ -85,10 +86,14 @@ Nccl::Nccl(const World& world) : state_(std::make_unique<State>()) {
 
   UniqueId id{};
   if (world.is_root()) s.check_nccl(s.get_unique_id(&id), "ncclGetUniqueId");
-  if (world.bootstrap() != nullptr) {
+  const bool by_file = !id_file.empty() && world.kind() == World::Kind::processes;
+  const int rank = world.members().front().rank;
+  if (by_file || world.bootstrap() != nullptr) {
     std::vector<std::byte> bytes(sizeof id);
     std::memcpy(bytes.data(), &id, sizeof id);
-    std::memcpy(&id, world.bootstrap()->all_gather(bytes)[0].data(), sizeof id);
+    bytes = by_file ? share_id(id_file, rank, bytes, std::chrono::milliseconds(60000))
+                    : world.bootstrap()->all_gather(bytes)[0];
+    std::memcpy(&id, bytes.data(), sizeof id);
   }
   std::vector<Comm> comms(s.members.size(), nullptr);
   s.check_nccl(s.group_start(), "ncclGroupStart");
@@ -99,6 +104,7 @@ Nccl::Nccl(const World& world) : state_(std::make_unique<State>()) {
   }
   s.check_nccl(s.group_end(), "ncclGroupEnd");
   s.comms = std::move(comms);
+  if (by_file) remove_id(id_file, rank);  // all have read it, or they would not have joined
 }
 
 Nccl::~Nccl() = default;

@@ -16,7 +16,9 @@ class Nccl {
   /// Collective: a communicator for each member of the world. Throws Error(not_supported) where the
   /// library is not found (RINGFENCE_NCCL names it, else libnccl.so.2), or for virtual ranks of
   /// more than one: NCCL refuses several ranks on one GPU.
-  explicit Nccl(const World& world);
+  /// id_file: where the ncclUniqueId travels by that file (id_file.hpp); empty: over the world's
+  /// bootstrap, which the launcher's environment (mpirun, torchrun, srun) has set up.
+  explicit Nccl(const World& world, const std::string& id_file = {});
   ~Nccl();
 
   std::string version() const;

@@ -30,6 +30,13 @@ void check_shape(const PyptoOptions& o) {
   }
   if (o.max_tokens < 1) refuse("pypto needs at least one token");
   if (o.blocks < 1) refuse(fmt::format("blocks {}: use 1 or more", o.blocks));
+  if (o.cluster < 0 || o.cluster > 2 ||
+      (o.cluster == 2 && pypto_cluster(o.tile_rows, o.blocks) != 2)) {
+    refuse(
+        fmt::format("cluster {} with tiles of {} rows and {} blocks: clusters of 2 need tiles of "
+                    "64 or 128 rows and an even number of blocks; use --cluster 1",
+                    o.cluster, o.tile_rows, o.blocks));
+  }
   if (o.pipelined && o.slots < 2) refuse("the two-tile pipeline needs 2 slots or more");
 }
 
@@ -74,7 +81,10 @@ CUtensorMap map_of(const void* base, int64_t rows, int inner, int box_rows) {
 Pypto::Pypto(const World& world, const PyptoOptions& options) : world_(world), options_(options) {
   check_shape(options_);
   options_.slots = slots_within_limits(options_);
-  const void* kernel = pypto_kernel(options_.tile_rows);
+  if (options_.cluster == 0) {
+    options_.cluster = pypto_cluster(options_.tile_rows, options_.blocks);
+  }
+  const void* kernel = pypto_kernel(options_.tile_rows, options_.cluster);
   const int shared = pypto_shared_bytes(options_.tile_rows);
   const bool share = world.kind() == World::Kind::virtual_ranks;
   for (const World::Member& m : world.members()) {
@@ -88,7 +98,7 @@ Pypto::Pypto(const World& world, const PyptoOptions& options) : world_(world), o
     }
     require_kernels(device, kernel, "the pypto kernel");
     require_resident(m.device, kernel, kPyptoThreads, shared, options_.blocks,
-                     share ? world.size() : 1);
+                     share ? world.size() : 1, options_.cluster);
     if (share) break;
   }
   const size_t tile =
@@ -135,7 +145,8 @@ void Pypto::set_tensors(size_t member, const PyptoTensors& t) {
   local.out = t.out;
   local.gamma = t.gamma;
   local.beta = t.beta;
-  args_->weight[rank] = map_of(t.weight, options_.hidden, options_.inner, kPyptoChunk);
+  args_->weight[rank] =
+      map_of(t.weight, options_.hidden, options_.inner, pypto_chunk(options_.tile_rows));
   mapped_tokens_ = -1;
 }
 
@@ -153,7 +164,8 @@ void Pypto::enqueue_on(const std::vector<cudaStream_t>& streams, int64_t tokens)
   if (mapped_tokens_ != tokens) {
     // The map ends at the last token: what lies beyond must arrive as zeros.
     for (size_t i = 0; i < members.size(); ++i) {
-      args_->x[members[i].rank] = map_of(tensors_[i].x, tokens, options_.inner, options_.tile_rows);
+      args_->x[members[i].rank] =
+          map_of(tensors_[i].x, tokens, options_.inner, options_.tile_rows / options_.cluster);
     }
     mapped_tokens_ = tokens;
   }
@@ -164,7 +176,8 @@ void Pypto::enqueue_on(const std::vector<cudaStream_t>& streams, int64_t tokens)
   if (world_.kind() == World::Kind::virtual_ranks) {
     const DeviceScope scope(members.front().device);
     args_->first_rank = 0;
-    check(launch_pypto(*args_, options_.tile_rows, world_.size(), true, streams.front()),
+    check(launch_pypto(*args_, options_.tile_rows, options_.cluster, world_.size(), true,
+                       streams.front()),
           "launch of pypto");
     return;
   }
@@ -172,7 +185,8 @@ void Pypto::enqueue_on(const std::vector<cudaStream_t>& streams, int64_t tokens)
     if (members[i].rank == absent_) continue;
     const DeviceScope scope(members[i].device);
     args_->first_rank = members[i].rank;
-    check(launch_pypto(*args_, options_.tile_rows, 1, true, streams[i]), "launch of pypto");
+    check(launch_pypto(*args_, options_.tile_rows, options_.cluster, 1, true, streams[i]),
+          "launch of pypto");
   }
 }
 

@@ -18,7 +18,8 @@ struct PyptoOptions {
   float eps = 1e-6f;
   int blocks = 8;  // a rank
   int tile_rows = 8;
-  int slots = 4;  // of the rings
+  int slots = 4;    // of the rings
+  int cluster = 0;  // blocks that share the rows of x: 1, 2, or 0 for 2 where that can be
   bool pipelined = true;
   uint64_t timeout_ns = 0;
   size_t data_limit = size_t{200} << 20;  // bytes of the data ring

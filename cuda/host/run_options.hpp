@@ -37,6 +37,7 @@ struct RunOptions {
   int wave_blocks = 0;  // bench: blocks a rank beside a product; 0: chosen
   int tile_rows = 8;
   int slots = 4;
+  int cluster = 0;  // pypto: 1, 2, or 0: chosen
   bool pipelined = true;
   double timeout_seconds = 0;
 

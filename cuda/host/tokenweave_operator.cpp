@@ -53,18 +53,23 @@ Tokenweave::Tokenweave(const World& world, const TokenweaveOptions& options)
                 "transport multimem needs a process a rank (--launch fork, torchrun, mpirun): use "
                 "--transport peer");
   }
-  if (multimem && options_.hidden % 8 != 0) {
+  const bool push = options_.transport == Transport::push;
+  if ((multimem || push) && options_.hidden % 8 != 0) {
     refuse(
-        fmt::format("transport multimem moves 16 bytes at once, and hidden {} is not a multiple "
+        fmt::format("transport {} moves 16 bytes at once, and hidden {} is not a multiple "
                     "of 8: use --transport peer",
-                    options_.hidden));
+                    push ? "push" : "multimem", options_.hidden));
   }
+  if (push && world.size() == 1)
+    refuse("transport push needs 2 ranks or more: use --transport peer");
   shape_.dtype = options_.dtype;
   shape_.transport = options_.transport;
   shape_.start = options_.start;
   shape_.aligned = options_.hidden % 8 == 0;
-  const void* kernel = tokenweave_kernel(shape_, world.size(), options_.hidden);
-  const int threads = tokenweave_threads(options_.hidden);
+  const void* kernel = push ? push_kernel(options_.dtype, world.size(), options_.hidden)
+                            : tokenweave_kernel(shape_, world.size(), options_.hidden);
+  const int threads =
+      tokenweave_block(tokenweave_layout(shape_, world.size(), options_.hidden), options_.hidden);
   const bool share = world.kind() == World::Kind::virtual_ranks;
   for (const World::Member& m : world.members()) {
     require_kernels(require_device(m.device), kernel, "the tokenweave kernel");
@@ -97,6 +102,41 @@ Tokenweave::Tokenweave(const World& world, const TokenweaveOptions& options)
   args_.residual_sharded = options_.residual_sharded ? 1 : 0;
   args_.spin.timeout_ns = options_.timeout_ns;
   args_.spin.report = report_->page();
+  if (push) make_mailboxes();
+}
+
+void Tokenweave::make_mailboxes() {
+  const int64_t rows = 2 * push_half_rows(options_.max_tokens, world_.size());
+  if (rows * (options_.hidden / 8) > int64_t{0xffffffff}) {
+    refuse(
+        fmt::format("tokens {} x hidden {}: the mailboxes of transport push would be more than "
+                    "64 GiB; use --transport peer",
+                    options_.max_tokens, options_.hidden));
+  }
+  mailboxes_ =
+      world_.allocate(static_cast<size_t>(rows) * static_cast<size_t>(options_.hidden) * 2);
+  states_ = world_.allocate(2 * sizeof(uint32_t));
+  for (const World::Member& m : world_.members()) {
+    const DeviceScope scope(m.device);
+    check(cudaMemset(mailboxes_->replica(m.rank), 0xff, mailboxes_->bytes()), "mailbox");
+    check(cudaDeviceSynchronize(), "mailbox");
+  }
+  world_.barrier();  // before any rank sends
+}
+
+void Tokenweave::launch(const TokenweaveArgs& args, int ranks, cudaStream_t stream) const {
+  if (options_.transport != Transport::push) {
+    check(launch_tokenweave(args, shape_, ranks, true, stream), "launch of tokenweave");
+    return;
+  }
+  PushArgs push{};
+  push.common = args;
+  push.max_tokens = options_.max_tokens;
+  for (int r = 0; r < world_.size(); ++r) {
+    push.mailbox[r] = mailboxes_->replica(r);
+    push.state[r] = static_cast<uint32_t*>(states_->replica(r));
+  }
+  check(launch_push(push, options_.dtype, ranks, true, stream), "launch of push");
 }
 
 void Tokenweave::set_tensors(size_t member, const TokenweaveTensors& t) {
@@ -149,15 +189,14 @@ void Tokenweave::enqueue_members(const std::vector<size_t>& which,
   if (world_.kind() == World::Kind::virtual_ranks && !options_.stream_a_rank) {
     const DeviceScope scope(members.front().device);
     args.first_rank = 0;
-    check(launch_tokenweave(args, shape_, world_.size(), true, streams.front()),
-          "launch of tokenweave");
+    launch(args, world_.size(), streams.front());
     return;
   }
   for (size_t i : which) {
     if (members[i].rank == absent_) continue;
     const DeviceScope scope(members[i].device);
     args.first_rank = members[i].rank;
-    check(launch_tokenweave(args, shape_, 1, true, streams[i]), "launch of tokenweave");
+    launch(args, 1, streams[i]);
   }
 }
 

@@ -7,6 +7,7 @@
 
 #include "cuda/host/wait_report.hpp"
 #include "cuda/host/world.hpp"
+#include "cuda/kernels/push.hpp"
 #include "cuda/kernels/tokenweave.hpp"
 
 namespace ringfence::cuda {
@@ -70,11 +71,16 @@ class Tokenweave {
   void set_call(uint32_t call) { args_.spin.call = call; }
 
  private:
+  void make_mailboxes();
+  void launch(const TokenweaveArgs& args, int ranks, cudaStream_t stream) const;
+
   const World& world_;
   TokenweaveOptions options_;
   TokenweaveShape shape_;
   std::unique_ptr<SymmetricMemory> buffer_;
   std::unique_ptr<SymmetricMemory> pads_;
+  std::unique_ptr<SymmetricMemory> mailboxes_;  // transport push
+  std::unique_ptr<SymmetricMemory> states_;
   std::unique_ptr<WaitReport> report_;
   int absent_ = -1;
   TokenweaveArgs args_{};

@@ -1,146 +1,199 @@
 #include "cuda/host/trace_file.hpp"
 
+#include <cuda_runtime_api.h>
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <fstream>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <tuple>
 
 #include "cuda/host/check.hpp"
+#include "cuda/host/error.hpp"
+#include "cuda/host/multicast_gate.hpp"
 #include "cuda/host/session.hpp"
+#include "cuda/host/trace_check.hpp"
 #include "cuda/host/wait_report.hpp"
 
 namespace ringfence::cuda {
 namespace {
 
-bool is_put(SignalKind kind) {
-  return kind == SignalKind::start_put || kind == SignalKind::end_put;
-}
-bool is_wait(SignalKind kind) {
-  return kind == SignalKind::start_wait || kind == SignalKind::end_wait;
+using Json = nlohmann::ordered_json;
+
+constexpr uint64_t kMostBytes = uint64_t{1} << 30;
+
+bool tokenweave(const RunOptions& o) { return o.protocol == verify::Flavour::tokenweave; }
+
+/// Two tiles are in flight where the pipeline is on.
+int tile_lag(const RunOptions& o) { return o.pipelined ? 2 : 1; }
+
+Json header_json(const RunOptions& o, int world, bool one_clock) {
+  Json config{{"protocol", verify::flavour_name(o.protocol)},
+              {"ranks", world},
+              {"tokens", o.tokens},
+              {"hidden", o.hidden},
+              {"inner", o.inner},
+              {"blocks", o.blocks},
+              {"calls", o.calls},
+              {"dtype", verify::dtype_name(o.dtype)},
+              {"eps", o.eps}};
+  std::vector<std::string> rules{"pairing", "program-order"};
+  if (tokenweave(o)) {
+    config["start"] = o.start == StartOrder::strict ? "strict" : "relaxed";
+    if (one_clock) rules.insert(rules.end(), {"reads-from", "alternation"});
+  } else {
+    config["tile_rows"] = o.tile_rows;
+    config["pipeline"] = o.pipelined;
+    rules = one_clock ? std::vector<std::string>{"pairing", "barrier"}
+                      : std::vector<std::string>{"pairing"};
+  }
+  return Json{{"ringfence-gpu-trace", 1},
+              {"ringfence", "0.1.0"},
+              {"config", config},
+              {"boundary", tokenweave(o) && o.start == StartOrder::relaxed ? "coherent" : "all"},
+              {"seed", o.seed},
+              {"executor", "gpu"},
+              {"clock", one_clock ? "one" : "a device each"},
+              {"rules", rules}};
 }
 
-std::vector<SignalEvent> fetch_events(const DeviceBuffer& buffer, uint32_t capacity) {
-  std::vector<SignalEvent> events(capacity);
-  check(cudaMemcpy(events.data(), buffer.get(), capacity * sizeof(SignalEvent),
-                   cudaMemcpyDeviceToHost),
-        "copy of the trace");
-  events.erase(std::remove_if(events.begin(), events.end(),
-                              [](const SignalEvent& e) { return e.end_ns == 0; }),
-               events.end());
-  std::sort(events.begin(), events.end(), [](const SignalEvent& a, const SignalEvent& b) {
-    return std::tie(a.begin_ns, a.rank, a.block, a.peer) <
-           std::tie(b.begin_ns, b.rank, b.block, b.peer);
-  });
-  return events;
+const char* order_of(const RunOptions& o, SignalKind kind) {
+  const bool relaxed = o.start == StartOrder::relaxed;
+  switch (kind) {
+    case SignalKind::start_put:
+      return relaxed ? "relaxed" : "release";
+    case SignalKind::start_wait:
+      return relaxed ? "relaxed" : "acquire";
+    case SignalKind::end_put:
+      return "release";
+    case SignalKind::end_wait:
+    case SignalKind::tile_barrier:
+    case SignalKind::tile_signal:
+      return "acquire";
+    case SignalKind::data_wait:
+      return "relaxed";
+  }
+  return "";
+}
+
+Json event_json(const RunOptions& o, int world, const SignalEvent& e, int64_t from, uint64_t zero) {
+  const bool tile = e.kind == SignalKind::tile_barrier || e.kind == SignalKind::tile_signal;
+  const bool put = e.kind == SignalKind::start_put || e.kind == SignalKind::end_put;
+  Json line;
+  line["agent"] = fmt::format("r{}.c{}.b{}.t{}", e.rank, e.call, e.block, tile ? 0 : e.peer);
+  line["op"] = signal_kind_name(e.kind);
+  line["pad"] = put ? e.peer : e.rank;
+  line["slot"] = e.slot;
+  line["order"] = order_of(o, e.kind);
+  line["value"] = tile ? Json{world, 0} : put ? Json{0, 1} : Json{1, 0};
+  if (from >= 0) line["from"] = from;
+  line["begin_ns"] = e.begin_ns - zero;
+  line["end_ns"] = e.end_ns - zero;
+  return line;
+}
+
+/// All processes' events, on every rank.
+std::vector<SignalEvent> gathered(const World& world, const std::vector<SignalEvent>& mine) {
+  if (world.bootstrap() == nullptr) return mine;
+  std::vector<std::byte> bytes(mine.size() * sizeof(SignalEvent));
+  if (!bytes.empty()) std::memcpy(bytes.data(), mine.data(), bytes.size());
+  std::vector<SignalEvent> all;
+  for (const std::vector<std::byte>& part : world.bootstrap()->all_gather(bytes)) {
+    const size_t before = all.size();
+    all.resize(before + part.size() / sizeof(SignalEvent));
+    if (!part.empty()) std::memcpy(all.data() + before, part.data(), part.size());
+  }
+  return all;
 }
 
 }  // namespace
 
-std::vector<std::string> check_signal_events(std::vector<SignalEvent> events, int world) {
-  // The slot that an event is about: (owner of the pad, index).
-  std::map<std::pair<uint32_t, uint32_t>,
-           std::pair<std::vector<SignalEvent>, std::vector<SignalEvent>>>
-      slots;
-  for (const SignalEvent& e : events) {
-    if (is_put(e.kind)) slots[{e.peer, e.slot}].first.push_back(e);
-    if (is_wait(e.kind)) slots[{e.rank, e.slot}].second.push_back(e);
+std::string trace_text(const RunOptions& options, int world, bool one_clock,
+                       const std::vector<SignalEvent>& given,
+                       const std::vector<std::string>& faults) {
+  std::vector<SignalEvent> events = given;
+  std::sort(events.begin(), events.end(), [](const SignalEvent& a, const SignalEvent& b) {
+    return std::tie(a.begin_ns, a.rank, a.block, a.peer, a.kind) <
+           std::tie(b.begin_ns, b.rank, b.block, b.peer, b.kind);
+  });
+  const std::vector<int64_t> from = reads_from(events);
+  const uint64_t zero = events.empty() ? 0 : events.front().begin_ns;
+  std::string text = header_json(options, world, one_clock).dump() + "\n";
+  for (size_t i = 0; i < events.size(); ++i) {
+    text += event_json(options, world, events[i], from[i], zero).dump() + "\n";
   }
-  // A thread's operations at one slot follow one another, so the order of their ends is the order
-  // in which they took effect.
-  const auto by_end = [](const SignalEvent& a, const SignalEvent& b) {
-    return a.end_ns < b.end_ns;
-  };
-  std::vector<std::string> faults;
-  for (auto& [slot, sides] : slots) {
-    auto& [puts, waits] = sides;
-    const std::string where = fmt::format(
-        "pad of rank {}, slot {} (block {}, from rank {})", slot.first, slot.second,
-        slot.second / static_cast<uint32_t>(world), slot.second % static_cast<uint32_t>(world));
-    if (puts.size() != waits.size()) {
-      faults.push_back(
-          fmt::format("lost-signal: {}: {} puts, {} waits", where, puts.size(), waits.size()));
-      continue;
-    }
-    std::sort(puts.begin(), puts.end(), by_end);
-    std::sort(waits.begin(), waits.end(), by_end);
-    for (size_t i = 0; i < puts.size(); ++i) {
-      if (waits[i].end_ns < puts[i].begin_ns) {
-        faults.push_back(fmt::format("{}: wait {} ended {} ns before its put began", where, i,
-                                     puts[i].begin_ns - waits[i].end_ns));
-      }
-      if (i + 1 < puts.size() && puts[i + 1].end_ns < waits[i].begin_ns) {
-        faults.push_back(
-            fmt::format("{}: put {} ended {} ns before the wait that freed the slot "
-                        "began",
-                        where, i + 1, waits[i].begin_ns - puts[i + 1].end_ns));
-      }
-    }
-  }
-  return faults;
+  const Json verdict{{"verdict", faults.empty() ? "pass" : "finding"},
+                     {"events", events.size()},
+                     {"faults", faults}};
+  return text + verdict.dump() + "\n";
+}
+
+void TraceRecorder::FreePinned::operator()(SignalEvent* events) const {
+  (void)cudaFreeHost(events);
 }
 
 TraceRecorder::TraceRecorder(Session& session, const RunOptions& options) : options_(options) {
   const World& world = session.world();
+  if (tokenweave(options) && parse_transport(options.transport) == Transport::push) {
+    throw Error(ErrorCode::invalid_argument,
+                "--trace logs signals, and --transport push has none: use --transport peer");
+  }
   const uint64_t calls = static_cast<uint64_t>(options.calls) + (options.graph ? 3 : 0);
   // Room for all ranks, also where a process logs only its own.
-  const uint64_t blocks = static_cast<uint64_t>(world.size()) * options.blocks;
+  const uint64_t blocks =
+      static_cast<uint64_t>(world.size()) * static_cast<uint64_t>(options.blocks);
   uint64_t each = static_cast<uint64_t>(world.size()) * 4;
   if (session.pypto() != nullptr) {
     each =
         static_cast<uint64_t>((session.max_tokens() + options.tile_rows - 1) / options.tile_rows) *
         2;
   }
-  const uint32_t stride = static_cast<uint32_t>(blocks * each);
-  capacity_ = static_cast<uint32_t>(calls * stride);
-  events_ = DeviceBuffer(world.members().front().device, capacity_ * sizeof(SignalEvent));
-  const DeviceScope scope(events_.device());
-  check(cudaMemset(events_.get(), 0, events_.bytes()), "cudaMemset");
-  check(cudaDeviceSynchronize(), "cudaMemset");
+  const uint64_t stride = blocks * each;
+  const uint64_t capacity = calls * stride;
+  if (capacity * sizeof(SignalEvent) > kMostBytes) {
+    throw Error(
+        ErrorCode::invalid_argument,
+        fmt::format("--trace: {} calls log up to {} events, more than 1 GiB: use --calls {} "
+                    "or fewer",
+                    calls, capacity, kMostBytes / sizeof(SignalEvent) / stride));
+  }
+  capacity_ = static_cast<uint32_t>(capacity);
+  void* pinned = nullptr;
+  check(cudaHostAlloc(&pinned, capacity * sizeof(SignalEvent), cudaHostAllocPortable),
+        "memory of the trace");
+  events_.reset(static_cast<SignalEvent*>(pinned));
+  std::fill_n(events_.get(), capacity, SignalEvent{});
   if (session.tokenweave() != nullptr) {
-    session.tokenweave()->set_trace(events_.as<SignalEvent>(), capacity_, stride);
+    session.tokenweave()->set_trace(events_.get(), capacity_, static_cast<uint32_t>(stride));
   } else {
-    session.pypto()->set_trace(events_.as<SignalEvent>(), capacity_, stride);
+    session.pypto()->set_trace(events_.get(), capacity_, static_cast<uint32_t>(stride));
   }
 }
 
 std::vector<std::string> TraceRecorder::write_and_check(Session& session) {
   const World& world = session.world();
+  std::vector<SignalEvent> mine;
+  for (uint32_t i = 0; i < capacity_; ++i) {
+    if (events_.get()[i].end_ns != 0) mine.push_back(events_.get()[i]);
+  }
+  const std::vector<SignalEvent> events = gathered(world, mine);
   if (!world.is_root()) return {};
-  const DeviceScope scope(events_.device());
-  const std::vector<SignalEvent> events = fetch_events(events_, capacity_);
   const bool one_clock = world.kind() == World::Kind::virtual_ranks;
   std::vector<std::string> faults;
-  if (events.empty()) faults.push_back("trace: no event was logged");
-  if (one_clock && session.tokenweave() != nullptr) {
-    faults = check_signal_events(events, world.size());
+  if (events.empty()) {
+    faults.push_back("trace: no event was logged");
+  } else if (tokenweave(options_)) {
+    faults = check_signal_events(events, world.size(), one_clock);
+  } else if (one_clock) {
+    faults = check_tile_events(events, tile_lag(options_));
   }
-  std::ofstream file(options_.trace);
-  nlohmann::ordered_json header;
-  header["ringfence-gpu-trace"] = 1;
-  header["protocol"] = verify::flavour_name(options_.protocol);
-  header["ranks"] = world.size();
-  header["blocks"] = options_.blocks;
-  header["seed"] = options_.seed;
-  header["clock"] = one_clock ? "one" : "a device each";
-  file << header.dump() << "\n";
-  const uint64_t zero = events.empty() ? 0 : events.front().begin_ns;
-  for (const SignalEvent& e : events) {
-    nlohmann::ordered_json line;
-    line["agent"] = fmt::format("r{}.c{}.b{}", e.rank, e.call, e.block);
-    line["op"] = signal_kind_name(e.kind);
-    if (e.peer != SpinTimeout::kAnyPeer) line["peer"] = e.peer;
-    line["slot"] = e.slot;
-    line["begin_ns"] = e.begin_ns - zero;
-    line["end_ns"] = e.end_ns - zero;
-    file << line.dump() << "\n";
+  std::ofstream file(options_.trace, std::ios::binary);
+  if (!(file << trace_text(options_, world.size(), one_clock, events, faults)).flush()) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("--trace {}: cannot be written: name a file in a folder that is there",
+                            options_.trace));
   }
-  nlohmann::ordered_json verdict;
-  verdict["verdict"] = faults.empty() ? "pass" : "finding";
-  verdict["events"] = events.size();
-  file << verdict.dump() << "\n";
   return faults;
 }
 

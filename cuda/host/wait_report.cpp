@@ -39,6 +39,8 @@ const char* signal_kind_name(SignalKind kind) {
       return "end wait";
     case SignalKind::tile_barrier:
       return "tile barrier";
+    case SignalKind::data_wait:
+      return "data";
     case SignalKind::tile_signal:
       return "tile signal";
   }

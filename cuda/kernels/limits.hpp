@@ -8,7 +8,11 @@ inline constexpr int kMaxHidden = 16384;  // a row is kept in registers: 2 vecto
 inline constexpr int kMaxThreads = 1024;
 
 enum class DataType { bf16, fp16 };
-enum class Transport { peer, multimem };
+/// How data moves between the ranks of tokenweave.
+///   peer      loads from and stores to every rank's replica, between two barriers
+///   multimem  the same through a multicast address
+///   push      stores into the peers' mailboxes, no barriers: for few tokens (push.hpp)
+enum class Transport { peer, multimem, push };
 
 /// Orders of the start barrier's put and wait. The end barrier is always release/acquire.
 ///   relaxed  relaxed/relaxed, as the original: right where strong accesses meet at a point of

@@ -1,8 +1,10 @@
-// Body of the pypto kernel. The products are computed transposed, out^T[h, t] = weight[h, :] . x[t,
-// :], so that a tile of 8 token rows is the narrow side of a wgmma and wastes nothing.
+// Body of the pypto kernel, over a product (pypto_product.cuh).
 //
 // Roles: warpgroup 0 feeds the ring of stages with the copy engine and runs ahead over tiles, since
 // its inputs depend on nothing; warpgroups 1 and 2 do everything else.
+//
+// The chunks of all tiles form one sequence that goes around the blocks, so that more blocks than a
+// tile has chunks are at work on the next tile meanwhile.
 //
 // Synchronisation of tile i on slot s, with the blocks of a rank as one agent:
 //   clear     each block clears the rows of the data tile that it will read, and its signal
@@ -17,30 +19,26 @@
 
 #include "cuda/kernels/element.cuh"
 #include "cuda/kernels/ptx/bulk.cuh"
+#include "cuda/kernels/ptx/cluster.cuh"
 #include "cuda/kernels/ptx/memory.cuh"
 #include "cuda/kernels/ptx/wgmma.cuh"
 #include "cuda/kernels/pypto.hpp"
+#include "cuda/kernels/pypto_product.cuh"
 #include "cuda/kernels/reduce.cuh"
 #include "cuda/kernels/signals.cuh"
 
 namespace ringfence::cuda {
 
-inline constexpr int kPyptoConsumers = 256;
-inline constexpr int kPyptoConsumerBarrier = 1;
-
-/// Shared memory of a block, by tile rows.
-template <int kRows>
+/// Shared memory of a block.
+template <class Product>
 struct PyptoShared {
-  static constexpr int kWeightBytes = kPyptoChunk * kPyptoInner * 2;
-  static constexpr int kXBytes = kRows * kPyptoInner * 2;
-  static constexpr int kStages = kRows == 128 ? 5 : kRows == 64 ? 7 : 10;
-  // A row of the staged product is 16 bytes longer than it need be: transposing stores then meet no
-  // bank twice.
-  static constexpr int kPitch = kPyptoChunk + 8;
+  static constexpr int kWeightBytes = Product::kChunk * kPyptoInner * 2;
+  static constexpr int kXBytes = Product::kRows * kPyptoInner * 2;
+  static constexpr int kStages = Product::kStages;
 
   static constexpr int kXOffset = kStages * kWeightBytes;
-  static constexpr int kProductOffset = kXOffset + kStages * kXBytes;
-  static constexpr int kBarrierOffset = kProductOffset + kRows * kPitch * 2;
+  static constexpr int kStagingOffset = kXOffset + kStages * kXBytes;
+  static constexpr int kBarrierOffset = kStagingOffset + Product::kStagingBytes;
   static constexpr int kBytes = kBarrierOffset + 2 * kStages * 8 + 1024;  // 1024: to align the base
   static_assert(kXBytes % 1024 == 0, "a swizzle atom is 8 rows of 128 bytes");
   static_assert(kBytes <= 227 * 1024);
@@ -58,51 +56,72 @@ __device__ __forceinline__ void wait_equal_and_clear(uint32_t* slot, uint32_t ex
   ptx::st_relaxed_sys(slot, 0u);
 }
 
-template <int kRows>
+template <class Product, int kCluster>
 class Pypto {
-  using Shared = PyptoShared<kRows>;
+  using Shared = PyptoShared<Product>;
   using T = __nv_bfloat16;
+  static constexpr int kRows = Product::kRows;
+  static constexpr int kChunk = Product::kChunk;
+  static_assert(kCluster == 1 || (kCluster == 2 && kRows % 16 == 0));
 
  public:
   __device__ Pypto(const PyptoArgs& args, char* shared)
       : args_(args),
         rank_(args.first_rank + static_cast<int>(blockIdx.x) / args.blocks),
         block_(static_cast<int>(blockIdx.x) % args.blocks),
+        in_cluster_(kCluster == 1 ? 0 : static_cast<int>(ptx::cluster_rank())),
         weight_(shared),
         x_(shared + Shared::kXOffset),
-        product_(reinterpret_cast<uint16_t*>(shared + Shared::kProductOffset)),
+        staging_(shared + Shared::kStagingOffset),
         full_(reinterpret_cast<uint64_t*>(shared + Shared::kBarrierOffset)),
         empty_(full_ + Shared::kStages),
         tiles_(static_cast<int>((args.tokens + kRows - 1) / kRows)),
-        chunks_((args.hidden + kPyptoChunk - 1) / kPyptoChunk),
+        parts_((args.hidden + kChunk * kCluster - 1) / (kChunk * kCluster)),
         steps_((args.inner + kPyptoInner - 1) / kPyptoInner) {}
 
   __device__ void initialise() {
     if (threadIdx.x == 0) {
       for (int s = 0; s < Shared::kStages; ++s) {
         ptx::mbarrier_init(full_ + s, 1);
-        ptx::mbarrier_init(empty_ + s, 2);  // one arrival a multiplying warpgroup
+        // One arrival for each multiplying warpgroup of each block that the stage's rows go to.
+        ptx::mbarrier_init(empty_ + s, 2 * kCluster);
       }
       ptx::mbarrier_init_fence();
     }
-    __syncthreads();
+    if constexpr (kCluster == 1) {
+      __syncthreads();
+    } else {
+      ptx::cluster_sync();
+    }
+  }
+
+  /// No block ends while another of its cluster may still reach into its shared memory.
+  __device__ void end() {
+    if constexpr (kCluster > 1) ptx::cluster_sync();
   }
 
   /// One thread: the copies of all tiles and chunks, in the order in which they are multiplied.
   __device__ void produce() {
     const CUtensorMap* weight = &args_.weight[rank_];
     const CUtensorMap* x = &args_.x[rank_];
+    constexpr int kOwnRows = kRows / kCluster;
     uint32_t n = 0;
     for (int tile = 0; tile < tiles_; ++tile) {
-      for (int chunk = block_; chunk < chunks_; chunk += args_.blocks) {
+      for (int part = first_part(tile); part < parts_; part += clusters()) {
         for (int step = 0; step < steps_; ++step, ++n) {
           const int s = static_cast<int>(n % Shared::kStages);
           if (n >= Shared::kStages) ptx::mbarrier_wait(empty_ + s, (n / Shared::kStages - 1) & 1u);
           ptx::mbarrier_arrive_expect(full_ + s, Shared::kWeightBytes + Shared::kXBytes);
           ptx::copy_box_2d(weight_ + s * Shared::kWeightBytes, weight, full_ + s,
-                           step * kPyptoInner, chunk * kPyptoChunk);
-          ptx::copy_box_2d(x_ + s * Shared::kXBytes, x, full_ + s, step * kPyptoInner,
-                           tile * kRows);
+                           step * kPyptoInner, chunk_of(part) * kChunk);
+          char* const rows = x_ + s * Shared::kXBytes + in_cluster_ * kOwnRows * kPyptoInner * 2;
+          const int row = tile * kRows + in_cluster_ * kOwnRows;
+          if constexpr (kCluster == 1) {
+            ptx::copy_box_2d(rows, x, full_ + s, step * kPyptoInner, row);
+          } else {
+            ptx::copy_box_2d_to_blocks(rows, x, full_ + s, step * kPyptoInner, row,
+                                       (1u << kCluster) - 1);
+          }
         }
       }
     }
@@ -113,15 +132,16 @@ class Pypto {
     for (int tile = 0; tile < tiles_; ++tile) {
       clear_and_arrive(tile);
       bool may_put = false;
-      for (int chunk = block_; chunk < chunks_; chunk += args_.blocks) {
-        multiply();
+      for (int part = first_part(tile); part < parts_; part += clusters()) {
+        float d[Product::kAccumulators];
+        multiply(d);
         if (!may_put) {
           wait_barrier_all(tile);
           may_put = true;
         }
-        put(tile, chunk);
+        put(d, tile, chunk_of(part));
       }
-      if (!may_put) wait_barrier_all(tile);  // more blocks than chunks: the slot must be cleared
+      if (!may_put) wait_barrier_all(tile);  // no chunk of this tile: the slot must be cleared
       arrive_and_signal(tile);
       if (!args_.pipelined) {
         finish(tile);
@@ -135,6 +155,15 @@ class Pypto {
  private:
   __device__ int thread() const { return static_cast<int>(threadIdx.x) - 128; }
   __device__ void sync() const { ptx::named_barrier(kPyptoConsumerBarrier, kPyptoConsumers); }
+  __device__ int clusters() const { return args_.blocks / kCluster; }
+  /// The first part of a tile (a chunk for each block of a cluster) that is this cluster's: part
+  /// number tile * parts + part goes to cluster number % clusters.
+  __device__ int first_part(int tile) const {
+    const int before = static_cast<int>(static_cast<int64_t>(tile) * parts_ % clusters());
+    const int own = block_ / kCluster - before;
+    return own < 0 ? own + clusters() : own;
+  }
+  __device__ int chunk_of(int part) const { return part * kCluster + in_cluster_; }
   __device__ int slot_of(int tile) const { return (args_.first_slot + tile) % args_.slots; }
   __device__ int64_t tile_elements() const { return static_cast<int64_t>(kRows) * args_.hidden; }
   __device__ int rows_of(int tile) const {
@@ -209,64 +238,50 @@ class Pypto {
     }
   }
 
-  /// One chunk: product_[t][h] = bf16(weight[h, :] . x[t, :]).
-  __device__ void multiply() {
+  __device__ __forceinline__ void release_stage(uint32_t taken) const {
+    uint64_t* const stage = empty_ + taken % Shared::kStages;
+    if constexpr (kCluster == 1) {
+      if (thread() % 128 == 0) ptx::mbarrier_arrive(stage);
+    } else {
+      if (thread() % 128 < kCluster) ptx::mbarrier_arrive_cluster(stage, thread() % 128);
+    }
+  }
+
+  /// One chunk, in fp32 in registers.
+  __device__ __forceinline__ void multiply(float (&d)[Product::kAccumulators]) {
     const int group = thread() / 128;
-    float d[kRows / 2];
     for (int step = 0; step < steps_; ++step, ++taken_) {
       const int s = static_cast<int>(taken_ % Shared::kStages);
       ptx::mbarrier_wait(full_ + s, taken_ / Shared::kStages & 1u);
-      const uint32_t a = ptx::shared_address(weight_ + s * Shared::kWeightBytes) +
-                         static_cast<uint32_t>(group * 64 * kPyptoInner * 2);
-      const uint32_t b = ptx::shared_address(x_ + s * Shared::kXBytes);
+      const uint32_t weight = ptx::shared_address(weight_ + s * Shared::kWeightBytes);
+      const uint32_t x = ptx::shared_address(x_ + s * Shared::kXBytes);
       ptx::wgmma_fence();
 #pragma unroll
       for (int k = 0; k < kPyptoInner / 16; ++k) {
-        ptx::wgmma_bf16<kRows>(d, ptx::wgmma_descriptor(a + k * 32),
-                               ptx::wgmma_descriptor(b + k * 32), step + k != 0);
+        Product::multiply(d, weight + k * 32, x + k * 32, group, step + k != 0);
       }
       ptx::wgmma_commit();
       // The products of the step before have read their stage: hand it back.
       ptx::wgmma_wait<1>();
-      if (step > 0 && thread() % 128 == 0) {
-        ptx::mbarrier_arrive(empty_ + (taken_ - 1) % Shared::kStages);
-      }
+      if (step > 0) release_stage(taken_ - 1);
     }
     ptx::wgmma_wait<0>();
-    if (thread() % 128 == 0) ptx::mbarrier_arrive(empty_ + (taken_ - 1) % Shared::kStages);
-
-    sync();  // the chunk before has been put: product_ is free
-    const int lane = thread() % 32;
-    const int h = group * 64 + thread() % 128 / 32 * 16 + lane / 4;
-#pragma unroll
-    for (int j = 0; j < kRows / 8; ++j) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const int t = 8 * j + lane % 4 * 2 + i % 2;
-        product_[t * Shared::kPitch + h + i / 2 * 8] =
-            __bfloat16_as_ushort(__float2bfloat16_rn(d[4 * j + i]));
-      }
-    }
-    sync();
+    release_stage(taken_ - 1);
   }
 
   /// Adds the chunk into the tile of every rank, the own one included. Ranks start with different
   /// peers, so that they do not all press on one.
-  __device__ void put(int tile, int chunk) {
-    constexpr int kVectors = kPyptoChunk / kVector;
-    const int column0 = chunk * kPyptoChunk;
-    const int rows = rows_of(tile);
-    for (int i = thread(); i < rows * kVectors; i += kPyptoConsumers) {
-      const int row = i / kVectors;
-      const int column = i % kVectors * kVector;
-      if (column0 + column < args_.hidden) {
-        const uint4 v = *reinterpret_cast<const uint4*>(product_ + row * Shared::kPitch + column);
-        for (int p = 0; p < args_.world; ++p) {
-          const int peer = rank_ + p < args_.world ? rank_ + p : rank_ + p - args_.world;
-          ptx::red_add_relaxed_sys_8xbf16(data_row(peer, tile, row) + (column0 + column) * 2, v);
-        }
-      }
-    }
+  __device__ __forceinline__ void put(float (&d)[Product::kAccumulators], int tile, int chunk) {
+    const int column0 = chunk * kChunk;
+    Product::deliver(
+        d, staging_, thread(), rows_of(tile), [&] { sync(); },
+        [&](int row, int column, uint4 v) {
+          if (column0 + column >= args_.hidden) return;
+          for (int p = 0; p < args_.world; ++p) {
+            const int peer = rank_ + p < args_.world ? rank_ + p : rank_ + p - args_.world;
+            ptx::red_add_relaxed_sys_8xbf16(data_row(peer, tile, row) + (column0 + column) * 2, v);
+          }
+        });
   }
 
   /// Waits for all ranks' sums of a tile, then the block's rows of it: add, RMSNorm, store. All
@@ -353,13 +368,14 @@ class Pypto {
   const PyptoArgs& args_;
   const int rank_;
   const int block_;
+  const int in_cluster_;
   char* const weight_;
   char* const x_;
-  uint16_t* const product_;
+  char* const staging_;
   uint64_t* const full_;
   uint64_t* const empty_;
   const int tiles_;
-  const int chunks_;
+  const int parts_;
   const int steps_;
   uint32_t taken_ = 0;  // stages consumed so far
   int parity_ = 0;

@@ -15,18 +15,18 @@
 namespace ringfence::cuda {
 
 /// Columns of a tile that a block multiplies at once (rows of weight).
-inline constexpr int kPyptoChunk = 128;
+constexpr int pypto_chunk(int tile_rows) { return tile_rows == 128 ? 256 : 128; }
 /// Inner elements a pipeline stage: one 128-byte swizzle row.
 inline constexpr int kPyptoInner = 64;
-/// 1 producer warpgroup (one thread of it copies) and 2 that multiply 64 weight rows each.
+/// 1 producer warpgroup (one thread of it copies) and 2 that multiply.
 inline constexpr int kPyptoThreads = 384;
 
 /// One launch, for one rank or for `ranks` virtual ranks of one GPU.
 struct PyptoArgs {
-  CUtensorMap weight[kMaxRanks];  // [hidden, inner] of each rank, box kPyptoChunk x kPyptoInner
-  CUtensorMap x[kMaxRanks];       // [tokens, inner] of each rank, box tile_rows x kPyptoInner
-  void* data[kMaxRanks];          // every rank's ring of data tiles: [slots][tile_rows, hidden]
-  uint32_t* pad[kMaxRanks];       // every rank's ring of slots: [2][slots][blocks]: barrier, signal
+  CUtensorMap weight[kMaxRanks];  // [hidden, inner] of each rank, box pypto_chunk x kPyptoInner
+  CUtensorMap x[kMaxRanks];  // [tokens, inner] of each rank, box tile_rows / cluster x kPyptoInner
+  void* data[kMaxRanks];     // every rank's ring of data tiles: [slots][tile_rows, hidden]
+  uint32_t* pad[kMaxRanks];  // every rank's ring of slots: [2][slots][blocks]: barrier, signal
   struct Local {
     const void* residual;  // [tokens, hidden]
     void* residual_out;    // [tokens, hidden]; may be residual
@@ -56,11 +56,17 @@ constexpr bool pypto_tile_rows_supported(int rows) {
   return rows == 8 || rows == 64 || rows == 128;
 }
 
-const void* pypto_kernel(int tile_rows);
+/// Blocks of a cluster: 2 share the rows of x where there are enough rows to split and an even
+/// number of blocks a rank, else 1.
+constexpr int pypto_cluster(int tile_rows, int blocks) {
+  return tile_rows > 8 && blocks % 2 == 0 ? 2 : 1;
+}
+
+const void* pypto_kernel(int tile_rows, int cluster);
 int pypto_shared_bytes(int tile_rows);
 
 /// Enqueues `ranks` ranks from args.first_rank on. The caller has checked the arguments.
-cudaError_t launch_pypto(const PyptoArgs& args, int tile_rows, int ranks, bool cooperative,
-                         cudaStream_t stream);
+cudaError_t launch_pypto(const PyptoArgs& args, int tile_rows, int cluster, int ranks,
+                         bool cooperative, cudaStream_t stream);
 
 }  // namespace ringfence::cuda

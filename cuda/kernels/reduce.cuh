@@ -1,6 +1,8 @@
 // Sums over a warp and over a block, in the order that the reference and the emulator use.
 #pragma once
 
+#include "cuda/kernels/ptx/bulk.cuh"
+
 namespace ringfence::cuda {
 
 inline constexpr int kWarp = 32;
@@ -37,6 +39,36 @@ __device__ __forceinline__ void blockReduceSum(float (&value)[kValues],
 #pragma unroll
   for (int i = 0; i < kValues; ++i) {
     value[i] = warpReduceSum(lane < warps ? shared[i][lane] : 0.0f);
+  }
+}
+
+/// The same for one of kGroups groups of `threads` threads of a block, each of which plays kPlay
+/// threads: real thread t plays t, t + threads, ... of a block of `played` threads, and the sums
+/// are those of such a block, bit for bit. Groups meet at barriers of their own.
+template <int kGroups, int kValues, int kPlay>
+__device__ __forceinline__ void groupReduceSum(float (&value)[kValues][kPlay],
+                                               float (&total)[kValues],
+                                               float (&shared)[kValues][kMaxWarps], int group,
+                                               int thread, int threads, int played) {
+  const int warp = thread / kWarp;
+  const int lane = thread % kWarp;
+#pragma unroll
+  for (int i = 0; i < kValues; ++i) {
+#pragma unroll
+    for (int j = 0; j < kPlay; ++j) {
+      const float sum = warpReduceSum(value[i][j]);
+      if (lane == 0) shared[i][warp + j * (threads / kWarp)] = sum;
+    }
+  }
+  if constexpr (kGroups == 1) {
+    __syncthreads();
+  } else {
+    ptx::named_barrier(1 + group, threads);
+  }
+  const int warps = played / kWarp;
+#pragma unroll
+  for (int i = 0; i < kValues; ++i) {
+    total[i] = warpReduceSum(lane < warps ? shared[i][lane] : 0.0f);
   }
 }
 

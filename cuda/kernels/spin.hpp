@@ -14,6 +14,7 @@ enum class SignalKind : uint32_t {
   end_wait = 3,
   tile_barrier = 4,  // pypto: barrier_all of a tile
   tile_signal = 5,   // pypto: wait_until of a tile
+  data_wait = 6,     // push: a vector of a row that a peer sends; the slot is the row
 };
 
 /// A thread that left a spin loop by the time limit.

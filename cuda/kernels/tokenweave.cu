@@ -20,7 +20,8 @@ cudaError_t launch_tokenweave(const TokenweaveArgs& args, const TokenweaveShape&
   attribute.val.cooperative = 1;
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(static_cast<unsigned>(args.blocks * ranks));
-  config.blockDim = dim3(static_cast<unsigned>(tokenweave_threads(args.hidden)));
+  config.blockDim = dim3(static_cast<unsigned>(
+      tokenweave_block(tokenweave_layout(shape, args.world, args.hidden), args.hidden)));
   config.stream = stream;
   config.attrs = &attribute;
   config.numAttrs = cooperative ? 1u : 0u;

@@ -1,11 +1,21 @@
 // Body of the tokenweave kernel, over a transport. One block handles rows of one rank; a thread
 // keeps its vectors of the row in registers from the sum to the store.
 //
-// What limits it is bytes in flight: between the loads of a row and its stores lies a reduction
-// over the block. So rows are taken in batches of kRows with one reduction a batch, and the loads
-// of what comes kStages vectors later are issued as soon as a vector's registers are free: they are
-// under way while the batch is reduced, normalised and stored. Residual and gamma are the rank's
-// own and are asked for before the start barrier.
+// What limits it is bytes in flight and the bubbles between phases: between the loads of a row and
+// its stores lies a reduction over the row's threads, and a multiprocessor stores at a third of the
+// rate at which it loads. So
+//  - a block is kGroups groups of threads with rows of their own, which meet only at the block's
+//    barriers: one group reduces while the other stores;
+//  - each thread plays kPlay threads of the row's kMaxThreads, which halves or quarters what every
+//    thread needs beside its data (addresses, counters) and leaves registers for loads in flight;
+//  - rows are taken in batches of kRows with one reduction a batch;
+//  - the loads of what comes kStages vectors later are issued as soon as a vector's registers are
+//    free: they are under way while the batch is reduced, normalised and stored.
+// Residual and gamma are the rank's own and are asked for before the start barrier.
+//
+// The order of the sums is that of a block of min(1024, hidden / 8 rounded up to warps) threads
+// with a vector or two each (tokenweave_threads), whatever kGroups and kPlay: a thread keeps a sum
+// for each thread that it plays, and played threads of one warp are 32 real ones.
 #pragma once
 
 #include "cuda/kernels/divide.hpp"
@@ -18,22 +28,24 @@
 
 namespace ringfence::cuda {
 
-/// kVectors: vectors that a thread has of a row. kRows: rows a batch. kStages: vectors whose loads
-/// are in flight; a batch is a whole number of rounds through the stages.
-template <class T, class TransportT, int kVectors, int kRows, int kStages, Order kStartPut,
-          Order kStartWait>
+/// kVectors: vectors that a played thread has of a row. kGroups, kPlay, kRows, kStages: above; a
+/// batch is a whole number of rounds through the stages.
+template <class T, class TransportT, int kVectors, int kGroups, int kPlay, int kRows, int kStages,
+          Order kStartPut, Order kStartWait>
 __device__ __forceinline__ void tokenweave_body(const TokenweaveArgs& args) {
   constexpr bool kAligned = TransportT::kAligned;
-  constexpr int kUnits = kRows * kVectors;  // vectors a thread and batch
+  constexpr int kOwn = kPlay * kVectors;  // vectors of a row that a thread has
+  constexpr int kUnits = kRows * kOwn;    // and of a batch
   static_assert(kUnits % kStages == 0, "a unit must find its stage at compile time");
-  __shared__ float warp_sums[2][kRows][kMaxWarps];
-  // A thread reads only the vectors of gamma that it wrote itself: no barrier, and 4 registers less
-  // a vector than keeping them.
-  __shared__ uint4 gamma[kVectors][kMaxThreads];
+  __shared__ float warp_sums[2][kGroups][kRows][kMaxWarps];
+  __shared__ uint4 gamma[kVectors * kMaxThreads];
 
   const int rank = args.first_rank + static_cast<int>(blockIdx.x) / args.blocks;
   const int block = static_cast<int>(blockIdx.x) % args.blocks;
   const int vectors = (args.hidden + kVector - 1) / kVector;
+  const int threads = static_cast<int>(blockDim.x) / kGroups;  // of a group
+  const int group = kGroups == 1 ? 0 : static_cast<int>(threadIdx.x) / threads;
+  const int thread = static_cast<int>(threadIdx.x) - group * threads;
   // The loop reads its pointers from shared memory when it needs them, which keeps them out of
   // registers that the loads in flight want.
   __shared__ TokenweaveArgs::Local local;
@@ -44,20 +56,26 @@ __device__ __forceinline__ void tokenweave_body(const TokenweaveArgs& args) {
 
   const int first = static_cast<int>(own.first);
   const int last = static_cast<int>(own.first + own.count);
+  const int begin = first + block + group * args.blocks;  // the group's first row
+  const int stride = kGroups * args.blocks;               // and from one of its rows to the next
   const int residual_row0 = args.residual_sharded ? first : 0;
 
-  // This thread's vector number k of a row: its column, whether it exists, how long it is.
-  const auto column = [&](int k) { return static_cast<int>(threadIdx.x + k * blockDim.x); };
-  const auto exists = [&](int k) { return column(k) < vectors; };
-  const auto valid = [&](int k) {
-    const int left = args.hidden - column(k) * kVector;
+  // This thread's vector number i of a row, vector i % kVectors of the played thread i / kVectors:
+  // its column, whether it exists, how long it is. With a second vector there are kMaxThreads
+  // played threads.
+  const auto column = [&](int i) {
+    return thread + i / kVectors * threads + i % kVectors * kMaxThreads;
+  };
+  const auto exists = [&](int i) { return column(i) < vectors; };
+  const auto valid = [&](int i) {
+    const int left = args.hidden - column(i) * kVector;
     return left < kVector ? left : kVector;
   };
-  const auto place = [&](int row, int k) -> Place<kAligned> {
+  const auto place = [&](int row, int i) -> Place<kAligned> {
     if constexpr (kAligned) {
-      return static_cast<uint32_t>(row) * vectors + column(k);
+      return static_cast<uint32_t>(row) * vectors + column(i);
     } else {
-      return static_cast<int64_t>(row) * args.hidden + column(k) * kVector;
+      return static_cast<int64_t>(row) * args.hidden + column(i) * kVector;
     }
   };
 
@@ -65,26 +83,23 @@ __device__ __forceinline__ void tokenweave_body(const TokenweaveArgs& args) {
   uint4 residual[kStages];
   uint4 z[kUnits];
 
-  const auto load_residual = [&](const void* from, uint4& to, int row, int k) {
-    if (row < last && exists(k)) {
-      to = load_local<kAligned>(from, place(row - residual_row0, k), valid(k));
+  const auto load_residual = [&](const void* from, uint4& to, int row, int i) {
+    if (row < last && exists(i)) {
+      to = load_local<kAligned>(from, place(row - residual_row0, i), valid(i));
     }
   };
-  const auto load_parts = [&](typename TransportT::Fragment& to, int row, int k) {
-    if (row < last && exists(k)) transport.load(to, place(row, k), valid(k));
+  const auto load_parts = [&](typename TransportT::Fragment& to, int row, int i) {
+    if (row < last && exists(i)) transport.load(to, place(row, i), valid(i));
   };
 
-#pragma unroll
-  for (int k = 0; k < kVectors; ++k) {
-    if (exists(k)) {
-      gamma[k][threadIdx.x] = load_local<kAligned>(
-          args.local[rank].gamma, kAligned ? column(k) : column(k) * kVector, valid(k));
-    }
+  for (int c = static_cast<int>(threadIdx.x); c < vectors; c += static_cast<int>(blockDim.x)) {
+    const int left = args.hidden - c * kVector;
+    gamma[c] = load_local<kAligned>(args.local[rank].gamma, kAligned ? c : c * kVector,
+                                    left < kVector ? left : kVector);
   }
 #pragma unroll
   for (int s = 0; s < kStages; ++s) {
-    load_residual(args.local[rank].residual, residual[s],
-                  first + block + s / kVectors * args.blocks, s % kVectors);
+    load_residual(args.local[rank].residual, residual[s], begin + s / kOwn * stride, s % kOwn);
   }
 
   // 1. The peers have written their partials.
@@ -93,57 +108,60 @@ __device__ __forceinline__ void tokenweave_body(const TokenweaveArgs& args) {
   __syncthreads();
 #pragma unroll
   for (int s = 0; s < kStages; ++s) {
-    load_parts(fragment[s], first + block + s / kVectors * args.blocks, s % kVectors);
+    load_parts(fragment[s], begin + s / kOwn * stride, s % kOwn);
   }
 
   const float hidden_f = static_cast<float>(args.hidden);
   const float reciprocal = args.hidden_reciprocal;
   int parity = 0;
-  for (int base = first + block; base < last; base += kRows * args.blocks) {
+  for (int base = begin; base < last; base += kRows * stride) {
     // 2. Sum over the ranks, residual, squares.
-    float sum[kRows];
+    float sum[kRows][kPlay];
 #pragma unroll
     for (int u = 0; u < kUnits; ++u) {
-      const int k = u % kVectors;
-      const int row = base + u / kVectors * args.blocks;
-      const int ahead = base + (u + kStages) / kVectors * args.blocks;
-      if (k == 0) sum[u / kVectors] = 0.0f;
+      const int i = u % kOwn;
+      const int row = base + u / kOwn * stride;
+      const int ahead = base + (u + kStages) / kOwn * stride;
+      float& played = sum[u / kOwn][i / kVectors];
+      if (i % kVectors == 0) played = 0.0f;
       // Where a thread has one vector or none there is no more to decide. With several, a stage
       // serves vectors of which the thread may lack the last: each access decides for itself.
-      if (kVectors == 1 && !exists(0)) continue;
-      if (kVectors == 1 || exists(k)) {
+      if (kOwn == 1 && !exists(0)) continue;
+      if (kOwn == 1 || exists(i)) {
         z[u] = add_rounded<T>(transport.sum(fragment[u % kStages]), residual[u % kStages]);
       }
       // The stage is free: ask for what comes kStages vectors later.
-      load_parts(fragment[u % kStages], ahead, (u + kStages) % kVectors);
-      load_residual(local.residual, residual[u % kStages], ahead, (u + kStages) % kVectors);
-      if (kVectors == 1 || exists(k)) {
+      load_parts(fragment[u % kStages], ahead, (u + kStages) % kOwn);
+      load_residual(local.residual, residual[u % kStages], ahead, (u + kStages) % kOwn);
+      if (kOwn == 1 || exists(i)) {
         if (kRows == 1 || row < last) {
-          store_local<kAligned>(local.residual_out, place(row - residual_row0, k), z[u], valid(k));
+          store_local<kAligned>(local.residual_out, place(row - residual_row0, i), z[u], valid(i));
         }
-        sum[u / kVectors] = __fadd_rn(sum[u / kVectors], sum_squares<T>(z[u]));
+        played = __fadd_rn(played, sum_squares<T>(z[u]));
       }
     }
-    blockReduceSum(sum, warp_sums[parity]);
+    float total[kRows];
+    groupReduceSum<kGroups>(sum, total, warp_sums[parity][group], group, thread, threads,
+                            tokenweave_threads(args.hidden));
     parity ^= 1;
     // 3. Normalise and store on every rank.
 #pragma unroll
     for (int u = 0; u < kUnits; ++u) {
-      const int k = u % kVectors;
-      const int row = base + u / kVectors * args.blocks;
-      if ((kRows == 1 || row < last) && exists(k)) {
-        const float mean = divide_by_whole(sum[u / kVectors], hidden_f, reciprocal);
+      const int i = u % kOwn;
+      const int row = base + u / kOwn * stride;
+      if ((kRows == 1 || row < last) && exists(i)) {
+        const float mean = divide_by_whole(total[u / kOwn], hidden_f, reciprocal);
         const float scale = rsqrtf(__fadd_rn(mean, args.eps));
         uint4 y;
         if (local.beta == nullptr) {
-          y = normalise<T, false>(z[u], scale, gamma[k][threadIdx.x], uint4{});
+          y = normalise<T, false>(z[u], scale, gamma[column(i)], uint4{});
         } else {
           y = normalise<T, true>(
-              z[u], scale, gamma[k][threadIdx.x],
-              load_local<kAligned>(local.beta, kAligned ? column(k) : column(k) * kVector,
-                                   valid(k)));
+              z[u], scale, gamma[column(i)],
+              load_local<kAligned>(local.beta, kAligned ? column(i) : column(i) * kVector,
+                                   valid(i)));
         }
-        transport.store(place(row, k), y, valid(k));
+        transport.store(place(row, i), y, valid(i));
       }
     }
   }

@@ -54,11 +54,39 @@ constexpr RowRange owned_rows(int64_t tokens, int world, int rank) {
   return {first, last - first};
 }
 
-/// Threads a block: min(1024, hidden / 8 rounded up to whole warps).
+/// Threads a row, which fix the order of its sums: min(1024, hidden / 8 rounded up to whole warps).
+/// A launch has blocks of tokenweave_block threads, which play these.
 constexpr int tokenweave_threads(int hidden) {
   const int vectors = (hidden + 7) / 8;
   const int rounded = (vectors + 31) / 32 * 32;
   return rounded < kMaxThreads ? rounded : kMaxThreads;
+}
+
+/// How a kernel lays a row out over a block's threads (tokenweave.cuh says what for).
+struct TokenweaveLayout {
+  int groups;  // of threads, each with rows of its own
+  int play;    // threads of a row that one thread plays
+  int rows;    // a batch
+  int stages;  // vectors whose loads are in flight
+};
+
+/// The layout that each kernel is compiled with. A thread has 65536 / (block's threads) registers;
+/// a stage takes 4 for each rank's part and 4 for the residual, a vector of a batch 4 more. These
+/// are what fits without spilling (checked in tests/cuda from ptxas' log) and what measured best.
+constexpr TokenweaveLayout tokenweave_layout(const TokenweaveShape& shape, int world, int hidden) {
+  const bool two = hidden > kMaxThreads * 8;  // vectors of a played thread
+  if (!shape.aligned || shape.transport == Transport::push) return {1, 1, 1, 1};
+  if (shape.transport == Transport::multimem)
+    return two ? TokenweaveLayout{1, 1, 1, 2} : TokenweaveLayout{1, 2, 2, 4};
+  if (two) return {1, 1, 1, world <= 2 ? 2 : 1};
+  const int rows = world <= 2 ? 2 : 1;
+  return {1, 1, rows, rows};
+}
+
+/// Threads a block of the kernel for a shape.
+constexpr int tokenweave_block(const TokenweaveLayout& layout, int hidden) {
+  const int warps = tokenweave_threads(hidden) / 32;
+  return layout.groups * ((warps + layout.play - 1) / layout.play) * 32;
 }
 
 /// The kernel for a shape, for occupancy queries and attributes; null if there is none.

@@ -8,42 +8,45 @@
 namespace ringfence::cuda {
 namespace {
 
-// A block of 1024 threads leaves 64 registers a thread. A stage takes 4 for each part and 4 for
-// the residual, a unit 4 more; these are what fits without spilling (checked in tests/cuda from
-// ptxas -v) and what measured best where more than one does.
-struct Pipeline {
-  int rows;
-  int stages;
-};
-constexpr Pipeline peer_pipeline(int world, int vectors) {
-  if (vectors == 2) return {1, world <= 2 ? 2 : 1};
-  const int rows = world <= 2 ? 2 : 1;
-  return {rows, rows};
+/// The layout of a kernel, from what its template arguments say of the shape.
+constexpr TokenweaveLayout layout_of(Transport transport, bool aligned, int world, int vectors) {
+  TokenweaveShape shape;
+  shape.transport = transport;
+  shape.aligned = aligned;
+  return tokenweave_layout(shape, world, vectors == 1 ? 8 : kMaxHidden);
+}
+constexpr int threads_of(const TokenweaveLayout& layout) {
+  return tokenweave_block(layout, kMaxHidden);
 }
 
+template <int kWorld, int kVectors>
+constexpr TokenweaveLayout kPeer = layout_of(Transport::peer, true, kWorld, kVectors);
+template <int kVectors>
+constexpr TokenweaveLayout kMultimem = layout_of(Transport::multimem, true, 1, kVectors);
+
 template <int kWorld, int kVectors, Order kPut, Order kWait>
-__global__ void __launch_bounds__(kMaxThreads, 1)
+__global__ void __launch_bounds__(threads_of(kPeer<kWorld, kVectors>), 1)
     tokenweave_peer(const __grid_constant__ TokenweaveArgs args) {
-  constexpr Pipeline kPipeline = peer_pipeline(kWorld, kVectors);
+  constexpr TokenweaveLayout kLayout = kPeer<kWorld, kVectors>;
   constexpr bool kAhead = kVectors == 1 || kWorld < 7;
   tokenweave_body<RINGFENCE_ELEMENT, PeerTransport<RINGFENCE_ELEMENT, kWorld, kAhead>, kVectors,
-                  kPipeline.rows, kPipeline.stages, kPut, kWait>(args);
+                  kLayout.groups, kLayout.play, kLayout.rows, kLayout.stages, kPut, kWait>(args);
 }
 
 template <Order kPut, Order kWait>
 __global__ void __launch_bounds__(kMaxThreads, 1)
     tokenweave_peer_scalar(const __grid_constant__ TokenweaveArgs args) {
-  tokenweave_body<RINGFENCE_ELEMENT, ScalarPeerTransport<RINGFENCE_ELEMENT>, 2, 1, 1, kPut, kWait>(
-      args);
+  tokenweave_body<RINGFENCE_ELEMENT, ScalarPeerTransport<RINGFENCE_ELEMENT>, 2, 1, 1, 1, 1, kPut,
+                  kWait>(args);
 }
 
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
 template <int kVectors, Order kPut, Order kWait>
-__global__ void __launch_bounds__(kMaxThreads, 1)
+__global__ void __launch_bounds__(threads_of(kMultimem<kVectors>), 1)
     tokenweave_multimem(const __grid_constant__ TokenweaveArgs args) {
-  constexpr int kRows = kVectors == 1 ? 3 : 1;
-  tokenweave_body<RINGFENCE_ELEMENT, MultimemTransport<RINGFENCE_ELEMENT>, kVectors, kRows,
-                  kRows * kVectors, kPut, kWait>(args);
+  constexpr TokenweaveLayout kLayout = kMultimem<kVectors>;
+  tokenweave_body<RINGFENCE_ELEMENT, MultimemTransport<RINGFENCE_ELEMENT>, kVectors, kLayout.groups,
+                  kLayout.play, kLayout.rows, kLayout.stages, kPut, kWait>(args);
 }
 #else
 // Older targets have no multimem instructions; the host refuses the transport there.

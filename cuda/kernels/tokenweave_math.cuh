@@ -6,6 +6,24 @@
 
 namespace ringfence::cuda {
 
+/// The sum of the ranks' parts: fp32 accumulation in rank order, rounded once.
+template <class T, int kWorld>
+__device__ __forceinline__ uint4 sum_in_order(const uint4 (&part)[kWorld]) {
+  uint4 v;
+#pragma unroll
+  for (int i = 0; i < kVector / 2; ++i) {
+    float2 s = unpack<T>(pair(part[0], i));
+#pragma unroll
+    for (int r = 1; r < kWorld; ++r) {
+      const float2 p = unpack<T>(pair(part[r], i));
+      s.x = __fadd_rn(s.x, p.x);
+      s.y = __fadd_rn(s.y, p.y);
+    }
+    pair(v, i) = pack<T>(s.x, s.y);
+  }
+  return v;
+}
+
 /// bf16(v + residual), pair by pair.
 template <class T>
 __device__ __forceinline__ uint4 add_rounded(uint4 v, uint4 residual) {

@@ -19,6 +19,7 @@
 #include "cuda/kernels/limits.hpp"
 #include "cuda/kernels/ptx/memory.cuh"
 #include "cuda/kernels/ptx/multimem.cuh"
+#include "cuda/kernels/tokenweave_math.cuh"
 
 namespace ringfence::cuda {
 
@@ -96,11 +97,11 @@ class PeerTransport {
 
   __device__ __forceinline__ uint4 sum(const Fragment& f) const {
     if constexpr (kAhead) {
-      return add_up(f);
+      return sum_in_order<T, kWorld>(f.part);
     } else {
       Parts parts;
       fetch(parts, f.at);
-      return add_up(parts);
+      return sum_in_order<T, kWorld>(parts.part);
     }
   }
 
@@ -115,22 +116,6 @@ class PeerTransport {
     for (int r = 0; r < kWorld; ++r) {
       parts.part[r] = ptx::ld_relaxed_sys_16(address_of<true>(replica_[r], at));
     }
-  }
-
-  static __device__ __forceinline__ uint4 add_up(const Parts& parts) {
-    uint4 v;
-#pragma unroll
-    for (int i = 0; i < kVector / 2; ++i) {
-      float2 s = unpack<T>(pair(parts.part[0], i));
-#pragma unroll
-      for (int r = 1; r < kWorld; ++r) {
-        const float2 p = unpack<T>(pair(parts.part[r], i));
-        s.x = __fadd_rn(s.x, p.x);
-        s.y = __fadd_rn(s.y, p.y);
-      }
-      pair(v, i) = pack<T>(s.x, s.y);
-    }
-    return v;
   }
 
   void* const* replica_;

@@ -13,5 +13,6 @@ void add_fuzz(CLI::App& app, Exit& exit);
 void add_replay(CLI::App& app, Exit& exit);
 void add_diff(CLI::App& app, Exit& exit);
 void add_ptx(CLI::App& app, Exit& exit);
+void add_gpu(CLI::App& app, Exit& exit);
 
 }  // namespace ringfence::cli

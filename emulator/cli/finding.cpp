@@ -109,9 +109,28 @@ Recorded record_finding(const Case& c, machine::Boundary mode, const schedule::S
   r.trace.verdict = trace::make_verdict(outcome, *inline_instance.program);
   r.path = options.path.empty() ? trace::file_name(r.trace) : options.path;
   trace::write_file(r.path, r.trace);
-  r.story = trace::story(r.trace, outcome, *inline_instance.program,
-                         {.replay = replay_command(r.path), .color = options.color});
+  if (replayable && options.remedies) {
+    r.remedies = find_remedies(config, base, outcome.decisions);
+  }
+  write_pictures(options.pictures, r.trace, outcome, *inline_instance.program,
+                 replay_command(r.path), text(r.remedies));
+  r.story = trace::story(
+      r.trace, outcome, *inline_instance.program,
+      {.replay = replay_command(r.path), .remedy = text(r.remedies), .color = options.color});
   return r;
+}
+
+void show_default_schedule(const Case& c, machine::Boundary mode, const PictureOptions& pictures) {
+  const Instance instance = make_inline_instance(c.config);
+  schedule::RunSpec spec = run_spec(c, mode);
+  spec.strategy.kind = schedule::StrategySpec::Kind::first;
+  spec.history = true;
+  const schedule::Outcome outcome = instance.executor->run(spec);
+  trace::Trace t;
+  t.header = header_of(c, c.config, spec, spec.strategy, "inline");
+  t.decisions = outcome.decisions;
+  t.verdict = trace::make_verdict(outcome, *instance.program);
+  write_pictures(pictures, t, outcome, *instance.program, "");
 }
 
 }  // namespace ringfence::cli

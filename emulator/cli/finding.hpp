@@ -5,6 +5,8 @@
 #include <string>
 
 #include "emulator/cli/case_options.hpp"
+#include "emulator/cli/pictures.hpp"
+#include "emulator/cli/remedy.hpp"
 #include "emulator/schedule/search.hpp"
 #include "emulator/trace/trace.hpp"
 
@@ -14,7 +16,9 @@ struct RecordOptions {
   ExecutorOptions executor;  // how it was found; its stall holds for the confirmation
   std::string path;          // of the trace; empty: named by its content in the current folder
   bool shrink = true;
+  bool remedies = true;  // try what would make it pass
   bool color = false;
+  PictureOptions pictures;  // of the finding
 };
 
 struct Recorded {
@@ -22,6 +26,7 @@ struct Recorded {
   trace::Trace trace;
   std::string path;
   std::string story;
+  Remedies remedies;
   // Re-run over processes with equal choices, values and finding. A lost rank cannot be: its
   // process's end is no choice of the schedule.
   bool confirmed = false;
@@ -29,6 +34,9 @@ struct Recorded {
 
 Recorded record_finding(const Case& c, machine::Boundary mode, const schedule::SearchResult& result,
                         const RecordOptions& options);
+
+// Pictures of the schedule that takes every default, where a search found nothing else to show.
+void show_default_schedule(const Case& c, machine::Boundary mode, const PictureOptions& pictures);
 
 // What a run of this case is specified by, apart from its schedule.
 schedule::RunSpec run_spec(const Case& c, machine::Boundary mode);

@@ -27,6 +27,7 @@ struct FuzzOptions {
   CaseOptions c;
   ExecutorOptions executor;
   ReportOptions reports;
+  PictureOptions pictures;
   std::string strategy = "pct";
   std::uint32_t depth = 3;
   double stale = 0.05;
@@ -36,7 +37,7 @@ struct FuzzOptions {
   double seconds = 0;
   unsigned jobs = 1;
   std::string trace;
-  bool shrink = true;
+  bool shrink = true, remedies = true;
 };
 
 struct ModeResult {
@@ -146,6 +147,7 @@ Json result_json(const FuzzOptions& o, const Case& c, const std::vector<ModeResu
                               {"message", m.recorded->trace.verdict.message},
                               {"trace", m.recorded->path},
                               {"confirmed", m.recorded->confirmed},
+                              {"remedies", to_json(m.recorded->remedies)},
                               {"schedule_seed", m.search.strategy.seed}});
     }
   }
@@ -202,6 +204,7 @@ std::string trace_path(const FuzzOptions& o, const ModeResult& m, bool taken) {
 Exit fuzz(const FuzzOptions& o) {
   const Case c = resolve(o.c);
   check_writable(o.reports);
+  check_writable(o.pictures);
   check_writable("--trace", o.trace);
   check_memory(c.config, o.jobs);
   std::vector<Instance> instances;
@@ -241,14 +244,21 @@ Exit fuzz(const FuzzOptions& o) {
   for (const bool judged : {true, false}) {
     for (ModeResult& m : modes) {
       if (m.judged != judged || !m.search.found) continue;
-      RecordOptions record{o.executor, trace_path(o, m, taken), o.shrink,
-                           wants_color(STDOUT_FILENO)};
+      RecordOptions record;
+      record.executor = o.executor;
+      record.path = trace_path(o, m, taken);
+      record.shrink = o.shrink;
+      record.remedies = o.remedies && judged;
+      record.color = wants_color(STDOUT_FILENO);
+      if (!taken) record.pictures = o.pictures;
       m.recorded = record_finding(c, m.mode, m.search, record);
       taken = true;
       all_confirmed &= m.recorded->confirmed || m.recorded->kind == machine::FindingKind::rank_lost;
       print_finding(m);
     }
   }
+
+  if (!taken && o.pictures.any()) show_default_schedule(c, c.judged.front(), o.pictures);
 
   const Verdict verdict = overall(modes);
   std::string judged;
@@ -314,7 +324,11 @@ void add_fuzz(CLI::App& app, Exit& exit) {
       ->group("Reports");
   sub->add_flag("--shrink,!--no-shrink", o->shrink, "Make a finding small before it is recorded")
       ->group("Reports");
+  sub->add_flag("--remedies,!--no-remedies", o->remedies,
+                "Try which switches, if stronger, make a finding pass")
+      ->group("Reports");
   add_report_options(*sub, o->reports);
+  add_picture_options(*sub, o->pictures);
   sub->callback([o, &exit] { exit = fuzz(*o); });
 }
 

@@ -7,9 +7,11 @@
 #include <algorithm>
 #include <cstdio>
 #include <string>
+#include <string_view>
 
 #include "emulator/cli/commands.hpp"
 #include "emulator/cli/errors.hpp"
+#include "emulator/cli/gpu.hpp"
 #include "emulator/cli/progress.hpp"
 #include "emulator/cli/version.hpp"
 #include "emulator/schedule/interrupt.hpp"
@@ -62,6 +64,10 @@ void check_subcommand(const CLI::App& app, int argc, char** argv) {
 
 int main(int argc, char** argv) {
   set_up_logs();
+  // Its parser and its signals are its own: a waiting kernel is ended by the default action.
+  if (has_cuda() && argc > 1 && std::string_view(argv[1]) == "gpu") {
+    return run_gpu(argc - 1, argv + 1);
+  }
   const ringfence::schedule::InterruptOnSignals signals;
   CLI::App app(
       "Checks a fused multi-GPU kernel (matmul + all-reduce + residual add + RMSNorm) "
@@ -77,11 +83,12 @@ int main(int argc, char** argv) {
     add_replay(app, exit);
     add_diff(app, exit);
     add_ptx(app, exit);
+    add_gpu(app, exit);
     app.add_flag_callback(
         "-v,--verbose", [] { spdlog::set_level(spdlog::level::info); },
         "Say on standard error what is being done");
     for (CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; })) {
-      sub->fallthrough();
+      sub->fallthrough(sub->get_name() != "gpu");
     }
     check_subcommand(app, argc, argv);
     app.parse(argc, argv);

@@ -11,6 +11,7 @@
 #include "emulator/cli/finding.hpp"
 #include "emulator/cli/instance.hpp"
 #include "emulator/cli/memory.hpp"
+#include "emulator/cli/pictures.hpp"
 #include "emulator/cli/progress.hpp"
 #include "emulator/cli/report.hpp"
 #include "emulator/machine/names.hpp"
@@ -26,9 +27,10 @@ namespace {
 
 struct ReplayOptions {
   std::string file;
-  bool steps = false;
+  bool steps = false, remedies = true;
   ExecutorOptions executor;
   ReportOptions reports;
+  PictureOptions pictures;
 };
 
 std::string verdict_text(const trace::Verdict& v) {
@@ -67,6 +69,7 @@ std::string divergence(const trace::Trace& t, const schedule::Outcome& run,
 
 Exit replay(const ReplayOptions& o) {
   check_writable(o.reports);
+  check_writable(o.pictures);
   trace::Trace recorded = trace::read_file(o.file);
   if (is_case(recorded.header.config)) find_case(recorded.header.config, o.file);
   const programs::Config& config = recorded.header.config;
@@ -88,10 +91,16 @@ Exit replay(const ReplayOptions& o) {
   now.verdict = trace::make_verdict(run, *instance.program);
   const std::string difference = divergence(recorded, run, now.verdict);
 
+  Remedies remedies;
+  if (o.remedies && difference.empty() && now.verdict.finding) {
+    remedies = find_remedies(config, base, run.decisions);
+  }
   if (o.steps) fmt::print("{}\n", trace::step_by_step(run, *instance.program));
-  fmt::print("{}",
-             trace::story(now, run, *instance.program,
-                          {.replay = replay_command(o.file), .color = wants_color(STDOUT_FILENO)}));
+  fmt::print("{}", trace::story(now, run, *instance.program,
+                                {.replay = replay_command(o.file),
+                                 .remedy = text(remedies),
+                                 .color = wants_color(STDOUT_FILENO)}));
+  write_pictures(o.pictures, now, run, *instance.program, replay_command(o.file), text(remedies));
   if (difference.empty()) {
     fmt::print("\nthe recorded run, bit for bit (digest {:016x})\n", now.verdict.digest);
   } else {
@@ -113,6 +122,7 @@ Exit replay(const ReplayOptions& o) {
   j["divergence"] = difference;
   j["kind"] = now.verdict.finding ? Json(machine::name(now.verdict.finding->kind)) : Json(nullptr);
   j["message"] = now.verdict.message;
+  j["remedies"] = to_json(remedies);
   j["steps"] = run.steps;
   j["points"] = run.points;
   j["digest"] = fmt::format("{:016x}", run.digest);
@@ -151,8 +161,11 @@ void add_replay(CLI::App& app, Exit& exit) {
       "5 the run is no longer the recorded one.");
   sub->add_option("trace", o->file, "Trace file")->required();
   sub->add_flag("--steps", o->steps, "Print every step, not only those that matter");
+  sub->add_flag("--remedies,!--no-remedies", o->remedies,
+                "Try which switches, if stronger, make the finding pass");
   add_executor_options(*sub, o->executor);
   add_report_options(*sub, o->reports);
+  add_picture_options(*sub, o->pictures);
   sub->callback([o, &exit] { exit = replay(*o); });
 }
 

@@ -14,9 +14,11 @@
 #include "emulator/cli/finding.hpp"
 #include "emulator/cli/instance.hpp"
 #include "emulator/cli/memory.hpp"
+#include "emulator/cli/pictures.hpp"
 #include "emulator/cli/progress.hpp"
 #include "emulator/cli/report.hpp"
 #include "emulator/cli/results.hpp"
+#include "emulator/cli/version.hpp"
 #include "emulator/machine/names.hpp"
 #include "emulator/schedule/failure.hpp"
 #include "emulator/schedule/interrupt.hpp"
@@ -35,6 +37,7 @@ struct RunOptions {
   CaseOptions c;
   ExecutorOptions executor;
   ReportOptions reports;
+  PictureOptions pictures;
   std::string output;
 };
 
@@ -54,6 +57,7 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
 Exit run(const RunOptions& o) {
   const Case c = resolve(o.c);
   check_writable(o.reports);
+  check_writable(o.pictures);
   check_writable("--output", o.output);
   if (is_case(c.config) && !o.output.empty()) {
     throw UsageError("--output: not together with --case, whose results have no tensor names");
@@ -72,6 +76,7 @@ Exit run(const RunOptions& o) {
   schedule::RunSpec spec = run_spec(c, mode);
   spec.strategy.kind = schedule::StrategySpec::Kind::first;
   spec.free_running = true;
+  spec.history = o.pictures.any();
   spec.point_limit = ~std::uint32_t{0};
   // Wrong numbers do not end the run: the table below shows all of them.
   spec.ignore.push_back(FindingKind::numeric_mismatch);
@@ -96,11 +101,13 @@ Exit run(const RunOptions& o) {
       complete && !replicas.agree && !ignores(c, FindingKind::replica_mismatch);
   const auto finding = schedule::failure(outcome);
   trace::Verdict told = trace::make_verdict(outcome, *instance.program);
+  trace::Trace t;
+  t.header.made_by = version();
+  t.header.config = c.config;
+  t.header.policy = spec.policy;
+  t.verdict = told;
+  write_pictures(o.pictures, t, outcome, *instance.program, "");
   if (finding) {
-    trace::Trace t;
-    t.header.config = c.config;
-    t.header.policy = spec.policy;
-    t.verdict = told;
     fmt::print(
         "{}",
         trace::story(t, outcome, *instance.program,
@@ -170,6 +177,7 @@ void add_run(CLI::App& app, Exit& exit) {
                   "File for the results of the first call (safetensors: out, residual_out)")
       ->group("Reports");
   add_report_options(*sub, o->reports);
+  add_picture_options(*sub, o->pictures);
   sub->callback([o, &exit] { exit = run(*o); });
 }
 

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 
+#include "emulator/machine/arbiter.hpp"
 #include "emulator/machine/cells.hpp"
 #include "emulator/machine/machine.hpp"
 
@@ -19,52 +20,69 @@ std::uint64_t load(const std::byte* p, std::uint32_t bytes) {
 
 void store(std::byte* p, std::uint64_t v, std::uint32_t bytes) { std::memcpy(p, &v, bytes); }
 
+bool several(MessageSet set) { return (set & (set - 1)) != 0; }
+
 }  // namespace
 
 // -- what a thread knows and may see --------------------------------------------------------------
 
 // The cell's messages that precede the access in causality order: base causality (the `seen`
 // clock), or an observation by an access that does, also through read-modify-writes. SC per
-// location is part of it, since a thread's own accesses precede its later ones.
-MessageSet Machine::known(const Cell& cell, const Now& now) const {
-  MessageSet set = 0;
+// location is part of it, since a thread's own accesses precede its later ones. Axiom Causality:
+// what is overwritten in causality's past can no longer be read.
+Machine::Past Machine::past(const Cell& cell, const Now& now) const {
+  Past p;
   for (const Message* m = cell.newest; m != nullptr; m = m->older) {
     if (m->initial || in_past(now, m->at, m->order, m->scope, m->proxy)) {
-      set |= bit(*m);
-    } else if ((set & bit(*m)) == 0) {
+      p.known |= bit(*m);
+    } else if ((p.known & bit(*m)) == 0) {
       for (const Observer* o = m->observers; o != nullptr; o = o->next) {
         if (in_past(*now.thread, now.id, o->at)) {
-          set |= bit(*m);
+          p.known |= bit(*m);
           break;
         }
       }
     }
-    if ((set & bit(*m)) != 0 && m->source != nullptr && m->source_strong) set |= bit(*m->source);
+    if ((p.known & bit(*m)) == 0) continue;
+    p.overwritten |= m->before;
+    // A source is behind in the list: its turn is still to come.
+    if (m->source != nullptr && m->source_strong) p.known |= bit(*m->source);
   }
-  return set;
+  return p;
 }
 
 // With all that coherence puts before them.
-MessageSet Machine::downward(const Cell& cell, MessageSet set) { return set | excluded(cell, set); }
-
-// Axiom Causality: what is overwritten in causality's past can no longer be read.
-MessageSet Machine::excluded(const Cell& cell, MessageSet known) {
-  MessageSet out = 0;
+MessageSet Machine::downward(const Cell& cell, MessageSet set) {
+  MessageSet out = set;
   for (const Message* m = cell.newest; m != nullptr; m = m->older) {
-    if ((known & bit(*m)) != 0) out |= m->before;
+    if ((set & bit(*m)) != 0) out |= m->before;
   }
   return out;
+}
+
+// Axiom Causality, for reads that were made: whether a write between these sets would put a message
+// before one that a reader of it had in its past.
+bool Machine::outdates_a_read(const Cell& cell, MessageSet before, MessageSet after) {
+  if (after == 0) return false;
+  MessageSet behind = after;
+  for (const Message* m = cell.newest; m != nullptr; m = m->older) {
+    if ((m->before & after) != 0) behind |= bit(*m);
+  }
+  for (const Message* m = cell.newest; m != nullptr; m = m->older) {
+    if ((before & bit(*m)) != 0 && (m->outlives & behind) != 0) return true;
+  }
+  return false;
 }
 
 // With alias-data = fence-required, an access through another virtual address is ordered only by
 // what an alias fence along the path has bridged (PTX ISA 8.9.5, proxy-preserved base causality).
 bool Machine::in_past(const Now& now, const Epoch& at, Order order, Scope scope,
                       Proxy proxy) const {
+  if (policy_.alias_data == AliasData::cohere) return in_past(*now.thread, now.id, at);
   const Access& a = *now.access;
   const bool strong_sys =
       is_strong(order) && scope == Scope::sys && is_strong(a.order) && a.scope == Scope::sys;
   if (same_proxy(a.proxy, proxy, strong_sys)) return in_past(*now.thread, now.id, at);
-  if (policy_.alias_data == AliasData::cohere) return in_past(*now.thread, now.id, at);
   return now.thread->view.bridged.covers(at);
 }
 
@@ -119,7 +137,7 @@ void Machine::publish(const Now& now, Cell& cell, Message& m, const Message* sou
   if (releases(now.access->order)) add(m.at, now.access->scope, t.view);
   for (int d = kScopes; d-- > 0;) {
     const FenceView& f = t.fences[d];
-    if (f.set) add(f.at, f.scope, f.view);
+    if (f.set) add(f.at, static_cast<Scope>(d), f.view);
   }
   for (const Message* x = cell.newest; x != nullptr; x = x->older) {
     if (x->at.thread != now.id || x->initial) continue;
@@ -184,6 +202,7 @@ void Machine::note_read(const Now& now, Cell& cell, Message& m, MessageSet known
   const Thread& t = *now.thread;
   const Access& a = *now.access;
   const Epoch at{now.id, t.slot, t.time};
+  m.outlives |= known_set & ~bit(m);
   if ((known_set & bit(m)) == 0 && morally_strong(now, m)) {
     Observer* o = observers_.take(m.observers, at);
     m.observers = o;
@@ -229,20 +248,31 @@ void Machine::check_stale(const Now& now, const Cell& cell, const Message& m) {
   }
 }
 
-void Machine::read_cell(const Now& now, Cell& cell, std::byte* out) {
-  const MessageSet known_set = known(cell, now);
-  check_race(now, cell, known_set);
+// What a read may return.
+MessageSet Machine::readable(const Now& now, const Cell& cell, const Past& past) const {
+  if (cell.count > 1 && goes_to_coherence_point(*now.access)) return bit(*cell.newest);
+  return cell.ids & ~past.overwritten;
+}
+
+void Machine::read_cell(const Now& now, Cell& cell, const Past& past, MessageSet may,
+                        std::byte* out) {
+  check_race(now, cell, past.known);
   Message* m = cell.newest;
-  if (cell.count > 1 && !goes_to_coherence_point(*now.access)) {
-    MessageSet may = cell.ids & ~excluded(cell, known_set);
-    while ((may & bit(*m)) == 0) m = m->older;
-    const int options = std::popcount(may);
-    if (options > 1) {
-      std::uint32_t k = chooser_->choose(Choice::read, now.id, static_cast<std::uint32_t>(options));
-      for (; k > 0; --k) {
-        do m = m->older;
-        while ((may & bit(*m)) == 0);
-      }
+  while ((may & bit(*m)) == 0) m = m->older;
+  if (arbiter_ != nullptr && ask(*now.access)) {
+    std::array<Message*, kMaxMessages> all;
+    std::size_t n = 0;
+    for (Message* x = cell.newest; x != nullptr; x = x->older) {
+      if ((may & bit(*x)) != 0) all[n++] = x;
+    }
+    tell_read(now, cell, past, {all.data(), n}, nullptr, nullptr, 0, true);
+  }
+  if (several(may)) {
+    std::uint32_t k =
+        chooser_->choose(Choice::read, now.id, static_cast<std::uint32_t>(std::popcount(may)));
+    for (; k > 0; --k) {
+      do m = m->older;
+      while ((may & bit(*m)) == 0);
     }
   }
   if (m->uninitialised) {
@@ -260,36 +290,38 @@ void Machine::read_cell(const Now& now, Cell& cell, std::byte* out) {
          load(out, std::min<std::uint32_t>(now.access->element, cell.size)), 0, m,
          m != cell.newest);
   }
-  note_read(now, cell, *m, known_set);
+  note_read(now, cell, *m, past.known);
   observe(now, *m);
   take_in(now, *m);
 }
 
-// Axiom Coherence: which messages coherence puts before a write of this access. Those behind it
-// are returned; the caller asked for by `before`.
-MessageSet Machine::place(const Now& now, Cell& cell, MessageSet known_set, MessageSet& after) {
-  after = 0;
-  if (goes_to_coherence_point(*now.access)) return cell.ids;
-  const MessageSet required = downward(cell, known_set);
-  if (!is_strong(now.access->order)) return required;
+// Axiom Coherence: which messages coherence puts before a write of this access, of which `required`
+// have to be and `behind` must not; those behind it are returned in `after`.
+MessageSet Machine::place(const Now& now, Cell& cell, MessageSet required, MessageSet behind,
+                          MessageSet& after) {
+  after = behind;
+  const bool asked = arbiter_ != nullptr && ask(*now.access);
+  const bool pointed = goes_to_coherence_point(*now.access);
+  if (pointed && !asked) return cell.ids;
+  if (!is_strong(now.access->order) || required == cell.ids) return required;
   std::array<Message*, kMaxMessages> optional{};
   std::size_t n = 0;
   MessageSet strong = 0;
   for (Message* m = cell.newest; m != nullptr; m = m->older) {
-    if ((required & bit(*m)) == 0 && morally_strong(now, *m)) {
+    if (((required | behind) & bit(*m)) == 0 && morally_strong(now, *m)) {
       optional[n++] = m;
       strong |= bit(*m);
     }
   }
-  if (n == 0) return required;
+  if (n == 0) return pointed ? cell.ids : required;
   // Every subset of the optional ones may come after the write if it is closed upwards and does
   // not pull the write between a read-modify-write and what that read (axiom Atomicity).
   const auto allowed = [&](MessageSet set) {
-    for (std::size_t i = 0; i < n; ++i) {
-      const Message& m = *optional[i];
-      if ((set & bit(m)) != 0) {
-        if (m.source != nullptr && m.source_strong && (set & bit(*m.source)) == 0) return false;
-      } else if ((m.before & set) != 0) {
+    set |= behind;
+    const MessageSet before = required | downward(cell, strong & ~set);
+    if ((before & set) != 0 || outdates_a_read(cell, before, set)) return false;
+    for (const Message* m = cell.newest; m != nullptr; m = m->older) {
+      if ((set & bit(*m)) != 0 && m->source != nullptr && (before & bit(*m->source)) != 0) {
         return false;
       }
     }
@@ -297,7 +329,8 @@ MessageSet Machine::place(const Now& now, Cell& cell, MessageSet known_set, Mess
   };
   std::array<MessageSet, 64> options{};
   std::uint32_t count = 0;
-  options[count++] = 0;
+  // The last place first; what has to be behind anyway is added in the end.
+  if (allowed(0)) options[count++] = 0;
   if (n <= kAllSubsets) {
     for (std::uint32_t pattern = 1; pattern < (1u << n) && count < options.size(); ++pattern) {
       MessageSet set = 0;
@@ -313,6 +346,14 @@ MessageSet Machine::place(const Now& now, Cell& cell, MessageSet known_set, Mess
       if (allowed(set)) options[count++] = set;
     }
   }
+  if (count == 0) options[count++] = 0;  // reads, not writes, are refused (rmw_may_take)
+  for (std::uint32_t i = 0; i < count; ++i) options[i] |= behind;
+  if (asked) {
+    Arbiter::Question q{now.id, now.address, cell.size, now.kind, now.access, &cell, required};
+    q.pointed = pointed;
+    arbiter_->on_place(q, {options.data(), count});
+    if (pointed) return cell.ids;
+  }
   after = options[count > 1 ? chooser_->choose(Choice::coherence, now.id, count) : 0];
   return required | downward(cell, strong & ~after);
 }
@@ -322,16 +363,17 @@ void Machine::wake(Cell& cell) {
 }
 
 void Machine::write_cell(const Now& now, Cell& cell, const std::byte* in) {
-  const MessageSet known_set = known(cell, now);
-  check_race(now, cell, known_set);
+  const Past before_it = past(cell, now);
+  check_race(now, cell, before_it.known);
   check_lost_signal(now, cell, nullptr);
   MessageSet after = 0;
-  const MessageSet before = place(now, cell, known_set, after);
+  const MessageSet before = place(now, cell, before_it.required(), 0, after);
   Message& m = add_message(cell, now);
   m.before = before & cell.ids;
   std::memcpy(m.value.data(), in, cell.size);
   if (is_strong(now.access->order)) publish(now, cell, m, nullptr, false);
   insert_message(cell, &m, after);
+  tell_message(now, cell, m);
   prune_readers(now, cell);
   if (listener_ != nullptr) {
     tell(Event::Kind::write, now, cell.size,
@@ -358,53 +400,80 @@ void Machine::prune_readers(const Now& now, Cell& cell) {
 }
 
 // Axiom Atomicity: nothing morally strong may lie between `m` and a read-modify-write that reads
-// it; so no morally strong one has taken it before, and what must precede the write precedes `m`.
+// it; so none has taken it before (where coherence orders both behind `m`), and what must precede
+// the write precedes `m`.
 bool Machine::rmw_may_take(const Now& now, const Cell& cell, const Message& m,
                            MessageSet required) const {
+  const bool m_first = (required & bit(m)) != 0;
   for (const Message* x = cell.newest; x != nullptr; x = x->older) {
     if (x == &m) continue;
-    if (x->source == &m && morally_strong(now, *x)) return false;
+    if (x->source == &m && (x->before & bit(m)) != 0 && morally_strong(now, *x) &&
+        (m_first || morally_strong(now, m))) {
+      return false;
+    }
     if ((required & bit(*x)) != 0 && (x->before & bit(m)) != 0 && morally_strong(now, *x)) {
       return false;
     }
   }
-  return true;
+  if (&m == cell.newest || goes_to_coherence_point(*now.access)) return true;
+  MessageSet after = 0;
+  for (const Message* x = cell.newest; x != nullptr; x = x->older) {
+    if ((x->before & bit(m)) != 0 && morally_strong(now, *x)) after |= bit(*x);
+  }
+  if (morally_strong(now, m)) required |= bit(m) | m.before;
+  return !outdates_a_read(cell, required, after);
 }
 
-Message* Machine::insert_rmw(const Now& now, Cell& cell, Message& source, MessageSet known_set,
+Message* Machine::insert_rmw(const Now& now, Cell& cell, Message& source, const Past& past,
                              const std::byte* value) {
-  const MessageSet required = downward(cell, known_set) | bit(source) | source.before;
-  // Whatever is morally strong and behind the source must come behind the write as well.
-  MessageSet after = 0, strong = 0;
-  if (!goes_to_coherence_point(*now.access)) {
+  const bool strong_link = morally_strong(now, source);
+  const bool pointed = goes_to_coherence_point(*now.access);
+  // Coherence orders the write after what it read only if the two are morally strong.
+  MessageSet required = past.required();
+  if (strong_link) required |= bit(source) | source.before;
+  // Whatever is morally strong and behind the source must come behind the write as well; of the
+  // rest, what the source does not order may come on either side.
+  MessageSet after = 0, free = 0;
+  if (required != cell.ids && (!pointed || (arbiter_ != nullptr && ask(*now.access)))) {
     for (const Message* m = cell.newest; m != nullptr; m = m->older) {
-      if ((required & bit(*m)) != 0 || !morally_strong(now, *m)) continue;
-      ((m->before & bit(source)) != 0 ? after : strong) |= bit(*m);
+      if ((required & bit(*m)) != 0 || m == &source || !morally_strong(now, *m)) continue;
+      ((m->before & bit(source)) != 0 ? after : free) |= bit(*m);
     }
   }
-  const bool strong_link = morally_strong(now, source);
+  MessageSet before = pointed ? cell.ids : required;
+  if (free != 0) before = place(now, cell, required, after, after);
   check_lost_signal(now, cell, &source);
-  observe(now, source);
+  const bool set = arbiter_ != nullptr && arbiter_->as_set(now.address);
+  if (!set) observe(now, source);
   Message& m = add_message(cell, now);
-  m.before = (goes_to_coherence_point(*now.access) ? cell.ids : required | downward(cell, strong)) &
-             cell.ids & ~after;
+  if (pointed) after = 0;
+  m.before = before & cell.ids & ~after;
   m.rmw = true;
   m.source = &source;
   m.source_strong = strong_link;
+  source.outlives |= past.known & ~bit(source);
   std::memcpy(m.value.data(), value, cell.size);
   publish(now, cell, m, &source, strong_link);
+  if (set && !source.initial) {
+    m.observed.join(source.observed);
+    m.observed.join_thread(source.at.thread, source.at.slot, source.at.time + 1);
+  }
   insert_message(cell, &m, after);
+  tell_message(now, cell, m);
   source.consumed = true;
   prune_readers(now, cell);
   wake(cell);
   return &m;
 }
 
-Message* Machine::choose_rmw_source(const Now& now, Cell& cell, MessageSet known_set,
-                                    const std::uint64_t* compare) {
-  if (goes_to_coherence_point(*now.access)) return cell.newest;
-  const MessageSet required = downward(cell, known_set);
-  const MessageSet may = cell.ids & ~excluded(cell, known_set);
+Message* Machine::choose_rmw_source(const Now& now, Cell& cell, const Past& past,
+                                    const std::uint64_t* compare, std::uint64_t operand,
+                                    bool result) {
+  const bool asked = arbiter_ != nullptr && ask(*now.access);
+  const bool pointed = goes_to_coherence_point(*now.access);
+  if (pointed && !asked) return cell.newest;
+  const MessageSet required = past.required();
+  const MessageSet may = cell.ids & ~past.overwritten;
   std::array<Message*, kMaxMessages> options{};
   std::uint32_t n = 0;
   for (Message* m = cell.newest; m != nullptr; m = m->older) {
@@ -412,7 +481,8 @@ Message* Machine::choose_rmw_source(const Now& now, Cell& cell, MessageSet known
     const bool writes = compare == nullptr || load(m->value.data(), cell.size) == *compare;
     if (!writes || rmw_may_take(now, cell, *m, required)) options[n++] = m;
   }
-  if (n == 0) return cell.newest;
+  if (asked) tell_read(now, cell, past, {options.data(), n}, nullptr, compare, operand, result);
+  if (n == 0 || pointed) return cell.newest;
   return options[n > 1 ? chooser_->choose(Choice::read, now.id, n) : 0];
 }
 
@@ -444,17 +514,16 @@ void Machine::finish_strong_write(const Now& now) {
 void Machine::read(ThreadId id, Address from, const Access& access, std::span<std::byte> out) {
   Now now = begin(id, from, access, AccessKind::read);
   if (!check_range(now, out.size())) return;
-  const bool coherent = goes_to_coherence_point(access);
   for_cells(from.region, from.offset, out.size(), access.element, !is_strong(access.order),
             [&](Cell& cell, std::uint64_t at, std::uint16_t mask) {
               now.address.offset = from.offset + at;
               now.mask = mask;
+              if (ask_by_element(access, cell)) return false;
+              const Past before_it = past(cell, now);
+              const MessageSet may = readable(now, cell, before_it);
               // The elements of a vector are separate: where they could differ, they may.
-              if (cell.count > 1 && cell.size > access.element && !coherent &&
-                  std::popcount(cell.ids & ~excluded(cell, known(cell, now))) > 1) {
-                return false;
-              }
-              read_cell(now, cell, out.data() + at);
+              if (several(may) && cell.size > access.element) return false;
+              read_cell(now, cell, before_it, may, out.data() + at);
               return true;
             });
 }
@@ -466,6 +535,7 @@ void Machine::write(ThreadId id, Address to, const Access& access, std::span<con
             [&](Cell& cell, std::uint64_t at, std::uint16_t mask) {
               now.address.offset = to.offset + at;
               now.mask = mask;
+              if (ask_by_element(access, cell)) return false;
               write_cell(now, cell, in.data() + at);
               return true;
             });
@@ -480,9 +550,12 @@ void Machine::reduce(ThreadId id, Address to, const Access& access,
             [&](Cell& cell, std::uint64_t at, std::uint16_t mask) {
               now.address.offset = to.offset + at;
               now.mask = mask;
-              const MessageSet known_set = known(cell, now);
-              check_race(now, cell, known_set);
-              Message* source = choose_rmw_source(now, cell, known_set, nullptr);
+              if (ask_by_element(access, cell)) return false;
+              const Past before_it = past(cell, now);
+              check_race(now, cell, before_it.known);
+              Message* source =
+                  choose_rmw_source(now, cell, before_it, nullptr,
+                                    load(operand.data() + at, access.element), false);
               std::array<std::byte, kLineBytes> next = source->value;
               const std::uint32_t step = std::min<std::uint32_t>(access.element, cell.size);
               for (std::uint32_t o = 0; o < cell.size; o += step) {
@@ -494,7 +567,7 @@ void Machine::reduce(ThreadId id, Address to, const Access& access,
                 tell(Event::Kind::rmw, now, cell.size, load(next.data(), step),
                      load(source->value.data(), step), source, source != cell.newest);
               }
-              insert_rmw(now, cell, *source, known_set, next.data());
+              insert_rmw(now, cell, *source, before_it, next.data());
               return true;
             });
   finish_strong_write(now);
@@ -505,11 +578,11 @@ std::uint64_t Machine::rmw(ThreadId id, Address at, const Access& access, std::u
   Now now = begin(id, at, access, AccessKind::rmw);
   if (!check_range(now, access.element)) return 0;
   Cell& cell = one_cell(at.region, at.offset, access.element);
-  const MessageSet known_set = known(cell, now);
-  check_race(now, cell, known_set);
-  Message* source = choose_rmw_source(now, cell, known_set, nullptr);
+  const Past before_it = past(cell, now);
+  check_race(now, cell, before_it.known);
+  Message* source = choose_rmw_source(now, cell, before_it, nullptr, operand, true);
   const std::uint64_t old = load(source->value.data(), cell.size);
-  finish_rmw(now, cell, *source, known_set, combine(old, operand));
+  finish_rmw(now, cell, *source, before_it, combine(old, operand));
   return old;
 }
 
@@ -518,19 +591,19 @@ std::uint64_t Machine::cas(ThreadId id, Address at, const Access& access, std::u
   Now now = begin(id, at, access, AccessKind::rmw);
   if (!check_range(now, access.element)) return 0;
   Cell& cell = one_cell(at.region, at.offset, access.element);
-  const MessageSet known_set = known(cell, now);
-  Message* source = choose_rmw_source(now, cell, known_set, &compare);
+  const Past before_it = past(cell, now);
+  Message* source = choose_rmw_source(now, cell, before_it, &compare, value, true);
   const std::uint64_t old = load(source->value.data(), cell.size);
   if (old == compare) {
-    check_race(now, cell, known_set);
-    finish_rmw(now, cell, *source, known_set, value);
+    check_race(now, cell, before_it.known);
+    finish_rmw(now, cell, *source, before_it, value);
   } else {
-    finish_failed_cas(now, cell, *source, known_set);
+    finish_failed_cas(now, cell, *source, before_it.known);
   }
   return old;
 }
 
-void Machine::finish_rmw(Now& now, Cell& cell, Message& source, MessageSet known_set,
+void Machine::finish_rmw(Now& now, Cell& cell, Message& source, const Past& past,
                          std::uint64_t value) {
   std::array<std::byte, kLineBytes> next{};
   store(next.data(), value, cell.size);
@@ -538,8 +611,8 @@ void Machine::finish_rmw(Now& now, Cell& cell, Message& source, MessageSet known
     tell(Event::Kind::rmw, now, cell.size, value, load(source.value.data(), cell.size), &source,
          &source != cell.newest);
   }
-  Message* m = insert_rmw(now, cell, source, known_set, next.data());
-  if ((known_set & bit(source)) == 0 && m->source_strong) {
+  Message* m = insert_rmw(now, cell, source, past, next.data());
+  if ((past.known & bit(source)) == 0 && m->source_strong) {
     // The read half observed its source.
     source.observers = observers_.take(source.observers, m->at);
   }
@@ -576,9 +649,9 @@ std::uint32_t Machine::ending(const Now& now, const Cell& cell, const Wanted& wa
     if (ends(*cell.newest)) out[n++] = cell.newest;
     return n;
   }
-  const MessageSet known_set = known(cell, now);
-  const MessageSet may = cell.ids & ~excluded(cell, known_set);
-  const MessageSet required = by_rmw ? downward(cell, known_set) : 0;
+  const Past before_it = past(cell, now);
+  const MessageSet may = cell.ids & ~before_it.overwritten;
+  const MessageSet required = before_it.required();
   for (Message* m = cell.newest; m != nullptr; m = m->older) {
     if ((may & bit(*m)) == 0 || !ends(*m)) continue;
     if (!by_rmw || rmw_may_take(now, cell, *m, required)) out[n++] = m;
@@ -591,7 +664,9 @@ bool Machine::can_end(ThreadId id, Address at, const Access& access, const Wante
   Cell& cell = one_cell(at.region, at.offset, access.element);
   const Now now{id, threads_[id], &access, at, step_, AccessKind::read, 0};
   std::array<Message*, kMaxMessages> out;
-  return ending(now, cell, wanted, by_rmw, out) > 0;
+  if (ending(now, cell, wanted, by_rmw, out) > 0) return true;
+  if (arbiter_ != nullptr) tell_blocked(now, cell, wanted, by_rmw);
+  return false;
 }
 
 // Which of them the poll sees. Where the newest message does not end the wait, a poll may as well
@@ -600,6 +675,9 @@ Message* Machine::choose_ending(const Now& now, const Cell& cell, const Wanted& 
                                 bool by_rmw) {
   std::array<Message*, kMaxMessages> out;
   const std::uint32_t n = ending(now, cell, wanted, by_rmw, out);
+  if (arbiter_ != nullptr) {
+    tell_read(now, cell, past(cell, now), {out.data(), n}, &wanted, nullptr, 0, true);
+  }
   if (n == 0) return nullptr;
   if (wanted.holds(load(cell.newest->value.data(), cell.size))) {
     return out[n > 1 ? chooser_->choose(Choice::read, now.id, n) : 0];
@@ -616,7 +694,7 @@ std::optional<std::uint64_t> Machine::try_read_until(ThreadId id, Address at, co
   if (m == nullptr) return std::nullopt;
   now.step = ++step_;
   now.mask = static_cast<std::uint16_t>((1u << cell.size) - 1);
-  const MessageSet known_set = known(cell, now);
+  const MessageSet known_set = past(cell, now).known;
   check_race(now, cell, known_set);
   m->consumed = true;
   const std::uint64_t value = load(m->value.data(), cell.size);
@@ -636,10 +714,62 @@ std::optional<std::uint64_t> Machine::try_cas_until(ThreadId id, Address at, con
   Message* source = choose_ending(now, cell, Wanted{Compare::eq, compare}, true);
   if (source == nullptr) return std::nullopt;
   now.step = ++step_;
-  const MessageSet known_set = known(cell, now);
-  check_race(now, cell, known_set);
-  finish_rmw(now, cell, *source, known_set, value);
+  const Past before_it = past(cell, now);
+  check_race(now, cell, before_it.known);
+  finish_rmw(now, cell, *source, before_it, value);
   return compare;
+}
+
+// -- for an exhaustive search ---------------------------------------------------------------------
+
+bool Machine::morally_strong(ThreadId a, const Access& x, ThreadId b, const Access& y) const {
+  const Now now{a, threads_[a], &x, {}, 0, AccessKind::read, 0};
+  return morally_strong(now, b, y.order, y.scope, y.proxy, y.element);
+}
+
+bool Machine::ask(const Access& a) const { return arbiter_ != nullptr && arbiter_->counts(a); }
+
+MessageSet Machine::takes(const Now& now, const Cell& cell, const Past& past) const {
+  MessageSet may = cell.ids & ~past.overwritten;
+  if (now.kind != AccessKind::rmw) return may;
+  for (const Message* m = cell.newest; m != nullptr; m = m->older) {
+    if ((may & bit(*m)) != 0 && !rmw_may_take(now, cell, *m, past.required())) may &= ~bit(*m);
+  }
+  return may;
+}
+
+void Machine::tell_read(const Now& now, const Cell& cell, const Past& past,
+                        std::span<Message* const> options, const Wanted* wanted,
+                        const std::uint64_t* compare, std::uint64_t operand, bool result) {
+  Arbiter::Question q{now.id, now.address, cell.size, now.kind, now.access, &cell, past.known};
+  q.may = cell.ids & ~past.overwritten;
+  q.takes = takes(now, cell, past);
+  q.pointed = goes_to_coherence_point(*now.access);
+  q.result = result;
+  q.wanted = wanted;
+  q.compare = compare;
+  q.operand = operand;
+  arbiter_->on_read(q, options);
+}
+
+void Machine::tell_message(const Now& now, const Cell& cell, const Message& m) {
+  if (!ask(*now.access)) return;
+  Arbiter::Question q{now.id, now.address, cell.size, now.kind, now.access, &cell, 0};
+  q.pointed = goes_to_coherence_point(*now.access);
+  arbiter_->on_message(q, m);
+}
+
+void Machine::tell_blocked(const Now& now, const Cell& cell, const Wanted& wanted, bool by_rmw) {
+  Now asking = now;
+  asking.kind = by_rmw ? AccessKind::rmw : AccessKind::read;
+  const Past before_it = past(cell, asking);
+  Arbiter::Question q{now.id, now.address, cell.size, asking.kind, now.access, &cell,
+                      before_it.known};
+  q.may = cell.ids & ~before_it.overwritten;
+  q.takes = takes(asking, cell, before_it);
+  q.pointed = goes_to_coherence_point(*now.access);
+  q.wanted = &wanted;
+  arbiter_->on_blocked(q);
 }
 
 void Machine::watch(Address at, const Access& access, std::uint32_t who) {

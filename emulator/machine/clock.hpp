@@ -31,36 +31,37 @@ struct Exception {
   std::uint32_t time;
 };
 
+class ClockPool;
+
 struct ClockRep {
-  explicit ClockRep(std::pmr::memory_resource* m) : base(m), exceptions(m) {}
+  ClockRep(ClockPool* p, std::pmr::memory_resource* m) : pool(p), base(m), exceptions(m) {}
+  ClockPool* pool;
   std::uint32_t refs = 0;
   std::pmr::vector<std::uint32_t> base;    // by slot: all its threads are known before this time
   std::pmr::vector<Exception> exceptions;  // sorted by thread, each beyond its slot's base
   ClockRep* next_free = nullptr;
+  ClockRep* next_made = nullptr;
 };
 
-class ClockPool;
-
-// A shared, copied-on-write clock.
+// A shared, copied-on-write clock. An empty one knows nothing and can only be assigned or joined
+// with another.
 class Clock {
  public:
   Clock() = default;
-  Clock(const Clock& o) : rep_(o.rep_), pool_(o.pool_) {
+  Clock(const Clock& o) : rep_(o.rep_) {
     if (rep_ != nullptr) ++rep_->refs;
   }
-  Clock(Clock&& o) noexcept : rep_(o.rep_), pool_(o.pool_) { o.rep_ = nullptr; }
+  Clock(Clock&& o) noexcept : rep_(o.rep_) { o.rep_ = nullptr; }
   Clock& operator=(const Clock& o) {
     if (o.rep_ != nullptr) ++o.rep_->refs;
     drop();
     rep_ = o.rep_;
-    pool_ = o.pool_;
     return *this;
   }
   Clock& operator=(Clock&& o) noexcept {
     if (this != &o) {
       drop();
       rep_ = o.rep_;
-      pool_ = o.pool_;
       o.rep_ = nullptr;
     }
     return *this;
@@ -97,13 +98,12 @@ class Clock {
 
  private:
   friend class ClockPool;
-  Clock(ClockRep* rep, ClockPool* pool) : rep_(rep), pool_(pool) {}
+  explicit Clock(ClockRep* rep) : rep_(rep) {}
   bool covers_by_exception(const Epoch& e) const;
   void drop();
   void own();  // makes the representation ours alone before a change
 
   ClockRep* rep_ = nullptr;
-  ClockPool* pool_ = nullptr;
 };
 
 // Recycles representations. Not synchronised: whoever steps owns the machine.
@@ -114,8 +114,10 @@ class ClockPool {
   ClockPool& operator=(const ClockPool&) = delete;
   ~ClockPool();
 
-  Clock make() { return Clock(take(), this); }
+  Clock make() { return Clock(take()); }
   std::size_t live() const { return live_; }
+  // Takes all clocks back at once. Those that still refer to them are forgotten, not destroyed.
+  void reset();
 
  private:
   friend class Clock;
@@ -124,11 +126,12 @@ class ClockPool {
 
   std::pmr::memory_resource* memory_;
   ClockRep* free_ = nullptr;
+  ClockRep* made_ = nullptr;  // all of them
   std::size_t live_ = 0;
 };
 
 inline void Clock::drop() {
-  if (rep_ != nullptr && --rep_->refs == 0) pool_->give(rep_);
+  if (rep_ != nullptr && --rep_->refs == 0) rep_->pool->give(rep_);
 }
 
 }  // namespace ringfence::machine

@@ -60,6 +60,7 @@ Message* Machine::copy_message(const Message& m) {
   c->source_strong = m.source_strong;
   c->consumed = m.consumed;
   c->before = m.before;
+  c->outlives = m.outlives;
   c->observed = m.observed;
   c->value = m.value;
   for (const Entry* e = m.entries; e != nullptr; e = e->next) {
@@ -182,16 +183,16 @@ Message& Machine::add_message(Cell& cell, const Now& now) {
 // Puts `m` into the list so that the list still extends coherence: `after` are the messages that
 // coherence puts behind it.
 void Machine::insert_message(Cell& cell, Message* m, MessageSet after) {
-  const MessageSet behind = bit(*m) | m->before;
-  for (Message* x = cell.newest; x != nullptr; x = x->older) {
-    if ((bit(*x) & after) != 0 || (x->before & after) != 0) x->before |= behind;
-  }
   cell.ids |= bit(*m);
   ++cell.count;
   if (after == 0) {
     m->older = cell.newest;
     cell.newest = m;
     return;
+  }
+  const MessageSet behind = bit(*m) | m->before;
+  for (Message* x = cell.newest; x != nullptr; x = x->older) {
+    if ((bit(*x) & after) != 0 || (x->before & after) != 0) x->before |= behind;
   }
   // A stable topological order, oldest first, with the new message as late as it may stand.
   std::array<Message*, kMaxMessages> todo{};
@@ -220,6 +221,7 @@ namespace {
 void forget(Cell& cell, const Message* gone) {
   for (Message* x = cell.newest; x != nullptr; x = x->older) {
     x->before &= ~bit(*gone);
+    x->outlives &= ~bit(*gone);
     if (x->source == gone) x->source = nullptr;
   }
   cell.ids &= ~bit(*gone);

@@ -57,6 +57,8 @@ struct Message {
   bool source_strong = false;  // the read-modify-write is morally strong with what it read
   bool consumed = false;       // a wait ended on it, or a read-modify-write took it over
   MessageSet before = 0;       // what coherence puts before it
+  // What some reader of it knew: coherence can no longer come to put it before those.
+  MessageSet outlives = 0;
   Message* source = nullptr;   // what a read-modify-write read, while that is kept
   Entry* entries = nullptr;
   Clock observed;  // the writer's observed time, if the write is strong

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "emulator/machine/arbiter.hpp"
 #include "emulator/machine/cells.hpp"
 
 namespace ringfence::machine {
@@ -125,23 +126,18 @@ void Machine::peek(Address from, std::span<std::byte> out) const {
   }
 }
 
+const Cell* Machine::cell_at(Address at) const {
+  const Line* line = regions_[at.region]->lines[at.offset / kLineBytes];
+  if (line == nullptr) return nullptr;
+  if (line->parts == nullptr) return &line->whole;
+  std::size_t first = at.offset % kLineBytes;
+  while (line->parts->at[first] == nullptr) --first;
+  return line->parts->at[first];
+}
+
 void Machine::reset() {
   for (Region* r : regions_) {
-    for (std::uint32_t index : r->touched) {
-      Line*& line = r->lines[index];
-      if (line->parts != nullptr) {
-        for (Cell* c : line->parts->at) {
-          if (c == nullptr) continue;
-          free_cell_content(*c);
-          cells_.give(c);
-        }
-        parts_.give(line->parts);
-      } else {
-        free_cell_content(line->whole);
-      }
-      lines_.give(line);
-      line = nullptr;
-    }
+    for (std::uint32_t index : r->touched) r->lines[index] = nullptr;
     r->touched.clear();
     if (r->ground_changed) {
       std::memcpy(r->bytes.data(), r->initial.data(), r->bytes.size());
@@ -169,9 +165,19 @@ void Machine::reset() {
   }
   threads_used_ = slots_used_ = streams_used_ = 0;
   fence_sc_.clear();
+  // All that is left refers to each other only.
+  clocks_.reset();
+  messages_.reset();
+  entries_.reset();
+  observers_.reset();
+  readers_.reset();
+  watchers_.reset();
+  cells_.reset();
+  parts_.reset();
+  lines_.reset();
   findings_.clear();
   woken_.clear();
-  step_ = 0;
+  step_ = ignored_races_ = 0;
   collect_at_ = kCollectAtLeast;
 }
 
@@ -184,7 +190,7 @@ StreamId Machine::add_stream(std::uint16_t rank) {
   s.boundaries = 0;
   s.closed = s.in_launch = false;
   s.live_threads = 0;
-  s.next = View{clocks_.make(), clocks_.make(), clocks_.make()};
+  s.next = View{clocks_.make(), clocks_.make(), {}};
 
   Slot& slot = *reuse(slots_, slots_used_, memory_, memory_);
   slot.stream = id;
@@ -239,6 +245,7 @@ ThreadId Machine::launch_thread(StreamId stream, std::uint32_t block, std::uint3
   t.labels.push_back(Label{t.time, label});
   // stream and coherent: fence.acq_rel.sys at the start, after joining the earlier launches.
   if (policy_.boundary != Boundary::strict) snapshot(t, id, Scope::sys);
+  if (listener_ != nullptr) tell_edge(Event::Kind::launch, id);
   return id;
 }
 
@@ -247,6 +254,7 @@ void Machine::end_thread(ThreadId id) {
   Stream& s = *streams_[t.stream];
   // stream and coherent: fence.acq_rel.sys at the end.
   if (policy_.boundary != Boundary::strict) acquire_parked(t, id, Scope::sys);
+  if (listener_ != nullptr) tell_edge(Event::Kind::end_launch, id);
   s.ending.join(t.view);
   slots_[t.slot]->max_time = std::max(slots_[t.slot]->max_time, t.time);
   t.live = false;
@@ -279,6 +287,7 @@ void Machine::close_stream(StreamId stream) { streams_[stream]->closed = true; }
 void Machine::order_after(ThreadId later, ThreadId earlier) {
   Thread& a = *threads_[earlier];
   Thread& b = *threads_[later];
+  if (listener_ != nullptr) tell_edge(Event::Kind::dependency, later, earlier);
   b.view.join(a.view);
   b.view.join_thread(earlier, a.slot, a.time + 1);
   ++a.time;
@@ -291,15 +300,14 @@ void Machine::order_streams(StreamId later, StreamId earlier) {
 
 // -- fences and barriers --------------------------------------------------------------------------
 
-// What a later strong write of this thread publishes at each scope distance up to `scope`.
+// What a later strong write of this thread publishes at each scope distance up to `scope`: it
+// takes the place of narrower fences before it, which published less to fewer.
 void Machine::snapshot(Thread& t, ThreadId id, Scope scope) {
-  for (int d = 0; d <= static_cast<int>(scope); ++d) {
-    FenceView& f = t.fences[d];
-    f.at = Epoch{id, t.slot, t.time};
-    f.scope = scope;
-    f.view = t.view;
-    f.set = true;
-  }
+  for (int d = 0; d < static_cast<int>(scope); ++d) t.fences[d].set = false;
+  FenceView& f = t.fences[static_cast<int>(scope)];
+  f.at = Epoch{id, t.slot, t.time};
+  f.view = t.view;
+  f.set = true;
   ++t.time;  // what follows the fence is not published by it
 }
 
@@ -322,7 +330,8 @@ void Machine::acquire_parked(Thread& t, ThreadId, Scope scope) {
 void Machine::fence(ThreadId id, Fence kind, Scope scope, std::uint16_t site) {
   Thread& t = *threads_[id];
   ++step_;
-  acquire_parked(t, id, scope);
+  if (arbiter_ != nullptr && kind == Fence::sc) arbiter_->on_fence_sc(id, scope);
+  if (kind != Fence::release) acquire_parked(t, id, scope);
   if (kind == Fence::sc) {
     // Fence-SC order: every earlier morally strong fence.sc precedes this one, pair by pair.
     for (const FenceSc& f : fence_sc_) {
@@ -340,7 +349,7 @@ void Machine::fence(ThreadId id, Fence kind, Scope scope, std::uint16_t site) {
     }
     fence_sc_.push_back(FenceSc{Epoch{id, t.slot, t.time}, scope, t.view});
   }
-  snapshot(t, id, scope);
+  if (kind != Fence::acquire) snapshot(t, id, scope);
   if (listener_ != nullptr) {
     const Access access{Order::acq_rel, scope, 1, Proxy::generic, false, site};
     const Now now{id, &t, &access, {}, step_, AccessKind::read, 0};
@@ -369,7 +378,8 @@ void Machine::alias_fence(ThreadId id, std::uint16_t site) {
 void Machine::barrier(std::span<const ThreadId> arriving, std::span<const ThreadId> syncing,
                       bool whole_block, std::uint16_t site) {
   ++step_;
-  View met{clocks_.make(), clocks_.make(), clocks_.make()};
+  // Most threads of a block know the same: joining one of them again costs nothing then.
+  View met;
   std::uint32_t time = 0;
   for (ThreadId id : arriving) {
     const Thread& t = *threads_[id];
@@ -416,6 +426,19 @@ std::uint64_t Machine::label_of(const Epoch& at) const {
     if (l.from_time <= at.time) label = l.label;
   }
   return label;
+}
+
+void Machine::tell_edge(Event::Kind kind, ThreadId thread, ThreadId from) {
+  const auto label = [&](ThreadId id) {
+    return label_of(Epoch{id, threads_[id]->slot, threads_[id]->time});
+  };
+  Event e;
+  e.kind = kind;
+  e.thread = thread;
+  e.label = label(thread);
+  e.step = step_;
+  if (from != kNoThread) e.from_label = label(from);
+  listener_->on_event(e);
 }
 
 void Machine::tell(Event::Kind kind, const Now& now, std::uint32_t bytes, std::uint64_t value,

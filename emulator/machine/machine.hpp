@@ -14,8 +14,8 @@
 //   Fence-SC             Machine::fence         fence.sc joins every earlier morally strong one
 //   Atomicity            Machine::rmw_may_take  nothing morally strong between a read and its write
 //   No-Thin-Air          by construction        a read returns a message that is already there
-//   SC-per-location      Machine::known         a thread's own accesses and observations count
-//   Causality            Machine::excluded      never an overwritten message of causality's past
+//   SC-per-location      Machine::past          a thread's own accesses and observations count
+//   Causality            Machine::past          never an overwritten message of causality's past
 //   Single-copy atomicity: a scalar access is one cell or, where cells are smaller, a reported
 //   race.
 // Not modelled here: load buffering (a read never returns a later write of the run).
@@ -26,6 +26,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory_resource>
 #include <optional>
 #include <span>
@@ -40,6 +41,8 @@
 #include "emulator/machine/scope.hpp"
 
 namespace ringfence::machine {
+
+class Arbiter;  // arbiter.hpp
 
 using RegionId = std::uint32_t;
 using StreamId = std::uint32_t;
@@ -96,6 +99,9 @@ struct Wanted {
 };
 
 // One step as a listener sees it. `from_step` is the step of the write that a read returned.
+// launch, end_launch and dependency are no steps: they carry the step before them, no address, and
+// the order weak. A dependency says that all that `from_label` did so far happens before what
+// `label` does from now on (Machine::order_after).
 struct Event {
   enum class Kind : std::uint8_t {
     read,
@@ -105,7 +111,8 @@ struct Event {
     fence,
     barrier,
     launch,
-    end_launch
+    end_launch,
+    dependency
   };
   Kind kind = Kind::read;
   ThreadId thread = kNoThread;
@@ -122,6 +129,11 @@ struct Event {
   std::uint64_t from_label = 0;
   bool stale = false;  // a newer message existed
 };
+
+// Whether it is an access to memory.
+constexpr bool is_access(Event::Kind kind) { return kind <= Event::Kind::failed_cas; }
+// Whether it is a step at all.
+constexpr bool is_step(Event::Kind kind) { return kind <= Event::Kind::barrier; }
 
 class Listener {
  public:
@@ -144,6 +156,8 @@ class Machine {
   void set_policy(const Policy& policy) { policy_ = policy; }
   void set_chooser(Chooser* chooser) { chooser_ = chooser; }
   void set_listener(Listener* listener) { listener_ = listener; }
+  // For an exhaustive search; nullptr for none. The chooser has to answer what the arbiter wants.
+  void set_arbiter(Arbiter* arbiter) { arbiter_ = arbiter; }
   // Findings of this kind are counted and otherwise passed over.
   void ignore(FindingKind kind, bool on = true);
 
@@ -202,7 +216,7 @@ class Machine {
   std::pmr::vector<std::uint32_t>& woken() { return woken_; }
 
   // -- ordering ---------------------------------------------------------------------------------
-  enum class Fence : std::uint8_t { acq_rel, sc };
+  enum class Fence : std::uint8_t { acq_rel, sc, acquire, release };
   void fence(ThreadId thread, Fence kind, Scope scope, std::uint16_t site = 0);
   // fence.proxy.alias: what is seen so far holds across virtual aliases as well. It has no scope.
   void alias_fence(ThreadId thread, std::uint16_t site = 0);
@@ -214,11 +228,36 @@ class Machine {
   // -- results ----------------------------------------------------------------------------------
   const std::pmr::vector<Finding>& findings() const { return findings_; }
   bool failed() const { return !findings_.empty(); }
+  // Races that were passed over because findings of their kind are ignored.
+  std::uint32_t ignored_races() const { return ignored_races_; }
   void report(const Finding& finding);
   std::uint64_t label_of(const Epoch& at) const;
   std::uint32_t steps() const { return step_; }
   std::size_t messages() const { return messages_.live(); }
   const Placement& placement(ThreadId thread) const { return threads_[thread]->place; }
+  // Whether two accesses of one cell are morally strong (PTX ISA 8.7).
+  bool morally_strong(ThreadId a, const Access& x, ThreadId b, const Access& y) const;
+  // The cell that holds the byte there; nullptr if the line was not accessed.
+  const Cell* cell_at(Address at) const;
+  // Calls f(value) for every message there that may be the final one: those that coherence puts
+  // before no other. The order is partial, so racing writes may leave several.
+  template <class F>
+  void final_values(Address at, std::uint32_t bytes, F&& f) const {
+    const Cell* cell = cell_at(at);
+    if (cell == nullptr || cell->size != bytes) {
+      std::uint64_t value = 0;
+      peek(at, {reinterpret_cast<std::byte*>(&value), bytes});
+      return f(value);
+    }
+    MessageSet before = 0;
+    for (const Message* m = cell->newest; m != nullptr; m = m->older) before |= m->before;
+    for (const Message* m = cell->newest; m != nullptr; m = m->older) {
+      if ((before & bit(*m)) != 0) continue;
+      std::uint64_t value = 0;
+      std::memcpy(&value, m->value.data(), bytes);
+      f(value);
+    }
+  }
 
  private:
   struct Region {
@@ -232,10 +271,9 @@ class Machine {
     std::pmr::vector<bool> ground_unset;  // by line, only if not initialised
     bool ground_changed = false;
   };
-  // What the thread's last fence of each scope distance published.
+  // What the thread's last fence of a scope published, if no wider one came after it.
   struct FenceView {
     Epoch at;
-    Scope scope = Scope::cta;
     View view;
     bool set = false;
   };
@@ -263,7 +301,7 @@ class Machine {
     std::uint32_t time = 0;
     bool live = false;
     View view;
-    FenceView fences[kScopes];
+    FenceView fences[kScopes];  // by scope
     std::pmr::vector<Parked> parked;
     std::pmr::vector<Label> labels;
   };
@@ -331,9 +369,16 @@ class Machine {
   bool in_past(const Thread& t, ThreadId id, const Epoch& at) const {
     return at.thread == id || t.view.seen.covers(at);
   }
-  MessageSet known(const Cell& cell, const Now& now) const;
+  // A cell's messages in the past of an access.
+  struct Past {
+    MessageSet known = 0;        // precede it in causality order
+    MessageSet overwritten = 0;  // precede one of those in coherence order
+    // What coherence puts before a write there.
+    MessageSet required() const { return known | overwritten; }
+  };
+  Past past(const Cell& cell, const Now& now) const;
   static MessageSet downward(const Cell& cell, MessageSet set);
-  static MessageSet excluded(const Cell& cell, MessageSet known);
+  static bool outdates_a_read(const Cell& cell, MessageSet before, MessageSet after);
   bool goes_to_coherence_point(const Access& a) const;
   bool same_proxy(Proxy a, Proxy b, bool strong_sys) const;
   // Whether causality orders an earlier access before this one, also across virtual aliases.
@@ -348,15 +393,28 @@ class Machine {
   void take_entry(Thread& t, const Epoch& at, const View& view);
   void bridge(Thread& t, ThreadId id);
   void note_read(const Now& now, Cell& cell, Message& m, MessageSet known_set);
-  MessageSet place(const Now& now, Cell& cell, MessageSet known_set, MessageSet& after);
+  MessageSet place(const Now& now, Cell& cell, MessageSet required, MessageSet behind,
+                   MessageSet& after);
+  // What an arbiter is told. `ask` is true where one is set that wants to know of this access.
+  bool ask(const Access& a) const;
+  bool ask_by_element(const Access& a, const Cell& cell) const {
+    return arbiter_ != nullptr && cell.size > a.element && ask(a);
+  }
+  MessageSet takes(const Now& now, const Cell& cell, const Past& past) const;
+  void tell_read(const Now& now, const Cell& cell, const Past& past,
+                 std::span<Message* const> options, const Wanted* wanted,
+                 const std::uint64_t* compare, std::uint64_t operand, bool result);
+  void tell_message(const Now& now, const Cell& cell, const Message& m);
+  void tell_blocked(const Now& now, const Cell& cell, const Wanted& wanted, bool by_rmw);
   void prune_readers(const Now& now, Cell& cell);
-  void read_cell(const Now& now, Cell& cell, std::byte* out);
+  MessageSet readable(const Now& now, const Cell& cell, const Past& past) const;
+  void read_cell(const Now& now, Cell& cell, const Past& past, MessageSet may, std::byte* out);
   void write_cell(const Now& now, Cell& cell, const std::byte* in);
-  Message* choose_rmw_source(const Now& now, Cell& cell, MessageSet known_set,
-                             const std::uint64_t* compare);
-  Message* insert_rmw(const Now& now, Cell& cell, Message& source, MessageSet known_set,
+  Message* choose_rmw_source(const Now& now, Cell& cell, const Past& past,
+                             const std::uint64_t* compare, std::uint64_t operand, bool result);
+  Message* insert_rmw(const Now& now, Cell& cell, Message& source, const Past& past,
                       const std::byte* value);
-  void finish_rmw(Now& now, Cell& cell, Message& source, MessageSet known_set, std::uint64_t value);
+  void finish_rmw(Now& now, Cell& cell, Message& source, const Past& past, std::uint64_t value);
   void finish_failed_cas(Now& now, Cell& cell, Message& source, MessageSet known_set);
   void finish_strong_write(const Now& now);
   std::uint32_t ending(const Now& now, const Cell& cell, const Wanted& wanted, bool by_rmw,
@@ -370,6 +428,7 @@ class Machine {
   void acquire_parked(Thread& t, ThreadId id, Scope scope);
   bool check_range(const Now& now, std::uint64_t bytes);
   Now begin(ThreadId thread, Address at, const Access& access, AccessKind kind);
+  void tell_edge(Event::Kind kind, ThreadId thread, ThreadId from = kNoThread);
   void tell(Event::Kind kind, const Now& now, std::uint32_t bytes, std::uint64_t value,
             std::uint64_t old_value, const Message* from, bool stale);
 
@@ -390,7 +449,9 @@ class Machine {
   Policy policy_;
   Chooser* chooser_ = nullptr;
   Listener* listener_ = nullptr;
+  Arbiter* arbiter_ = nullptr;
   std::uint32_t ignored_ = 0;
+  std::uint32_t ignored_races_ = 0;
   ClockPool clocks_;
   Pool<Message> messages_;
   Pool<Entry> entries_;

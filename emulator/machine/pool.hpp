@@ -17,19 +17,23 @@ class Pool {
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
   ~Pool() {
-    while (chunks_ != nullptr) {
-      Chunk* next = chunks_->next;
-      memory_->deallocate(chunks_, sizeof(Chunk), alignof(Chunk));
-      chunks_ = next;
+    while (first_ != nullptr) {
+      Chunk* next = first_->next;
+      memory_->deallocate(first_, sizeof(Chunk), alignof(Chunk));
+      first_ = next;
     }
   }
 
-  // The object is value-initialised. Whoever takes one gives it back before the pool dies.
+  // The object is value-initialised. Whoever takes one gives it back, or resets the pool.
   template <class... Args>
   T* take(Args&&... args) {
-    if (free_ == nullptr) grow();
     Node* n = free_;
-    free_ = n->next;
+    if (n != nullptr) {
+      free_ = n->next;
+    } else {
+      if (used_ == kPerChunk) next_chunk();
+      n = &current_->nodes[used_++];
+    }
     ++live_;
     return ::new (static_cast<void*>(n->storage)) T{std::forward<Args>(args)...};
   }
@@ -39,6 +43,14 @@ class Pool {
     n->next = free_;
     free_ = n;
     --live_;
+  }
+  // Takes all objects back at once, without destroying them: what they own is given back with the
+  // pools that it came from. The next run then finds its objects in the order of its memory.
+  void reset() {
+    free_ = nullptr;
+    current_ = nullptr;
+    used_ = kPerChunk;
+    live_ = 0;
   }
   std::size_t live() const { return live_; }
 
@@ -52,18 +64,20 @@ class Pool {
     Chunk* next;
     Node nodes[kPerChunk];
   };
-  void grow() {
-    auto* c = static_cast<Chunk*>(memory_->allocate(sizeof(Chunk), alignof(Chunk)));
-    c->next = chunks_;
-    chunks_ = c;
-    for (std::size_t i = kPerChunk; i-- > 0;) {
-      c->nodes[i].next = free_;
-      free_ = &c->nodes[i];
+  void next_chunk() {
+    Chunk*& next = current_ == nullptr ? first_ : current_->next;
+    if (next == nullptr) {
+      next = static_cast<Chunk*>(memory_->allocate(sizeof(Chunk), alignof(Chunk)));
+      next->next = nullptr;
     }
+    current_ = next;
+    used_ = 0;
   }
 
   std::pmr::memory_resource* memory_;
-  Chunk* chunks_ = nullptr;
+  Chunk* first_ = nullptr;
+  Chunk* current_ = nullptr;      // of its nodes the first used_ have been taken since the reset
+  std::size_t used_ = kPerChunk;  // full: the next one is due
   Node* free_ = nullptr;
   std::size_t live_ = 0;
 };

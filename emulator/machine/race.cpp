@@ -40,7 +40,7 @@ AccessInfo Machine::info(const Epoch& at, AccessKind kind, Order order, Scope sc
 // The access must be ordered after each conflicting access that has already been made. Both orders
 // of a racing pair are possible runs, so the pair is found in whichever order it comes.
 void Machine::check_race(const Now& now, Cell& cell, MessageSet known_set) {
-  for (const Message* m = cell.newest; m != nullptr; m = m->older) {
+  for (const Message* m = cell.newest; m != nullptr && (cell.ids & ~known_set) != 0; m = m->older) {
     if ((known_set & bit(*m)) != 0 || morally_strong(now, *m)) continue;
     if (excused(now, m->at, m->order, m->scope)) continue;
     report_race(now, m->at, m->rmw ? AccessKind::rmw : AccessKind::write, m->order, m->scope,
@@ -99,7 +99,10 @@ Missing Machine::missing_ingredient(const Now& now, const Epoch& earlier, Order 
 void Machine::report_race(const Now& now, const Epoch& at, AccessKind kind, Order order,
                           Scope scope, Proxy proxy, std::uint8_t element, std::uint16_t site,
                           std::uint32_t step) {
-  if ((ignored_ & (1u << static_cast<int>(FindingKind::data_race))) != 0) return;
+  if ((ignored_ & (1u << static_cast<int>(FindingKind::data_race))) != 0) {
+    ++ignored_races_;
+    return;
+  }
   Finding f;
   f.kind = FindingKind::data_race;
   f.first = info(at, kind, order, scope, proxy, site, step, now, element);

@@ -15,6 +15,7 @@ namespace ringfence::programs {
 namespace {
 
 using machine::Order;
+using machine::Scope;
 
 // Which orders an instruction can have: an atom has no weak form, a read releases nothing.
 enum Orders : std::uint8_t { rmw_orders, read_orders, write_orders, red_orders, poll_orders };
@@ -79,6 +80,7 @@ struct Switch {
   std::string_view words;  // what the value may be
   bool tokenweave, pypto;
   bool (*set)(Switches&, std::string_view);
+  Order Switches::*order = nullptr;  // the field of an order switch
 };
 
 template <Order Switches::*Field, Orders Kind>
@@ -95,7 +97,7 @@ bool none(Switches& s, std::string_view value) {
 
 template <Order Switches::*Field, Orders Kind>
 Switch order_switch(const char* key, bool tokenweave) {
-  return {key, "ORDER", order_words(Kind), tokenweave, !tokenweave, order<Field, Kind>};
+  return {key, "ORDER", order_words(Kind), tokenweave, !tokenweave, order<Field, Kind>, Field};
 }
 
 template <bool Switches::*Field>
@@ -173,6 +175,60 @@ std::vector<std::string> switch_names(const std::string& protocol) {
     if (takes(s, protocol)) names.push_back(fmt::format("{}={}", s.key, s.value));
   }
   return names;
+}
+
+namespace {
+
+// How much an order synchronises; acquire and release are no steps up from each other.
+bool stronger(Order a, Order b) {
+  if (a == b) return false;
+  const bool keeps = (!releases(b) || releases(a)) && (!acquires(b) || acquires(a));
+  return keeps && static_cast<int>(a) > static_cast<int>(b);
+}
+
+// The values above the one in force, and the words for them.
+std::vector<Strengthening> above(const Switch& s, const Switches& now,
+                                 const std::map<std::string, std::string>& set) {
+  std::vector<Strengthening> out;
+  if (s.order != nullptr) {
+    const Order from = now.*s.order;
+    for (const Order to : {Order::relaxed, Order::acquire, Order::release, Order::acq_rel}) {
+      Switches changed = now;
+      if (stronger(to, from) && s.set(changed, machine::name(to))) {
+        out.push_back({s.key, std::string(machine::name(from)), std::string(machine::name(to))});
+      }
+    }
+    return out;
+  }
+  const auto given = set.find(s.key);
+  if (given == set.end()) return out;
+  const std::string_view key = s.key;
+  if (key == "scope") {
+    for (const Scope to : {Scope::cluster, Scope::gpu, Scope::sys}) {
+      if (to > now.scope) {
+        out.push_back({s.key, given->second, std::string(machine::name(to))});
+      }
+    }
+  } else if (std::string_view(s.value) == "none" || key == "slot" || key == "grid" ||
+             key == "wait.cmp" || (key == "pads" && given->second != "clean")) {
+    out.push_back({s.key, given->second, ""});
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<Strengthening> strengthenings(const std::string& protocol,
+                                          const std::map<std::string, std::string>& set) {
+  const Switches now = parse_switches(protocol, set);
+  std::vector<Strengthening> out;
+  for (const bool named : {true, false}) {
+    for (const Switch& s : table()) {
+      if (!takes(s, protocol) || set.contains(s.key) != named) continue;
+      for (Strengthening& step : above(s, now, set)) out.push_back(std::move(step));
+    }
+  }
+  return out;
 }
 
 Switches parse_switches(const std::string& protocol,

@@ -52,6 +52,19 @@ struct Switches {
 // "start.put=ORDER", ...: the switches that a protocol takes.
 std::vector<std::string> switch_names(const std::string& protocol);
 
+// One change to a set of switches that makes the protocol synchronise more.
+struct Strengthening {
+  std::string key;
+  std::string from;  // the value in force
+  std::string to;    // empty: leave the switch out, which is the protocol to the letter
+};
+
+// Every single step up from `set`: an order to each stronger one that its instruction can have (the
+// weakest first), a scope to each wider one, and a barrier, clearing or edge that `set` takes away
+// put back. Switches that `set` names come first. Legal settings only.
+std::vector<Strengthening> strengthenings(const std::string& protocol,
+                                          const std::map<std::string, std::string>& set);
+
 // Throws std::invalid_argument naming the switch, and what would be right: the values it takes, or
 // for an unknown one the switches of the protocol.
 Switches parse_switches(const std::string& protocol, const std::map<std::string, std::string>& set);

@@ -51,13 +51,20 @@ machine::ThreadId Agent::own_thread() const {
   return record_->thread;
 }
 
-void Agent::point() {
-  if (!execution_.free_running()) runtime_.give_way(*this);
+void Agent::point(Pending before) {
+  if (execution_.free_running()) return;
+  record_->pending = before;
+  runtime_.give_way(*this);
+  record_->pending = Pending::none;
 }
+
+void Agent::point() { point(Pending::access); }
 
 void Agent::before(const machine::Access& access) {
   if (in_instruction_) return;
-  if (machine::is_strong(access.order) || execution_.weak_points()) point();
+  if (machine::is_strong(access.order) || execution_.weak_points()) {
+    point(Pending::access);
+  }
 }
 
 void Agent::after(std::uint16_t site) {
@@ -96,7 +103,7 @@ void Agent::write(machine::Address to, const machine::Access& access,
 
 void Agent::reduce(machine::Address to, const machine::Access& access,
                    std::span<const std::byte> operand, machine::Combine combine) {
-  point();
+  point(Pending::access);
   {
     Step step(*this);
     execution_.machine().reduce(own_thread(), to, access, operand, combine);
@@ -107,7 +114,7 @@ void Agent::reduce(machine::Address to, const machine::Access& access,
 
 std::uint64_t Agent::rmw(machine::Address at, const machine::Access& access, std::uint64_t operand,
                          machine::Combine combine) {
-  point();
+  point(Pending::access);
   std::uint64_t old = 0;
   {
     Step step(*this);
@@ -121,7 +128,7 @@ std::uint64_t Agent::rmw(machine::Address at, const machine::Access& access, std
 
 std::uint64_t Agent::cas(machine::Address at, const machine::Access& access, std::uint64_t compare,
                          std::uint64_t value) {
-  point();
+  point(Pending::access);
   std::uint64_t old = 0;
   {
     Step step(*this);
@@ -134,10 +141,20 @@ std::uint64_t Agent::cas(machine::Address at, const machine::Access& access, std
 }
 
 void Agent::fence(machine::Machine::Fence kind, machine::Scope scope, std::uint16_t site) {
-  point();
+  point(kind == machine::Machine::Fence::sc ? Pending::fence_sc : Pending::fence);
   {
     Step step(*this);
     execution_.machine().fence(own_thread(), kind, scope, site);
+    after(site);
+  }
+  check_stopped();
+}
+
+void Agent::alias_fence(std::uint16_t site) {
+  point(Pending::fence);
+  {
+    Step step(*this);
+    execution_.machine().alias_fence(own_thread(), site);
     after(site);
   }
   check_stopped();
@@ -157,7 +174,7 @@ std::uint64_t Agent::wait_for(machine::Address at, const machine::Access& access
                               const machine::Wanted& wanted, bool by_rmw, std::uint64_t value) {
   const machine::ThreadId thread = own_thread();
   machine::Machine& machine = execution_.machine();
-  point();
+  point(Pending::access);
   for (bool watched = false;;) {
     std::optional<std::uint64_t> seen;
     {
@@ -182,13 +199,20 @@ std::uint64_t Agent::wait_for(machine::Address at, const machine::Access& access
     }
     check_stopped();
     if (seen) return *seen;
+    record_->pending = Pending::access;
     runtime_.give_way(*this);
+    record_->pending = Pending::none;
   }
 }
 
 void Agent::sync(BlockBarrier& barrier, std::uint16_t site) {
   own_thread();
-  runtime_.sync(*this, barrier, site);
+  runtime_.sync(*this, barrier, site, true);
+}
+
+void Agent::arrive(BlockBarrier& barrier, std::uint16_t site) {
+  own_thread();
+  runtime_.sync(*this, barrier, site, false);
 }
 
 bool Agent::weak_points() const { return execution_.weak_points(); }

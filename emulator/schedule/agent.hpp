@@ -21,6 +21,7 @@ class Execution;
 class Runtime;
 struct AgentRecord;
 struct LaneWait;
+enum class Pending : std::uint8_t;
 
 // bar.sync of one block: `expected` agents per generation, all of one block of one launch. Private
 // to the block's rank. It has to outlive the agents that use it.
@@ -33,7 +34,8 @@ class BlockBarrier {
   std::uint32_t expected_;
   std::uint64_t run_ = 0;  // whose agents are waiting; leftovers of an ended run do not count
   std::vector<AgentId> waiting_;
-  std::vector<machine::ThreadId> threads_;
+  std::vector<machine::ThreadId> threads_;  // that arrived
+  std::vector<machine::ThreadId> syncing_;  // of these, those that wait
 };
 
 // Bodies run on small stacks (kStackBytes) and may be ended at any of their calls here, by an
@@ -59,6 +61,7 @@ class Agent {
   std::uint64_t cas(machine::Address at, const machine::Access& access, std::uint64_t compare,
                     std::uint64_t value);
   void fence(machine::Machine::Fence kind, machine::Scope scope, std::uint16_t site = 0);
+  void alias_fence(std::uint16_t site = 0);
 
   // The accesses of one instruction: a single point before the first of them. While it lives,
   // accesses of this agent are no points.
@@ -85,6 +88,8 @@ class Agent {
 
   // bar.sync among the block's agents. A block that can never fill it is a finding.
   void sync(BlockBarrier& barrier, std::uint16_t site = 0);
+  // bar.arrive: counts for the others' sync and goes on.
+  void arrive(BlockBarrier& barrier, std::uint16_t site = 0);
 
   // -- warps: agents that act for several threads of the machine (ChildSpec::lanes) ---------------
   machine::ThreadId lane_thread(std::uint32_t lane) const { return lanes_[lane]; }
@@ -155,6 +160,7 @@ class Agent {
   void begin_step();
   void end_step(std::uint16_t site);
   machine::Machine& machine_of_run();
+  void point(Pending before);
   void before(const machine::Access& access);
   void after(std::uint16_t site);
   void check_stopped();

@@ -116,6 +116,7 @@ AgentId Execution::spawn(std::uint64_t label, std::uint16_t rank, machine::Threa
   r.last_site = 0;
   r.wait_count = 0;
   r.status = status;
+  r.pending = Pending::none;
   if (parent != kNoAgent) ++record(parent).children;
   strategy_->on_spawn(id, label);
   if (status == AgentStatus::ready) set_ready(id);
@@ -168,6 +169,7 @@ void Execution::end_agent(AgentId id) {
   set_blocked(id, AgentStatus::done);
   --unfinished_;
   const AgentId parent = record(id).parent;
+  strategy_->on_end(id, parent);
   if (parent != kNoAgent && --record(parent).children == 0) set_ready(parent);
   if (free_ && unfinished_ == 0) finish(RunEnd::complete);
 }

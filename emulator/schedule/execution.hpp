@@ -28,6 +28,14 @@ enum class AgentStatus : std::uint8_t {
   done
 };
 
+// What an agent stands before, for a strategy that steps by events.
+enum class Pending : std::uint8_t {
+  none,    // it goes on with something else than an access: it begins, left a barrier, …
+  access,  // an access, or an await
+  fence,
+  fence_sc,
+};
+
 struct AwaitInfo {
   machine::Address at;
   machine::Access access;
@@ -57,6 +65,7 @@ struct AgentRecord {
   std::uint16_t rank = 0;
   std::uint16_t last_site = 0;
   AgentStatus status = AgentStatus::ready;
+  Pending pending = Pending::none;
   AwaitInfo await;
   // A warp's waits, in place of `await`: the first `wait_count` of them, kept from run to run.
   std::uint32_t wait_count = 0;
@@ -118,6 +127,12 @@ class Execution final : public machine::Chooser, public ReadyView {
   bool can_go_on(AgentId id) const { return can_go_on(record(id), false); }
   // The agent is done; its parent becomes ready with the last child.
   void end_agent(AgentId id);
+  // Told to the strategy (see Strategy).
+  void arrived(AgentId id, const void* barrier) { strategy_->on_arrive(id, barrier); }
+  void met_at_barrier(std::span<const AgentId> met, const void* barrier) {
+    strategy_->on_barrier(met, barrier);
+  }
+  void ordered(AgentId earlier, AgentId later) { strategy_->on_order(earlier, later); }
   // Decides who steps next after a point, a block or an end of `id`; sets current(), or ends the
   // run: nobody is left, nobody can step, a finding was made, or the limit is reached.
   void decide(AgentId id);

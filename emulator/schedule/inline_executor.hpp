@@ -22,6 +22,10 @@ class InlineExecutor final : public Executor {
   Outcome run(const RunSpec& spec, Strategy& strategy);
 
   const machine::Machine& machine() { return state_.machine(); }
+  // For a strategy that ends runs itself, or stands behind the machine as an arbiter: set before
+  // the run, taken back after it.
+  Execution& execution() { return state_.execution(); }
+  void set_arbiter(machine::Arbiter* arbiter) { state_.machine().set_arbiter(arbiter); }
 
  private:
   Outcome finish();

@@ -49,7 +49,8 @@ AgentLabel unpack(std::uint64_t p) {
 
 std::string text(const AgentLabel& l) {
   const bool host = l.role == Role::host;
-  std::string s = "r" + std::to_string(l.rank);
+  std::string s = "r";
+  s += std::to_string(l.rank);
   if (!host || l.call > 0) s += ".c" + std::to_string(l.call);
   if (l.group > 0) s += ".g" + std::to_string(l.group);
   switch (l.role) {

@@ -117,6 +117,7 @@ void Runtime::finished(Local& l) {
       Graph& g = graphs_[l.graph];
       for (const std::uint32_t s : g.successors[id - g.first]) {
         machine.order_after(execution_.record(g.first + s).thread, r.thread);
+        execution_.ordered(id, g.first + s);
       }
     }
     if (r.thread != machine::kNoThread) {
@@ -289,30 +290,42 @@ std::uint32_t Runtime::block_of(std::uint32_t number) {
   return at.index;
 }
 
-void Runtime::sync(Agent& agent, BlockBarrier& barrier, std::uint16_t site) {
+void Runtime::sync(Agent& agent, BlockBarrier& barrier, std::uint16_t site, bool wait) {
   Local& l = *local(agent.id_);
   if (barrier.run_ != run_) {
     barrier.run_ = run_;
     barrier.waiting_.clear();
     barrier.threads_.clear();
+    barrier.syncing_.clear();
   }
   agent.record_->last_site = site;
-  barrier.waiting_.push_back(agent.id_);
   barrier.threads_.push_back(agent.record_->thread);
-  const bool last = barrier.waiting_.size() >= barrier.expected_;
+  if (wait) {
+    barrier.waiting_.push_back(agent.id_);
+    barrier.syncing_.push_back(agent.record_->thread);
+  }
+  const bool last = barrier.threads_.size() >= barrier.expected_;
   Block* const block = l.block != kNone ? &blocks_[l.block] : nullptr;
   {
     Inside inside(*this);
     if (last) {
       const bool whole = block != nullptr && block->total == barrier.expected_ &&
-                         block->unfinished == block->total;
-      execution_.machine().barrier(barrier.threads_, barrier.threads_, whole, site);
+                         block->unfinished == block->total &&
+                         barrier.syncing_.size() == barrier.threads_.size();
+      execution_.machine().barrier(barrier.threads_, barrier.syncing_, whole, site);
+      if (!execution_.free_running()) {
+        if (!wait) execution_.arrived(agent.id_, &barrier);
+        execution_.met_at_barrier(barrier.waiting_, &barrier);
+      }
       for (const AgentId id : barrier.waiting_) {
         if (id != agent.id_) execution_.set_ready(id);
       }
       barrier.waiting_.clear();
       barrier.threads_.clear();
+      barrier.syncing_.clear();
       if (block != nullptr) std::erase(block->waited, &barrier);
+    } else if (!wait) {
+      if (!execution_.free_running()) execution_.arrived(agent.id_, &barrier);
     } else {
       execution_.set_blocked(agent.id_, AgentStatus::at_barrier);
       if (block != nullptr && barrier.waiting_.size() == 1) {
@@ -322,7 +335,7 @@ void Runtime::sync(Agent& agent, BlockBarrier& barrier, std::uint16_t site) {
     }
     beat();
   }
-  if (!last || gate_ == nullptr) give_way(agent);
+  if ((wait && !last) || gate_ == nullptr) give_way(agent);
   agent.check_stopped();
 }
 

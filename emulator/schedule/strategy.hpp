@@ -37,6 +37,13 @@ class Strategy {
   // An agent came into being (ids count up from 0), or became ready (again).
   virtual void on_spawn(AgentId, std::uint64_t /*label*/) {}
   virtual void on_ready(AgentId) {}
+  // What orders agents besides memory: an agent arrived at a block barrier and goes on; all of
+  // `met` left it together, and all that arrived since the last time; `later` starts only once
+  // `earlier` ended; an agent ended, and its parent waits for all its children.
+  virtual void on_arrive(AgentId, const void* /*barrier*/) {}
+  virtual void on_barrier(std::span<const AgentId> /*met*/, const void* /*barrier*/) {}
+  virtual void on_order(AgentId /*earlier*/, AgentId /*later*/) {}
+  virtual void on_end(AgentId, AgentId /*parent*/) {}
   // The agent to step next; called at each point of a running agent (`current_ready`), and when it
   // blocked or ended. At least one agent is ready. Must return a ready one.
   virtual AgentId pick(const ReadyView& ready, AgentId current, bool current_ready,

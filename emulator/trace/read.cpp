@@ -94,6 +94,11 @@ void read_config(Fields f, Header& h) {
 Header read_header(Fields f) {
   Header h;
   // The version first: nothing else is known to mean the same in another one.
+  if (f.has("ringfence-gpu-trace")) {
+    f.fail(
+        "a record of what GPUs did (ringfence gpu run --trace), which cannot be replayed: give a "
+        "trace of run or fuzz");
+  }
   if (!f.has("ringfence-trace")) {
     f.fail("no trace: the first line is an object with the key 'ringfence-trace'");
   }

@@ -4,9 +4,12 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <map>
 
 #include "cuda/host/error.hpp"
+#include "cuda/host/id_file.hpp"
 #include "cuda/host/run_command.hpp"
 
 using namespace ringfence::cuda;
@@ -116,4 +119,32 @@ TEST_CASE("bootstrap: several hosts, and variables that contradict, are errors")
                   Error);
   CHECK_THROWS_AS(place_from_environment(environment_of({{"RANK", "x"}, {"WORLD_SIZE", "4"}})),
                   Error);
+}
+
+TEST_CASE("id file: every rank gets rank 0's bytes, and the file is gone afterwards") {
+  const std::string path =
+      std::filesystem::temp_directory_path() / ("ringfence-id-" + std::to_string(getpid()));
+  const int status = fork_ranks(4, [&](const Place& place) {
+    Bootstrap bootstrap(place, std::chrono::seconds(20));
+    const auto mine = bytes_of(std::string(128, static_cast<char>('a' + place.rank)));
+    const auto id = share_id(path, place.rank, mine, std::chrono::seconds(20));
+    bootstrap.barrier();
+    remove_id(path, place.rank);
+    return id == bytes_of(std::string(128, 'a')) ? 0 : 1;
+  });
+  CHECK(status == 0);
+  CHECK(!std::filesystem::exists(path));
+}
+
+TEST_CASE("id file: an earlier run's file, a wrong length and a missing rank 0 are errors") {
+  const std::string path =
+      std::filesystem::temp_directory_path() / ("ringfence-id-" + std::to_string(getpid()));
+  const auto id = bytes_of(std::string(128, 'x'));
+  CHECK_THROWS_WITH_AS(share_id(path, 1, id, std::chrono::milliseconds(20)),
+                       (path + ": rank 0 did not write it in time").c_str(), Error);
+  std::ofstream(path) << "short";
+  CHECK_THROWS_AS(share_id(path, 1, id, std::chrono::milliseconds(20)), Error);
+  CHECK_THROWS_AS(share_id(path, 0, id, std::chrono::milliseconds(20)), Error);
+  std::filesystem::remove(path);
+  CHECK_THROWS_AS(share_id("/nowhere/id", 0, id, std::chrono::milliseconds(20)), Error);
 }

@@ -63,6 +63,27 @@ TEST_CASE("gpu: tokenweave over virtual ranks gives exact rows bit for bit, size
   }
 }
 
+TEST_CASE("gpu: push gives what tokenweave gives, exact rows bit for bit, sizes changing") {
+  if (tests::gpu_missing()) return;
+  for (int ranks : {2, 3, 4, 8}) {
+    for (verify::Dtype dtype : {verify::Dtype::bf16, verify::Dtype::f16}) {
+      RunOptions o = small(ranks);
+      o.transport = "push";
+      o.dtype = dtype;
+      o.fill = verify::Fill::exact_rows;
+      CAPTURE(ranks);
+      // Fewer rows than ranks in between: some ranks then have none.
+      run_and_check(o, {9, 1, 33, 2, 8, 5, 1, 1, 40});
+    }
+  }
+  RunOptions o = small(4);
+  o.transport = "push";
+  o.hidden = 12288;
+  o.beta = true;
+  o.stream_a_rank = true;
+  run_and_check(o, {19, 2, 7});
+}
+
 TEST_CASE("gpu: tokenweave with beta, odd hidden and a launch a rank stays within the bounds") {
   if (tests::gpu_missing()) return;
   RunOptions o = small(3);

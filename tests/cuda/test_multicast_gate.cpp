@@ -79,6 +79,7 @@ TEST_CASE("multicast gate: the peer transport never gets a multicast object") {
 TEST_CASE("multicast gate: auto is peer, multimem only by its name") {
   CHECK(parse_transport("auto") == Transport::peer);
   CHECK(parse_transport("peer") == Transport::peer);
+  CHECK(parse_transport("push") == Transport::push);
   CHECK(parse_transport("multimem") == Transport::multimem);
   CHECK_THROWS_AS(parse_transport("nvls"), Error);
 }

@@ -117,10 +117,21 @@ TEST_CASE("ptx: the multimem transport uses the forms of NVLink SHARP, accumulat
   }
 }
 
+TEST_CASE("ptx: push moves 16 bytes, relaxed at system scope, and has neither signals nor fences") {
+  const auto kernels = kernels_named("push.ptx", "push");
+  CHECK(kernels.size() == 2 * 2 * 7);  // types, vectors a thread, worlds of 2 to 8
+  for (const auto& [name, lines] : kernels) {
+    CAPTURE(name);
+    CHECK(!opcodes(lines, "^ld\\.relaxed\\.sys\\.global\\.v4\\.u32$").empty());
+    CHECK(!opcodes(lines, "^st\\.relaxed\\.sys\\.global\\.v4\\.u32$").empty());
+    CHECK(opcodes(lines, "cas|acquire|release|^fence|^membar|^multimem").empty());
+  }
+}
+
 TEST_CASE(
     "ptx: pypto adds 16 bytes of bf16 at system scope, releases its signals, acquires its waits") {
   const auto kernels = kernels_named("pypto.ptx", "pypto");
-  CHECK(kernels.size() == 3);
+  CHECK(kernels.size() == 5);  // tile rows 8; 64 and 128 with clusters of 1 and 2
   for (const auto& [name, lines] : kernels) {
     CAPTURE(name);
     CHECK(!opcodes(lines, "^red\\.relaxed\\.sys\\.global\\.add\\.noftz\\.v4\\.bf16x2$").empty());
@@ -133,7 +144,7 @@ TEST_CASE(
 }
 
 TEST_CASE("ptxas: no kernel spills to local memory") {
-  for (const char* file : {"tokenweave_bf16.log", "tokenweave_fp16.log", "pypto.log"}) {
+  for (const char* file : {"tokenweave_bf16.log", "tokenweave_fp16.log", "push.log", "pypto.log"}) {
     std::ifstream log(kFolder + "/" + file);
     const std::string text((std::istreambuf_iterator<char>(log)), {});
     const std::regex wanted(

@@ -63,6 +63,8 @@ TEST_CASE("text that is no trace is refused with the line and what would be righ
   CHECK(error_of("[]\n") == "t.jsonl:1: an object is due here, not array");
   CHECK(error_of("{}\n") ==
         "t.jsonl:1: no trace: the first line is an object with the key 'ringfence-trace'");
+  CHECK(error_of("{\"ringfence-gpu-trace\":1}\n").find("which cannot be replayed") !=
+        std::string::npos);
   CHECK(error_of("\n").find("t.jsonl:1: not JSON") == 0);
   CHECK(error_of(std::string("{\"a\":\"\xff\"}\n")).find("not JSON") != std::string::npos);
 }
@@ -157,7 +159,8 @@ TEST_CASE("a number that no double holds is refused") {
 
 TEST_CASE("a decision has exactly one kind") {
   CHECK(broken("\"pick\":\"r0.host\"", "\"pick\":\"r0.host\",\"read\":1") ==
-        "t.jsonl:2: a decision has exactly one of the keys pick, read, coherence, miss or sum");
+        "t.jsonl:2: a decision has exactly one of the keys pick, read, coherence, miss, sum or "
+        "split");
   CHECK(broken(",\"pick\":\"r0.host\"", "").find("exactly one") != std::string::npos);
 }
 

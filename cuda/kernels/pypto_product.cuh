@@ -1,0 +1,130 @@
+// The products of the pypto kernel: tile rows x chunk of hidden columns, [rows, inner] . [columns,
+// inner]^T, and how a block's share of it goes into the ranks' tiles.
+//
+//   NarrowProduct  8 or 64 rows: computed transposed, out^T[h, t] = weight[h, :] . x[t, :], so that
+//                  the few rows are the narrow side of a wgmma and waste nothing. The result is
+//                  transposed through shared memory.
+//   WideProduct    128 rows: out[t, h], 64 rows a warpgroup and 256 columns. A block reads 48 KiB
+//                  for 128 x 256 x 64 products, a quarter less than a square of the same rows: what
+//                  limits large tiles is operands read from L2. The result is put from registers.
+//
+// A cluster of two blocks takes two neighbouring chunks of one tile: each fetches half of the rows
+// of x and the copy engine hands them to both.
+#pragma once
+
+#include "cuda/kernels/element.cuh"
+#include "cuda/kernels/ptx/memory.cuh"
+#include "cuda/kernels/ptx/wgmma.cuh"
+#include "cuda/kernels/pypto.hpp"
+
+namespace ringfence::cuda {
+
+inline constexpr int kPyptoConsumers = 256;
+inline constexpr int kPyptoConsumerBarrier = 1;
+
+/// Where a thread's vectors of a chunk go; called for each vector of 8 columns that exists.
+///   put(row of the tile, column of the chunk, vector)
+
+template <int kTileRows>
+struct NarrowProduct {
+  static constexpr int kRows = kTileRows;
+  static constexpr int kChunk = pypto_chunk(kTileRows);
+  static constexpr int kStages = kRows == 64 ? 7 : 10;
+  static constexpr int kAccumulators = kRows / 2;
+  // A row of the staged product is 16 bytes longer than it need be: transposing stores then meet no
+  // bank twice.
+  static constexpr int kPitch = kChunk + 8;
+  static constexpr int kStagingBytes = kRows * kPitch * 2;
+
+  /// One k16 step of a stage; `group`: of the two multiplying warpgroups.
+  static __device__ __forceinline__ void multiply(float (&d)[kAccumulators], uint32_t weight,
+                                                  uint32_t x, int group, bool accumulate) {
+    ptx::wgmma_bf16<kRows>(
+        d, ptx::wgmma_descriptor(weight + static_cast<uint32_t>(group * 64 * kPyptoInner * 2)),
+        ptx::wgmma_descriptor(x), accumulate);
+  }
+
+  /// Called by all consumers. sync: their barrier.
+  template <class Sync, class Put>
+  static __device__ __forceinline__ void deliver(float (&d)[kAccumulators], char* staging,
+                                                 int thread, int rows, const Sync& sync,
+                                                 const Put& put) {
+    uint16_t* product = reinterpret_cast<uint16_t*>(staging);
+    sync();  // the chunk before has been put: the staging is free
+    const int lane = thread % 32;
+    const int h = thread / 32 * 16 + lane / 4;
+#pragma unroll
+    for (int j = 0; j < kRows / 8; ++j) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const int t = 8 * j + lane % 4 * 2 + i % 2;
+        product[t * kPitch + h + i / 2 * 8] =
+            __bfloat16_as_ushort(__float2bfloat16_rn(d[4 * j + i]));
+      }
+    }
+    sync();
+    constexpr int kVectors = kChunk / kVector;
+    for (int i = thread; i < rows * kVectors; i += kPyptoConsumers) {
+      const int row = i / kVectors;
+      const int column = i % kVectors * kVector;
+      put(row, column, *reinterpret_cast<const uint4*>(product + row * kPitch + column));
+    }
+  }
+};
+
+struct WideProduct {
+  static constexpr int kRows = 128;
+  static constexpr int kChunk = pypto_chunk(kRows);
+  static constexpr int kStages = 4;
+  static constexpr int kAccumulators = kChunk / 2;
+  static constexpr int kStagingBytes = 0;
+
+  static __device__ __forceinline__ void multiply(float (&d)[kAccumulators], uint32_t weight,
+                                                  uint32_t x, int group, bool accumulate) {
+    ptx::wgmma_bf16<kChunk>(
+        d, ptx::wgmma_descriptor(x + static_cast<uint32_t>(group * 64 * kPyptoInner * 2)),
+        ptx::wgmma_descriptor(weight), accumulate);
+  }
+
+  template <class Sync, class Put>
+  static __device__ __forceinline__ void deliver(float (&d)[kAccumulators], char* /*staging*/,
+                                                 int thread, int rows, const Sync& /*sync*/,
+                                                 const Put& put) {
+    const int lane = thread % 32;
+    const int row = thread / 32 * 16 + lane / 4;  // and row + 8
+#pragma unroll
+    for (int j = 0; j < kChunk / 8; j += 4) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        uint32_t w[4];
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          w[i] = pack<__nv_bfloat16>(d[4 * (j + i) + 2 * half], d[4 * (j + i) + 2 * half + 1]);
+        }
+        const uint4 v = transposed_in_quad(w, lane);
+        if (row + 8 * half < rows) put(row + 8 * half, (j + lane % 4) * 8, v);
+      }
+    }
+  }
+
+ private:
+  /// Lane q of four neighbours has columns 2q, 2q + 1 of four groups of 8 columns; it gets all of
+  /// group q.
+  static __device__ __forceinline__ uint4 transposed_in_quad(const uint32_t (&w)[4], int lane) {
+    constexpr unsigned kAll = 0xffffffffu;
+    const bool odd = lane & 1;
+    const bool high = lane & 2;
+    const uint32_t r0 = __shfl_xor_sync(kAll, odd ? w[0] : w[1], 1);
+    const uint32_t r1 = __shfl_xor_sync(kAll, odd ? w[2] : w[3], 1);
+    // (a0, a1): of group odd, from the lanes of the own pair; (a2, a3): of group 2 + odd.
+    const uint32_t a0 = odd ? r0 : w[0];
+    const uint32_t a1 = odd ? w[1] : r0;
+    const uint32_t a2 = odd ? r1 : w[2];
+    const uint32_t a3 = odd ? w[3] : r1;
+    const uint32_t u0 = __shfl_xor_sync(kAll, high ? a0 : a2, 2);
+    const uint32_t u1 = __shfl_xor_sync(kAll, high ? a1 : a3, 2);
+    return high ? uint4{u0, u1, a2, a3} : uint4{a0, a1, u0, u1};
+  }
+};
+
+}  // namespace ringfence::cuda

@@ -1,0 +1,59 @@
+#pragma once
+// Exhaustive search: every execution graph of a program within bounds, one run each (walk.hpp).
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "emulator/check/graph.hpp"
+#include "emulator/machine/machine.hpp"
+#include "emulator/schedule/executor.hpp"
+#include "emulator/schedule/program.hpp"
+
+namespace ringfence::check {
+
+struct CheckSpec {
+  schedule::RunSpec run;  // policy, ignored findings, limit of points; its strategy is not used
+  // Go on past races (ignore them in `run` as well): weak accesses are then events too, and a read
+  // that races may return any of the racing writes.
+  bool weak_events = false;
+  bool sets = true;         // take reductions for sets where that is exact
+  bool all = false;         // go on past findings and deadlocks, which are counted
+  std::uint64_t executions = 0;  // at most so many, complete or not; 0: no limit
+  double seconds = 0;            // at most; 0: no limit
+  bool fingerprints = false;     // count how often a graph was reached twice (tests)
+};
+
+enum class Verdict : std::uint8_t { pass, fail, unknown };
+
+struct CheckResult {
+  Verdict verdict = Verdict::unknown;
+  std::uint64_t complete = 0;  // executions in which every thread came to its end
+  std::uint64_t blocked = 0;   // maximal ones in which some waits for ever
+  std::uint64_t bounded = 0;   // given up at the limit of points: not explored to their end
+  std::uint64_t abandoned = 0;  // runs that turned out to be no execution
+  std::uint64_t repeated = 0;   // complete graphs met again (only with fingerprints)
+  std::uint64_t findings = 0;
+  std::uint64_t events = 0;  // of the largest execution
+  double seconds = 0;
+  double explored = 0;  // estimate of the share of the search that is done, 0 to 1
+  bool interrupted = false;
+  std::uint32_t ordered_cells = 0;  // cells whose reductions turned out to be no set
+  schedule::Outcome outcome;        // of the failing run, replayed; if verdict is fail
+};
+
+using Factory = std::function<std::unique_ptr<schedule::Program>()>;
+// Called at the end of each complete run (blocked ones too if `all`), from one worker at a time.
+using Visit = std::function<void(const schedule::Program&, const machine::Machine&,
+                                 const schedule::Outcome&)>;
+// Called now and then, from one worker at a time.
+using Progress = std::function<void(const CheckResult&)>;
+
+// One thread for each of `jobs`, the caller's among them; each has a program of its own. Throws
+// what the program throws (schedule::ProgramError). interrupt() (emulator/schedule/interrupt.hpp)
+// ends it soon.
+CheckResult check(const Factory& make, const CheckSpec& spec, unsigned jobs = 1,
+                  const Visit& visit = {}, const Progress& progress = {});
+
+}  // namespace ringfence::check

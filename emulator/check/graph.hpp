@@ -1,0 +1,71 @@
+#pragma once
+// Execution graphs: what the search explores one by one.
+//
+// A graph is a list of events in the order in which the search added them (their stamps). It names
+// for each read the write that it returns (reads-from), for each write what coherence puts behind
+// it, and for each fence.sc the fences behind it in fence-sc order. Program order is in the names:
+// event (agent, n) is the agent's n-th counted access. A graph says nothing of times: whatever
+// order of execution respects program order and reads-from gives the same run, so one run stands
+// for all of them.
+
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "emulator/machine/machine.hpp"
+
+namespace ringfence::check {
+
+// An access by name. `agent` counts the labels that the search has met (Agents).
+struct Name {
+  std::uint32_t agent = 0;
+  std::uint32_t nth = 0;
+  friend auto operator<=>(const Name&, const Name&) = default;
+};
+// The content before every launch; a write that is no event (weak, where races end a run); and the
+// message that all reductions of a cell together leave (see Sets in walk.hpp).
+inline constexpr Name kInitial{~std::uint32_t{0}, 0};
+inline constexpr Name kUnknown{~std::uint32_t{0}, 1};
+inline constexpr Name kTotal{~std::uint32_t{0}, 2};
+
+struct CellKey {
+  machine::RegionId region = 0;
+  std::uint64_t offset = 0;
+  std::uint8_t size = 0;
+  friend auto operator<=>(const CellKey&, const CellKey&) = default;
+};
+// fence.sc are events of one cell of their own: fence-sc order is its coherence order.
+inline constexpr CellKey kFences{~machine::RegionId{0}, 0, 1};
+
+// One cell of an access. A read-modify-write is a read and a write of one name and piece.
+struct Event {
+  Name self;
+  std::uint16_t piece = 0;  // which cell of the access
+  bool write = false;       // else a read
+  bool stuck = false;       // a poll that sees `from` for ever: its wait never ends
+  bool open = false;        // a write whose place is still to be explored
+  bool pointed = false;     // at the point of coherence: order of execution is coherence order
+  CellKey cell;
+  Name from;                // reads
+  std::vector<Name> after;  // writes: of the events with smaller stamps, those behind this one
+};
+
+using Graph = std::vector<Event>;
+
+// A set of events closed under program order and reads-from, as the count of accesses by agent.
+class Prefix {
+ public:
+  bool has(const Name& n) const { return n.agent < counts_.size() && n.nth < counts_[n.agent]; }
+  void join(const Prefix& o);
+  void add(const Name& n);
+
+ private:
+  std::vector<std::uint32_t> counts_;
+};
+
+// Whether coherence (or fence-sc order) puts the write `late` before `early`, which has a smaller
+// stamp.
+bool overtakes(const Event& late, const Event& early);
+
+}  // namespace ringfence::check

@@ -1,0 +1,294 @@
+// Backward revisits: which earlier reads could have returned a write, and what is left of the graph
+// then; and the rule for sets of reductions.
+
+#include <algorithm>
+
+#include "emulator/check/walk.hpp"
+
+namespace ringfence::check {
+
+using machine::bit;
+using machine::Message;
+using machine::MessageSet;
+using schedule::AgentId;
+using schedule::kNoAgent;
+
+void Walk::finish() {
+  if (abandoned_ || remaining_ > 0) return;
+  leave_step();
+  const std::vector<Incoming> due = std::move(due_);
+  due_.clear();
+  for (const Incoming& w : due) revisit(w);
+  if (execution_->end() != schedule::RunEnd::deadlock) return;
+  // A compare-and-swap that waits although somebody took what it waits for could have been first.
+  machine::Machine& machine = execution_->machine();
+  for (AgentId id = 0; id < execution_->agent_count() && !abandoned_; ++id) {
+    const schedule::AgentRecord& r = execution_->record(id);
+    if (r.status != schedule::AgentStatus::awaiting || agents_[id].stuck) continue;
+    current_ = asking_blocked_ = id;
+    machine.can_end(r.thread, r.await.at, r.await.access, r.await.wanted, r.await.by_rmw);
+  }
+  asking_blocked_ = kNoAgent;
+}
+
+void Walk::on_blocked(const Question& q) {
+  if (abandoned_) return;
+  const CellKey cell{q.at.region, q.at.offset, q.size};
+  if (asking_blocked_ != kNoAgent) {
+    if (q.kind != machine::AccessKind::rmw) return;
+    Event read;
+    read.self = {agents_[asking_blocked_].index, agents_[asking_blocked_].nth};
+    read.pointed = q.pointed;
+    read.cell = cell;
+    revisit_taken(q, read);
+    return;
+  }
+  if (!sets_.is_set(cell)) return;
+  // Where a part of the reductions would satisfy the wait, or their sizes differ, order matters.
+  bool reds = false, mixed = false;
+  std::uint64_t operand = 0;
+  for (const Live& l : lives_) {
+    if (!l.executed || !l.red || l.event.write || l.event.cell != cell) continue;
+    mixed = mixed || (reds && l.operand != operand);
+    reds = true;
+    operand = l.operand;
+  }
+  bool part = false;
+  for (const Message* m = q.cell->newest; m != nullptr; m = m->older) {
+    part = part || ((q.may & bit(*m)) != 0 && q.wanted->holds(value_of(*m, cell.size)));
+  }
+  if (reds && (mixed || part)) not_a_set(cell);
+}
+
+void Walk::not_a_set(const CellKey& cell) {
+  sets_.turn_off(cell);
+  abandon();
+}
+
+bool Walk::as_set(machine::Address at) const {
+  const machine::Cell* cell = execution_->machine().cell_at(at);
+  return cell != nullptr && sets_.is_set({at.region, at.offset, cell->size}) && piece_ > 0 &&
+         [&] {
+           const std::uint32_t read = find({agents_[current_].index, agents_[current_].nth},
+                                           piece_ - 1, false);
+           return read != kNone && lives_[read].red;
+         }();
+}
+
+// A read of a cell with reductions, in a run that takes them for a set.
+void Walk::check_set_read(const Question& q, const Live& live, std::size_t candidates) {
+  const CellKey& cell = live.event.cell;
+  const Prefix& past = agents_[current_].past;
+  bool reds = live.red, others = false, mixed = false;
+  std::uint64_t operand = live.operand;
+  for (const Live& l : lives_) {
+    if (!l.executed || l.event.write || l.event.cell != cell) continue;
+    if (l.red) {
+      mixed = mixed || (reds && l.operand != operand);
+      if (!reds) operand = l.operand;
+      reds = true;
+      if (!live.red && !live.wanted) others = others || !past.has(l.event.self);
+    } else if (!live.past.has(l.event.self)) {
+      others = true;
+    }
+  }
+  if (!reds) return;
+  bool fine = candidates == 1 && !((live.red || !live.wanted) && others);
+  if (live.wanted) {
+    fine = fine && !mixed && q.wanted->holds(value_of(*q.cell->newest, cell.size));
+  }
+  if (!fine) not_a_set(cell);
+}
+
+const machine::Cell* Walk::cell_of(const CellKey& key) const {
+  const machine::Cell* cell = execution_->machine().cell_at({key.region, key.offset});
+  return cell != nullptr && cell->size == key.size ? cell : nullptr;
+}
+
+// A read-modify-write that may not take a message because another one has: it could have been the
+// first, and the other one (or whatever came after) would have read from it.
+void Walk::revisit_taken(const Question& q, const Event& read) {
+  for (const Message* m = q.cell->newest; m != nullptr; m = m->older) {
+    if ((q.may & ~q.takes & bit(*m)) == 0 || name_of(*m) == kUnknown) continue;
+    const std::uint64_t value = value_of(*m, q.size);
+    if (q.wanted != nullptr && !q.wanted->holds(value)) continue;
+    if (q.compare != nullptr && value != *q.compare) continue;
+    Incoming w;
+    w.self = read.self;
+    w.cell = read.cell;
+    w.past = agents_[current_].past;
+    if (const Live* source = writer(*m, read.cell); source != nullptr) w.past.join(source->carried);
+    w.past.add(read.self);
+    if (q.compare != nullptr) w.value = q.operand;
+    w.limit = lives_.size();
+    w.own.push_back(read);
+    w.own.back().from = name_of(*m);
+    w.own.push_back(read);
+    w.own.back().write = w.own.back().open = true;
+    for (const Message* x = q.cell->newest; x != nullptr; x = x->older) {
+      if ((x->before & bit(*m)) != 0) w.own.back().after.push_back(name_of(*x));
+    }
+    revisit(w);
+    if (abandoned_) return;
+  }
+}
+
+void Walk::revisit(const Incoming& w) {
+  if (abandoned_) return;
+  if (sets_.is_set(w.cell)) {
+    for (std::size_t i = 0; i < w.limit; ++i) {
+      const Live& r = lives_[i];
+      if (r.event.write || r.event.cell != w.cell || w.past.has(r.event.self)) continue;
+      if (r.red != w.red) return not_a_set(w.cell);
+    }
+    if (w.red) return;
+  }
+  for (std::uint32_t i = 0; i < w.limit; ++i) {
+    const Live& r = lives_[i];
+    if (r.event.write || r.event.cell != w.cell || w.past.has(r.event.self)) continue;
+    bool deletable = maximal(i, w);
+    for (std::uint32_t j = i + 1; j < w.limit && deletable; ++j) {
+      deletable = w.past.has(lives_[j].event.self) || maximal(j, w);
+    }
+    if (!deletable) continue;
+    const bool may_end = !r.wanted || !w.value || r.wanted->holds(*w.value);
+    const bool may_fail = r.wanted && (!w.value || !r.wanted->holds(*w.value));
+    if (may_end) found_.push_back(restricted(i, w, false));
+    if (may_fail) found_.push_back(restricted(i, w, true));
+  }
+}
+
+// Whether the run's fixed rule adds this event as it is, had it known only what has a smaller stamp
+// and what the incoming write needs.
+bool Walk::maximal(std::uint32_t event, const Incoming& w) const {
+  return lives_[event].event.write ? maximal_write(event, w) : maximal_read(event, w);
+}
+
+bool Walk::maximal_read(std::uint32_t event, const Incoming& w) const {
+  const Live& e = lives_[event];
+  if (e.event.stuck) return false;
+  if (e.event.from == kTotal) return true;
+  const machine::Cell* cell = cell_of(e.event.cell);
+  if (cell == nullptr) return false;
+  std::vector<const Message*> there;
+  MessageSet excluded = 0;
+  for (const Message* m = cell->newest; m != nullptr; m = m->older) {
+    if ((e.known & bit(*m)) != 0) excluded |= m->before;
+    const auto at = writes_.find(std::uint64_t{m->step} << 32 | (e.event.cell.offset & 0xffffffff));
+    const bool earlier =
+        m->initial || at == writes_.end() || at->second < event ||
+        (at->second < w.limit && w.past.has(lives_[at->second].event.self) &&
+         lives_[at->second].event.self != w.self);
+    if (earlier) there.push_back(m);
+  }
+  if (e.wanted) {
+    const std::vector<const Message*> all = there;
+    std::erase_if(there, [&](const Message* m) {
+      if (!e.wanted->holds(value_of(*m, e.event.cell.size)) || (excluded & bit(*m)) != 0) return true;
+      return e.rmw && std::any_of(all.begin(), all.end(), [&](const Message* x) {
+               return x->source == m && x->source_strong;
+             });
+    });
+  }
+  const Message* const best = last(there);
+  return best != nullptr && name_of(*best) == e.event.from;
+}
+
+bool Walk::maximal_write(std::uint32_t event, const Incoming& w) const {
+  const Live& e = lives_[event];
+  const auto earlier = [&](std::uint32_t at) {
+    return at < event || (at < w.limit && w.past.has(lives_[at].event.self) &&
+                          lives_[at].event.self != w.self);
+  };
+  if (e.event.cell == kFences) {
+    for (std::uint32_t i = 0; i < lives_.size(); ++i) {
+      const Live& x = lives_[i];
+      if (i == event || x.event.cell != kFences || !earlier(i) || !strong_fences(e, x)) continue;
+      if (i < event ? overtakes(e.event, x.event) : !overtakes(x.event, e.event)) return false;
+    }
+    return true;
+  }
+  if (e.red && sets_.is_set(e.event.cell)) return true;
+  const machine::Cell* cell = cell_of(e.event.cell);
+  if (cell == nullptr) return false;
+  const Message* mine = nullptr;
+  for (const Message* m = cell->newest; m != nullptr; m = m->older) {
+    if (!m->initial && name_of(*m) == e.event.self) mine = m;
+  }
+  if (mine == nullptr) return false;
+  for (const Message* m = cell->newest; m != nullptr; m = m->older) {
+    if ((m->before & bit(*mine)) == 0) continue;
+    const auto at = writes_.find(std::uint64_t{m->step} << 32 | (e.event.cell.offset & 0xffffffff));
+    if (at != writes_.end() && earlier(at->second)) return false;
+  }
+  for (std::uint32_t i = 0; i < event; ++i) {
+    const Event& r = lives_[i].event;
+    if (!r.write && r.cell == e.event.cell && r.from == e.event.self) return false;
+  }
+  return true;
+}
+
+Graph Walk::restricted(std::uint32_t read, const Incoming& w, bool stuck) const {
+  Graph g;
+  for (std::uint32_t i = 0; i < w.limit; ++i) {
+    const Event& e = lives_[i].event;
+    if (i == read) {
+      g.push_back(e);
+      g.back().from = w.self;
+      g.back().stuck = stuck;
+      continue;
+    }
+    if (i > read && !w.past.has(e.self)) continue;
+    const bool own = std::any_of(w.own.begin(), w.own.end(), [&](const Event& o) {
+      return o.self == e.self && o.piece == e.piece && o.write == e.write;
+    });
+    if (!own) g.push_back(e);
+  }
+  g.insert(g.end(), w.own.begin(), w.own.end());
+  return g;
+}
+
+std::uint64_t Walk::fingerprint() const {
+  const auto mix = [](std::uint64_t h) {
+    h = (h ^ (h >> 30)) * 0xbf58476d1ce4e5b9u;
+    h = (h ^ (h >> 27)) * 0x94d049bb133111ebu;
+    return h ^ (h >> 31);
+  };
+  const auto hash = [&](const Name& n) {
+    return n.agent == kInitial.agent ? mix(n.nth + 1)
+                                     : mix(names_of_.label(n.agent) ^ mix(std::uint64_t{n.nth} << 8));
+  };
+  std::uint64_t sum = 0;
+  std::set<CellKey> cells;
+  for (const Live& l : lives_) {
+    const Event& e = l.event;
+    sum += mix(hash(e.self) + e.piece * 2u + (e.write ? 1 : 0) + (e.write ? 0 : 3 * hash(e.from)) +
+               (e.stuck ? 7 : 0));
+    if (e.cell != kFences) cells.insert(e.cell);
+  }
+  for (const CellKey& key : cells) {
+    const machine::Cell* cell = cell_of(key);
+    if (cell == nullptr) continue;
+    if (sets_.is_set(key) && std::any_of(lives_.begin(), lives_.end(), [&](const Live& l) {
+          return l.red && l.event.cell == key;
+        })) {
+      continue;
+    }
+    for (const Message* a = cell->newest; a != nullptr; a = a->older) {
+      for (const Message* b = cell->newest; b != nullptr; b = b->older) {
+        if ((a->before & bit(*b)) != 0) sum += mix(3 * hash(name_of(*a)) + 5 * hash(name_of(*b)));
+      }
+    }
+  }
+  for (std::size_t i = 0; i < lives_.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      const Live &a = lives_[j], &b = lives_[i];
+      if (a.event.cell != kFences || b.event.cell != kFences || !strong_fences(a, b)) continue;
+      const bool swap = overtakes(b.event, a.event);
+      sum += mix(11 * hash((swap ? b : a).event.self) + 13 * hash((swap ? a : b).event.self));
+    }
+  }
+  return sum;
+}
+
+}  // namespace ringfence::check

@@ -1,0 +1,209 @@
+#pragma once
+// One run of a program along an execution graph and beyond it.
+//
+// The run first repeats the graph: agents step in an order that respects program order and
+// reads-from, reads return what the graph says, writes land where it says. Then it goes on by one
+// fixed rule (the agent of the lowest label steps; reads return, and writes become, the last in
+// coherence order). For every event that it adds it writes down the graphs in which that event
+// would have gone otherwise: a read of another write, another place in coherence order, and, for a
+// write, each earlier read that could have returned it. The last of these is the backward revisit
+// of TruSt (Kokologiannakis, Marmanis, Gladstein, Vafeiadis: "Truly Stateless, Optimal Dynamic
+// Partial Order Reduction", POPL 2022): what was added after the read and the write does not need
+// is dropped, and only if all of it had been added by the fixed rule; so every graph is reached
+// once, and nothing has to be remembered of those that were seen.
+//
+// What is particular here:
+//   - Awaits: a poll is added only when a write satisfies it, and reads one that does. That it sees
+//     the newest write, which does not, for ever is a graph of its own (`stuck`), valid if that
+//     write is still the newest at the end.
+//   - fence.sc is a write of one common cell: fence-sc order is its coherence order.
+//   - The point of coherence (mode coherent): order of execution is coherence order there, so the
+//     run is arranged to have it.
+//   - Sets: reductions of a cell whose other accesses all come before or after the whole of them,
+//     or wait for their total, commute; their order is not explored. Where a run shows that a cell
+//     is not like that, `Sets` turns the rule off for it and the search starts again.
+
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "emulator/check/graph.hpp"
+#include "emulator/machine/arbiter.hpp"
+#include "emulator/schedule/execution.hpp"
+#include "emulator/schedule/strategy.hpp"
+
+namespace ringfence::check {
+
+// Numbers for labels, the same for all workers of a search.
+class Agents {
+ public:
+  std::uint32_t index(std::uint64_t label);
+  std::uint64_t label(std::uint32_t index) const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::unordered_map<std::uint64_t, std::uint32_t> index_;
+  std::vector<std::uint64_t> labels_;
+};
+
+// The cells whose reductions have to be ordered.
+class Sets {
+ public:
+  explicit Sets(bool on) : on_(on) {}
+  bool is_set(const CellKey& cell) const;
+  void turn_off(const CellKey& cell);
+  void turn_all_off();
+  std::uint32_t generation() const;  // moves when something was turned off
+  bool any_off() const { return generation() > 0; }
+
+ private:
+  mutable std::mutex mutex_;
+  bool on_;
+  std::uint32_t generation_ = 0;
+  std::set<CellKey> ordered_;
+};
+
+class Walk final : public schedule::Strategy, public machine::Arbiter {
+ public:
+  // `weak_events`: weak accesses are events too, for searches that go on past races. Without it a
+  // weak access has one answer only, or it races.
+  Walk(Agents& agents, Sets& sets, bool weak_events)
+      : names_of_(agents), sets_(sets), weak_events_(weak_events) {}
+
+  // Before a run of `execution` with this strategy and arbiter.
+  void start(Graph graph, schedule::Execution& execution);
+  // After it: the graphs that follow from how it ended. Then all of them can be taken.
+  void finish();
+  std::vector<Graph>& found() { return found_; }
+  Graph graph() const;
+  // The graph is not consistent, or a stuck poll turned out to have an end: no execution.
+  bool abandoned() const { return abandoned_; }
+  bool unfair() const { return unfair_; }
+  std::size_t events() const { return lives_.size(); }
+  // For tests: the graph of the run, independent of the order in which it was built.
+  std::uint64_t fingerprint() const;
+
+  // Strategy
+  void begin(std::uint32_t) override {}
+  void on_spawn(schedule::AgentId id, std::uint64_t label) override;
+  void on_arrive(schedule::AgentId id, const void* barrier) override;
+  void on_barrier(std::span<const schedule::AgentId> met, const void* barrier) override;
+  void on_order(schedule::AgentId earlier, schedule::AgentId later) override;
+  void on_end(schedule::AgentId id, schedule::AgentId parent) override;
+  schedule::AgentId pick(const schedule::ReadyView& ready, schedule::AgentId current,
+                         bool current_ready, std::uint64_t label, std::uint32_t point) override;
+  std::uint32_t choose(schedule::DecisionKind kind, std::uint64_t label, std::uint32_t point,
+                       std::uint32_t options) override;
+
+  // Arbiter
+  bool counts(const machine::Access& access) const override {
+    return weak_events_ || machine::is_strong(access.order);
+  }
+  void on_read(const Question& q, std::span<machine::Message* const> options) override;
+  void on_place(const Question& q, std::span<const machine::MessageSet> options) override;
+  void on_message(const Question& q, const machine::Message& m) override;
+  void on_fence_sc(machine::ThreadId who, machine::Scope scope) override;
+  bool as_set(machine::Address at) const override;
+  void on_blocked(const Question& q) override;
+
+ private:
+  static constexpr std::uint32_t kNone = ~std::uint32_t{0};
+
+  struct AgentState {
+    schedule::AgentId id = schedule::kNoAgent;
+    std::uint64_t label = 0;
+    std::uint32_t index = 0;  // Name::agent
+    std::uint32_t nth = 0;    // counted accesses so far
+    bool stuck = false;
+    Prefix past;
+  };
+  // An event with what the run showed of it.
+  struct Live {
+    Event event;
+    bool executed = false;
+    bool rmw = false;
+    bool red = false;
+    Prefix past;     // itself included
+    Prefix carried;  // a write: what a reader takes over; differs from `past` in a set
+    machine::MessageSet known = 0;         // reads: what it could not fall behind
+    std::optional<machine::Wanted> wanted;  // awaits
+    machine::ThreadId thread = machine::kNoThread;
+    machine::Access access;
+    std::uint64_t operand = 0;
+  };
+  // A write whose revisits are due: `own` are its events, where the run does not have them.
+  struct Incoming {
+    Name self;
+    CellKey cell;
+    Prefix past;
+    std::optional<std::uint64_t> value;
+    bool red = false;
+    std::size_t limit = 0;  // events with smaller stamps were there
+    std::vector<Event> own;
+  };
+
+  // walk.cpp
+  AgentState& current() { return agents_[current_]; }
+  void abandon();
+  void leave_step();
+  bool source_is_there(std::uint32_t event) const;
+  schedule::AgentId repeat(const schedule::ReadyView& ready);
+  schedule::AgentId extend(const schedule::ReadyView& ready);
+  void relate();
+  std::uint32_t find(const Name& self, std::uint32_t piece, bool write) const;
+  std::uint32_t find_write(const Name& self, const CellKey& cell) const;
+  const Live* writer(const machine::Message& m, const CellKey& cell) const;
+  Name name_of(const machine::Message& m) const;
+  std::uint32_t add(Live live);
+  void executed(std::uint32_t event);
+  const machine::Message* last(const std::vector<const machine::Message*>& among) const;
+  void offer_reads(const Question& q, const Event& event,
+                   const std::vector<const machine::Message*>& candidates,
+                   const machine::Message* chosen);
+  void check_set_read(const Question& q, const Live& live, std::size_t candidates);
+  bool strong_fences(const Live& a, const Live& b) const;
+  bool lands_as_given(std::uint32_t event, const machine::Message& m,
+                      const machine::Cell& cell) const;
+
+  // revisit.cpp
+  void revisit_taken(const Question& q, const Event& read);
+  void revisit(const Incoming& w);
+  bool maximal(std::uint32_t event, const Incoming& w) const;
+  bool maximal_read(std::uint32_t event, const Incoming& w) const;
+  bool maximal_write(std::uint32_t event, const Incoming& w) const;
+  Graph restricted(std::uint32_t read, const Incoming& w, bool stuck) const;
+  const machine::Cell* cell_of(const CellKey& key) const;
+  void not_a_set(const CellKey& cell);
+
+  Agents& names_of_;
+  Sets& sets_;
+  const bool weak_events_;
+  schedule::Execution* execution_ = nullptr;
+  std::vector<AgentState> agents_;             // by AgentId
+  std::vector<schedule::AgentId> id_of_;       // by Name::agent
+  std::vector<Live> lives_;                    // by stamp
+  std::vector<std::vector<std::uint32_t>> waits_for_;  // by stamp: of the given graph's events
+  std::unordered_map<std::uint64_t, std::uint32_t> index_;
+  std::vector<Name> step_names_;                             // by the machine's step
+  std::unordered_map<std::uint64_t, std::uint32_t> writes_;  // by step and offset
+  std::unordered_map<const void*, Prefix> arrivals_;  // by barrier
+  std::vector<Incoming> due_;
+  std::vector<Graph> found_;
+  std::size_t given_ = 0;      // events of the graph given
+  std::size_t remaining_ = 0;  // of these, not executed yet
+  schedule::AgentId current_ = schedule::kNoAgent;
+  std::uint32_t piece_ = 0;
+  std::uint32_t prepared_ = 0;
+  schedule::AgentId asking_blocked_ = schedule::kNoAgent;
+  bool abandoned_ = false;
+  bool unfair_ = false;
+};
+
+// The value of a message's cell, as the machine compares it.
+std::uint64_t value_of(const machine::Message& m, std::uint8_t size);
+
+}  // namespace ringfence::check

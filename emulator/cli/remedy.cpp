@@ -1,0 +1,185 @@
+#include "emulator/cli/remedy.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+#include "emulator/cli/instance.hpp"
+#include "emulator/schedule/failure.hpp"
+#include "emulator/schedule/interrupt.hpp"
+#include "emulator/schedule/search.hpp"
+#include "emulator/schedule/shrink.hpp"
+#include "verify/error.hpp"
+
+namespace ringfence::cli {
+
+namespace {
+
+using programs::Config;
+using programs::Strengthening;
+
+void apply(const Strengthening& change, Config& config) {
+  if (change.to.empty()) {
+    config.set.erase(change.key);
+  } else {
+    config.set[change.key] = change.to;
+  }
+}
+
+class Trials {
+ public:
+  Trials(const Config& config, const schedule::RunSpec& base,
+         const std::vector<schedule::Decision>& decisions, const RemedyLimits& limits)
+      : config_(config), base_(base), decisions_(decisions), limits_(limits) {}
+
+  bool over() const { return schedule::interrupted() || seconds() >= limits_.seconds; }
+
+  // Whether the finding's schedule and a search of others are clean with these changes. Choices
+  // that no longer apply are passed over.
+  bool passes(const std::vector<Strengthening>& changes) {
+    Config changed = config_;
+    for (const Strengthening& c : changes) apply(c, changed);
+    ++tried;
+    try {
+      programs::validate(changed);
+      const Instance instance = make_inline_instance(changed);
+      const schedule::Outcome again =
+          instance.executor->run(schedule::replay_spec(base_, decisions_));
+      if (schedule::failure(again) || schedule::undecided(again)) return false;
+      schedule::SearchSpec search;
+      search.run = base_;
+      search.run.strategy.kind = schedule::StrategySpec::Kind::pct;
+      search.schedules = limits_.schedules;
+      const auto result = schedule::search({instance.executor.get()}, search);
+      return !result.found && result.undecided == 0 && !result.interrupted;
+    } catch (const std::invalid_argument&) {
+      return false;  // not a legal configuration
+    } catch (const verify::InputError&) {
+      return false;
+    }
+  }
+
+  std::uint32_t tried = 0;
+
+ private:
+  double seconds() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+  }
+
+  const Config& config_;
+  const schedule::RunSpec& base_;
+  const std::vector<schedule::Decision>& decisions_;
+  const RemedyLimits& limits_;
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
+
+// The steps of one switch, weakest first.
+using Ladder = std::vector<Strengthening>;
+
+std::vector<Ladder> ladders(const Config& config) {
+  std::vector<Ladder> out;
+  for (Strengthening& step : programs::strengthenings(config.protocol, config.set)) {
+    if (out.empty() || out.back().front().key != step.key) out.emplace_back();
+    out.back().push_back(std::move(step));
+  }
+  return out;
+}
+
+// The strongest protocol there is, and then each switch as weak as the others allow.
+Remedy combined(Trials& trials, const std::vector<Ladder>& all) {
+  std::vector<Strengthening> changes;
+  for (const Ladder& l : all) changes.push_back(l.back());
+  if (!trials.passes(changes)) return {};
+  // Those that the case does not name are given up first: a change near the fault stays.
+  for (std::size_t i = all.size(); i-- > 0;) {
+    const Strengthening strongest = changes[i];
+    changes.erase(changes.begin() + static_cast<std::ptrdiff_t>(i));
+    if (trials.passes(changes)) continue;
+    Strengthening least = strongest;
+    for (const Strengthening& step : all[i]) {
+      if (step.to == strongest.to) break;
+      changes.insert(changes.begin() + static_cast<std::ptrdiff_t>(i), step);
+      const bool enough = trials.passes(changes);
+      changes.erase(changes.begin() + static_cast<std::ptrdiff_t>(i));
+      if (enough) {
+        least = step;
+        break;
+      }
+    }
+    changes.insert(changes.begin() + static_cast<std::ptrdiff_t>(i), least);
+  }
+  return {changes};
+}
+
+}  // namespace
+
+Remedies find_remedies(const Config& config, const schedule::RunSpec& base,
+                       const std::vector<schedule::Decision>& decisions,
+                       const RemedyLimits& limits) {
+  Remedies out;
+  out.schedules = limits.schedules;
+  Trials trials(config, base, decisions, limits);
+  const std::vector<Ladder> all = ladders(config);
+  for (const Ladder& ladder : all) {
+    for (const Strengthening& step : ladder) {
+      if (trials.over()) {
+        out.complete = false;
+        break;
+      }
+      if (!trials.passes({step})) continue;
+      out.found.push_back({{step}});
+      break;  // a stronger one would do as well
+    }
+    if (out.found.size() == limits.most) break;
+  }
+  if (out.found.empty() && !all.empty() && !trials.over()) {
+    if (Remedy both = combined(trials, all); !both.changes.empty()) out.found.push_back(both);
+  }
+  out.tried = trials.tried;
+  return out;
+}
+
+std::string text(const Remedy& remedy) {
+  std::string out;
+  for (const Strengthening& c : remedy.changes) {
+    if (!out.empty()) out += " and ";
+    out += c.to.empty() ? fmt::format("without {}={}", c.key, c.from)
+                        : fmt::format("{}={} (it is {})", c.key, c.to, c.from);
+  }
+  return out;
+}
+
+std::string text(const Remedies& r) {
+  if (r.tried == 0) return "";
+  if (r.found.empty()) {
+    return fmt::format(
+        "What would make it pass: no switch of the protocol that was tried ({} settings{})\n",
+        r.tried, r.complete ? "" : ", time ended it");
+  }
+  std::string out = fmt::format(
+      "What would make it pass (tried: this schedule and {} others, no finding):\n", r.schedules);
+  for (std::size_t i = 0; i < r.found.size(); ++i) {
+    out += fmt::format("  {}{}\n", i == 0 ? "" : "or ", text(r.found[i]));
+  }
+  return out;
+}
+
+nlohmann::ordered_json to_json(const Remedies& r) {
+  using Json = nlohmann::ordered_json;
+  Json found = Json::array();
+  for (const Remedy& remedy : r.found) {
+    Json changes = Json::array();
+    for (const Strengthening& c : remedy.changes) {
+      changes.push_back(Json{
+          {"switch", c.key}, {"from", c.from}, {"to", c.to.empty() ? Json(nullptr) : Json(c.to)}});
+    }
+    found.push_back(Json{{"changes", changes}});
+  }
+  return Json{
+      {"found", found}, {"tried", r.tried}, {"schedules", r.schedules}, {"complete", r.complete}};
+}
+
+}  // namespace ringfence::cli

@@ -1,0 +1,59 @@
+#pragma once
+// The machine's choices with the whole question in sight, for an exhaustive search.
+//
+// A Chooser is asked "which of n"; a search that names a write by its event, and not by its place
+// in a list that depends on the order of execution, needs to know what the n are. An Arbiter is
+// told before each such question, also where only one answer is left, and gives its answer by way
+// of the Chooser (which it stands behind). It never changes what the machine admits, with one
+// exception, `as_set`.
+
+#include <cstdint>
+#include <span>
+
+#include "emulator/machine/location.hpp"
+#include "emulator/machine/machine.hpp"
+
+namespace ringfence::machine {
+
+class Arbiter {
+ public:
+  virtual ~Arbiter() = default;
+
+  struct Question {
+    ThreadId who = kNoThread;
+    Address at;  // of the cell
+    std::uint8_t size = 0;
+    AccessKind kind = AccessKind::read;
+    const Access* access = nullptr;
+    const Cell* cell = nullptr;
+    MessageSet known = 0;  // what precedes the access in causality order
+    MessageSet may = 0;    // what causality lets it read
+    MessageSet takes = 0;  // a read-modify-write: those of `may` that it can read and write behind
+    // mode coherent, strong at sys scope: reads the newest, writes last, whatever is offered below
+    bool pointed = false;
+    bool result = false;  // a read-modify-write whose old value the program receives
+    const Wanted* wanted = nullptr;          // an await's condition
+    const std::uint64_t* compare = nullptr;  // a compare-and-swap's
+    // A read-modify-write's operand; 0 for an exchange by compare-and-swap.
+    std::uint64_t operand = 0;
+  };
+
+  // Whether accesses of this kind are of interest: the others are not told, and may share cells.
+  virtual bool counts(const Access& access) const = 0;
+  // `options` in the order in which the Chooser's answers count; for an await whose condition the
+  // newest message does not satisfy, answer 0 is to miss and 1 the first option.
+  virtual void on_read(const Question& q, std::span<Message* const> options) = 0;
+  // Where a write lands: each option is the set of messages that coherence then puts behind it.
+  virtual void on_place(const Question& q, std::span<const MessageSet> options) = 0;
+  // The write of this access is in place.
+  virtual void on_message(const Question& q, const Message& m) = 0;
+  virtual void on_fence_sc(ThreadId who, Scope scope) = 0;
+  // The reductions of this cell stand for all their orders: none of them follows what it reads in
+  // observed time (what each of them does in the order where it comes first), while the message
+  // carries what all brought.
+  virtual bool as_set(Address at) const = 0;
+  // A poll cannot end now.
+  virtual void on_blocked(const Question& q) = 0;
+};
+
+}  // namespace ringfence::machine

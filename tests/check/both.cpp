@@ -1,0 +1,68 @@
+#include "tests/check/both.hpp"
+
+#include "emulator/litmus/printer.hpp"
+#include "emulator/litmus/run.hpp"
+#include "tests/axiomatic/convert.hpp"
+
+namespace ringfence::testing {
+
+machine::Policy letter() {
+  machine::Policy policy;
+  policy.boundary = machine::Boundary::strict;
+  return policy;
+}
+
+Searched search(const litmus::Test& test, const machine::Policy& policy, bool fingerprints,
+                std::uint64_t executions) {
+  Searched out;
+  check::CheckSpec spec;
+  spec.run.policy = policy;
+  for (int k = 0; k < machine::kFindingKinds; ++k) {
+    if (k == static_cast<int>(machine::FindingKind::deadlock)) continue;
+    spec.run.ignore.push_back(static_cast<machine::FindingKind>(k));
+  }
+  spec.weak_events = spec.all = true;
+  spec.fingerprints = fingerprints;
+  spec.executions = executions;
+  out.result = check::check(
+      [&] { return std::make_unique<litmus::LitmusProgram>(test); }, spec, 1,
+      [&](const schedule::Program& program, const machine::Machine& machine,
+          const schedule::Outcome& outcome) {
+        const auto& run = dynamic_cast<const litmus::LitmusProgram&>(program);
+        out.bounded = out.bounded || run.bounded();
+        if (outcome.end != schedule::RunEnd::complete) return;
+        out.race = out.race || machine.ignored_races() > 0;
+        for (const litmus::State& s : run.final_states(machine)) ++out.states[s];
+      });
+  return out;
+}
+
+std::string difference(const litmus::Test& test) {
+  const Searched searched = search(test, letter());
+  axiomatic::Options in_order;
+  in_order.load_buffering = false;
+  const axiomatic::Result result = axiomatic::check(axiomatic::convert(test), in_order);
+  const litmus::States expected = axiomatic::states(test, result);
+  const auto variables = litmus::observed_variables(test);
+  const auto text = [&](const litmus::State& s) {
+    std::string line;
+    for (std::size_t i = 0; i < variables.size(); ++i) {
+      line += " " + litmus::print(test, variables[i]) + "=" + std::to_string(s[i]);
+    }
+    return line;
+  };
+  std::string out;
+  for (const auto& [s, n] : expected) {
+    if (!searched.states.contains(s)) out += "only the axioms:" + text(s) + "\n";
+  }
+  for (const auto& [s, n] : searched.states) {
+    if (!expected.contains(s)) out += "only the machine:" + text(s) + "\n";
+  }
+  if (!expected.empty() && searched.race != result.race_unobserved) {
+    out += searched.race ? "only the machine: a race\n"
+                         : "only the axioms: a race, " + result.race_text + "\n";
+  }
+  return out;
+}
+
+}  // namespace ringfence::testing

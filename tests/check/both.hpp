@@ -1,0 +1,32 @@
+#pragma once
+// One litmus test through the search over the machine and through the axiomatic checker.
+
+#include <cstdint>
+#include <string>
+
+#include "emulator/check/explorer.hpp"
+#include "emulator/litmus/ast.hpp"
+#include "emulator/litmus/verdict.hpp"
+#include "emulator/machine/policy.hpp"
+
+namespace ringfence::testing {
+
+struct Searched {
+  litmus::States states;  // with how many executions ended in each
+  bool race = false;
+  bool bounded = false;
+  check::CheckResult result;
+};
+
+// All executions, going on past races.
+Searched search(const litmus::Test& test, const machine::Policy& policy, bool fingerprints = false,
+                std::uint64_t executions = 0);
+
+// The manual's letter: nothing at kernel boundaries.
+machine::Policy letter();
+
+// What the two differ in, one line each; empty if they agree on the set of final states and on
+// whether there is a race. Throws axiomatic::Unsupported.
+std::string difference(const litmus::Test& test);
+
+}  // namespace ringfence::testing

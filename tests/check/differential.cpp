@@ -1,0 +1,69 @@
+// Generated litmus tests through both checkers:  check_differential FIRST COUNT [mutate FOLDER]
+// Prints each disagreement, shrunk; exit status 1 if there was one.
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "emulator/litmus/parser.hpp"
+#include "emulator/litmus/printer.hpp"
+#include "tests/axiomatic/convert.hpp"
+#include "tests/axiomatic/generator.hpp"
+#include "tests/axiomatic/mutate.hpp"
+#include "tests/axiomatic/shrink.hpp"
+#include "tests/check/both.hpp"
+
+using namespace ringfence;
+
+int main(int argc, char** argv) {
+  if (argc < 3) {
+    std::fprintf(stderr, "usage: check_differential FIRST COUNT [FOLDER to mutate]\n");
+    return 2;
+  }
+  if (std::string(argv[1]) == "file") {
+    std::printf("%s", testing::difference(litmus::parse_file(argv[2])).c_str());
+    return 0;
+  }
+  const std::uint64_t first = std::strtoull(argv[1], nullptr, 10);
+  const std::uint64_t count = std::strtoull(argv[2], nullptr, 10);
+  std::vector<litmus::Test> corpus;
+  if (argc > 3) {
+    for (const auto& entry : std::filesystem::directory_iterator(argv[3])) {
+      if (entry.path().extension() == ".litmus") {
+        corpus.push_back(litmus::parse_file(entry.path().string()));
+      }
+    }
+  }
+  int differ = 0;
+  for (std::uint64_t seed = first; seed < first + count; ++seed) {
+    const litmus::Test test = corpus.empty()
+                                  ? axiomatic::generate(seed)
+                                  : axiomatic::mutate(corpus[seed % corpus.size()], seed);
+    try {
+      if (testing::difference(test).empty()) continue;
+    } catch (const axiomatic::Unsupported&) {
+      continue;
+    } catch (const std::exception& e) {
+      std::printf("seed %llu: %s\n%s\n", static_cast<unsigned long long>(seed), e.what(),
+                  litmus::print(test).c_str());
+      ++differ;
+      continue;
+    }
+    ++differ;
+    const litmus::Test small = axiomatic::shrink(
+        test, [](const litmus::Test& t) {
+          try {
+            return !testing::difference(t).empty();
+          } catch (const std::exception&) {
+            return false;
+          }
+        });
+    std::printf("seed %llu\n%s%s\n", static_cast<unsigned long long>(seed),
+                litmus::print(small).c_str(), testing::difference(small).c_str());
+    std::fflush(stdout);
+    if (differ >= 5) break;
+  }
+  std::printf("%d of %llu differ\n", differ, static_cast<unsigned long long>(count));
+  return differ > 0 ? 1 : 0;
+}

@@ -1,0 +1,82 @@
+// The corpora of litmus tests through the search over the machine.
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <map>
+
+#include "emulator/litmus/expectation.hpp"
+#include "emulator/litmus/parser.hpp"
+#include "emulator/litmus/run.hpp"
+#include "tests/check/both.hpp"
+
+namespace {
+
+using namespace ringfence;
+
+std::map<std::string, litmus::Test> read_corpus(const std::string& folder) {
+  std::map<std::string, litmus::Test> tests;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    if (entry.path().extension() != ".litmus") continue;
+    litmus::Test test = litmus::parse_file(entry.path().string());
+    tests.emplace(test.name, std::move(test));
+  }
+  return tests;
+}
+
+machine::Policy policy_of(const std::map<std::string, std::string>& settings) {
+  machine::Policy policy = testing::letter();
+  for (const auto& [name, value] : settings) {
+    if (name == "boundary") {
+      policy.boundary = value == "strict"   ? machine::Boundary::strict
+                        : value == "stream" ? machine::Boundary::stream
+                                            : machine::Boundary::coherent;
+    } else if (name == "multicast-flag") {
+      policy.multicast_flag =
+          value == "strict" ? machine::MulticastFlag::strict : machine::MulticastFlag::cohere;
+    } else if (name == "alias-data") {
+      policy.alias_data = value == "fence-required" ? machine::AliasData::fence_required
+                                                    : machine::AliasData::cohere;
+    } else {
+      FAIL("no such setting: " << name);
+    }
+  }
+  return policy;
+}
+
+// Only for load buffering, which the machine leaves out.
+bool load_buffering(const std::string& name) { return name.starts_with("LB+"); }
+
+void run(const std::string& folder, std::size_t at_least) {
+  const auto tests = read_corpus(folder);
+  std::size_t checked = 0;
+  for (const litmus::Expectation& expected :
+       litmus::parse_expectation_file(folder + "/expected.txt")) {
+    REQUIRE(tests.contains(expected.name));
+    const litmus::Test& test = tests.at(expected.name);
+    if (load_buffering(expected.name)) continue;
+    INFO(expected.name);
+    for (const auto& [n, v] : expected.settings) INFO(n << "=" << v);
+    testing::Searched searched;
+    try {
+      searched = testing::search(test, policy_of(expected.settings), true);
+    } catch (const litmus::NotModelled&) {
+      continue;
+    }
+    ++checked;
+    const litmus::Verdict verdict = litmus::judge(test, searched.states);
+    CHECK(to_string(verdict.observation) == to_string(expected.observation));
+    if (expected.race) CHECK(searched.race == *expected.race);
+    CHECK(searched.result.repeated == 0);
+  }
+  CHECK(checked >= at_least);
+}
+
+}  // namespace
+
+TEST_CASE("the search gives every test of the corpus its verdict and its races") {
+  run("tests/litmus/corpus", 150);
+}
+
+TEST_CASE("the search gives the extended corpus its verdicts under the policies named") {
+  run("tests/litmus/corpus-extended", 60);
+}
