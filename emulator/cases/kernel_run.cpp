@@ -18,6 +18,9 @@ using ptx::Operation;
 constexpr int kMostSingleLanes = 8;
 // Reads that a lane's polls are compared with; a loop over more places is not recognised.
 constexpr std::size_t kMostPolls = 64;
+// Looks at one place among those, all alike, after which a loop waits although its registers
+// differ.
+constexpr std::size_t kMostLooks = 8;
 
 std::uint32_t first_lane(std::uint32_t mask) {
   return static_cast<std::uint32_t>(std::countr_zero(mask));
@@ -399,27 +402,43 @@ bool KernelRun::repeats(Warp& warp, const ptx::Request& request, std::uint32_t l
   }
   if (!seen) return false;
   digest = ptx::lane_digest(kernel_.program, request, lane) | 1U;
+  const auto same_place = [&](const Poll& p) {
+    return p.instruction == request.instruction && p.at.offset == at.offset &&
+           p.at.region == at.region;
+  };
+  std::size_t from = polls.size();
   for (std::size_t i = polls.size(); i-- > 0;) {
-    if (polls[i].instruction != request.instruction || polls[i].digest != digest ||
-        polls[i].at.offset != at.offset || polls[i].at.region != at.region) {
-      continue;
-    }
-    std::vector<schedule::LaneWait>& waits = warp.waits[lane];
-    waits.clear();
-    for (std::size_t j = i; j < polls.size(); ++j) {
-      schedule::LaneWait w;
-      w.lane = lane;
-      w.thread = warp.agent->lane_thread(lane);
-      w.await = {
-          polls[j].at, polls[j].access, {machine::Compare::ne, polls[j].value}, polls[j].by_rmw};
-      w.needs = polls[j].needs;
-      waits.push_back(w);
-    }
-    // What follows repeats these.
-    polls.resize(i);
-    return true;
+    if (!same_place(polls[i]) || polls[i].digest != digest) continue;
+    from = i;
+    break;
   }
-  return false;
+  if (from == polls.size() && polls.size() == kMostPolls) {
+    // A loop that counts its attempts: it has looked often enough.
+    std::size_t looks = 0;
+    bool alike = true;
+    for (std::size_t i = 0; i < polls.size(); ++i) {
+      if (!same_place(polls[i])) continue;
+      alike = alike && (looks == 0 || polls[i].value == polls[from].value);
+      ++looks;
+      from = i;
+    }
+    if (!alike || looks < kMostLooks) from = polls.size();
+  }
+  if (from == polls.size()) return false;
+  std::vector<schedule::LaneWait>& waits = warp.waits[lane];
+  waits.clear();
+  for (std::size_t j = from; j < polls.size(); ++j) {
+    schedule::LaneWait w;
+    w.lane = lane;
+    w.thread = warp.agent->lane_thread(lane);
+    w.await = {
+        polls[j].at, polls[j].access, {machine::Compare::ne, polls[j].value}, polls[j].by_rmw};
+    w.needs = polls[j].needs;
+    waits.push_back(w);
+  }
+  // What follows repeats these.
+  polls.resize(from);
+  return true;
 }
 
 void KernelRun::remember(Warp& warp, std::uint32_t lane, const Poll& poll) {
