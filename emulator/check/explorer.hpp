@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "emulator/check/graph.hpp"
+#include "emulator/check/resume.hpp"
 #include "emulator/machine/machine.hpp"
 #include "emulator/schedule/executor.hpp"
 #include "emulator/schedule/program.hpp"
@@ -23,6 +24,7 @@ struct CheckSpec {
   std::uint64_t executions = 0;  // at most so many, complete or not; 0: no limit
   double seconds = 0;            // at most; 0: no limit
   bool fingerprints = false;     // count how often a graph was reached twice (tests)
+  const Left* left = nullptr;    // go on with what an earlier search left
 };
 
 enum class Verdict : std::uint8_t { pass, fail, unknown };
@@ -41,6 +43,7 @@ struct CheckResult {
   bool interrupted = false;
   std::uint32_t ordered_cells = 0;  // cells whose reductions turned out to be no set
   schedule::Outcome outcome;        // of the failing run, replayed; if verdict is fail
+  Left left;                        // of the search, unless it failed
 };
 
 using Factory = std::function<std::unique_ptr<schedule::Program>()>;

@@ -118,6 +118,11 @@ void Walk::revisit_taken(const Question& q, const Event& read) {
     w.cell = read.cell;
     w.past = agents_[current_].past;
     if (const Live* source = writer(*m, read.cell); source != nullptr) w.past.join(source->carried);
+    bool needed = false;  // by what takes it away
+    for (const Message* x = q.cell->newest; x != nullptr; x = x->older) {
+      if (x->source == m) needed = needed || w.past.has(name_of(*x)) || name_of(*x) == kUnknown;
+    }
+    if (needed) continue;
     w.past.add(read.self);
     if (q.compare != nullptr) w.value = q.operand;
     w.limit = lives_.size();
@@ -170,10 +175,11 @@ bool Walk::maximal_read(std::uint32_t event, const Incoming& w) const {
   if (e.event.from == kTotal) return true;
   const machine::Cell* cell = cell_of(e.event.cell);
   if (cell == nullptr) return false;
+  const Before* given = e.event.cell == w.cell ? w.before.get() : nullptr;
   std::vector<const Message*> there;
   MessageSet excluded = 0;
   for (const Message* m = cell->newest; m != nullptr; m = m->older) {
-    if ((e.known & bit(*m)) != 0) excluded |= m->before;
+    if ((e.known & bit(*m)) != 0) excluded |= given != nullptr ? (*given)[m->id] : m->before;
     const auto at = writes_.find(std::uint64_t{m->step} << 32 | (e.event.cell.offset & 0xffffffff));
     const bool earlier =
         m->initial || at == writes_.end() || at->second < event ||
@@ -190,7 +196,7 @@ bool Walk::maximal_read(std::uint32_t event, const Incoming& w) const {
              });
     });
   }
-  const Message* const best = last(there);
+  const Message* const best = last(there, given);
   return best != nullptr && name_of(*best) == e.event.from;
 }
 
@@ -211,13 +217,15 @@ bool Walk::maximal_write(std::uint32_t event, const Incoming& w) const {
   if (e.red && sets_.is_set(e.event.cell)) return true;
   const machine::Cell* cell = cell_of(e.event.cell);
   if (cell == nullptr) return false;
+  const Before* given = e.event.cell == w.cell ? w.before.get() : nullptr;
   const Message* mine = nullptr;
   for (const Message* m = cell->newest; m != nullptr; m = m->older) {
     if (!m->initial && name_of(*m) == e.event.self) mine = m;
   }
   if (mine == nullptr) return false;
   for (const Message* m = cell->newest; m != nullptr; m = m->older) {
-    if ((m->before & bit(*mine)) == 0) continue;
+    const MessageSet before = given != nullptr ? (*given)[m->id] : m->before;
+    if ((before & bit(*mine)) == 0) continue;
     const auto at = writes_.find(std::uint64_t{m->step} << 32 | (e.event.cell.offset & 0xffffffff));
     if (at != writes_.end() && earlier(at->second)) return false;
   }

@@ -46,6 +46,21 @@ std::uint64_t Agents::label(std::uint32_t index) const {
   return labels_.at(index);
 }
 
+std::vector<std::uint64_t> Agents::labels() const {
+  const std::lock_guard lock(mutex_);
+  return labels_;
+}
+
+bool Sets::all_off() const {
+  const std::lock_guard lock(mutex_);
+  return !on_;
+}
+
+std::vector<CellKey> Sets::off() const {
+  const std::lock_guard lock(mutex_);
+  return {ordered_.begin(), ordered_.end()};
+}
+
 bool Sets::is_set(const CellKey& cell) const {
   const std::lock_guard lock(mutex_);
   return on_ && !ordered_.contains(cell);
@@ -307,9 +322,9 @@ std::uint32_t Walk::choose(schedule::DecisionKind kind, std::uint64_t, std::uint
 // -- reads ----------------------------------------------------------------------------------------
 
 // The last in coherence order; of several (racing writes are unordered) the one of the last name.
-const Message* Walk::last(const std::vector<const Message*>& among) const {
+const Message* Walk::last(const std::vector<const Message*>& among, const Before* given) const {
   MessageSet before = 0;
-  for (const Message* m : among) before |= m->before;
+  for (const Message* m : among) before |= given != nullptr ? (*given)[m->id] : m->before;
   const Message* best = nullptr;
   for (const Message* m : among) {
     if ((before & bit(*m)) != 0) continue;
@@ -378,6 +393,13 @@ void Walk::on_read(const Question& q, std::span<Message* const> options) {
     live.event.pointed = q.pointed;
     chosen = candidates.empty() || q.pointed ? q.cell->newest : last(candidates);
   }
+  if (q.kind == machine::AccessKind::rmw) {
+    auto before = std::make_shared<Before>();
+    for (const Message* m = q.cell->newest; m != nullptr; m = m->older) {
+      (*before)[m->id] = m->before;
+    }
+    before_ = std::move(before);
+  }
   const Live* const source = writer(*chosen, cell);
   const bool red = q.kind == machine::AccessKind::rmw && !q.result;
   live.rmw = q.kind == machine::AccessKind::rmw;
@@ -421,8 +443,17 @@ void Walk::offer_reads(const Question& q, const Event& event,
     g.back().stuck = stuck;
     found_.push_back(std::move(g));
   };
+  // At the point of coherence a read returns what is newest when it runs: nothing that what it
+  // depends on has overwritten.
+  const auto overwritten = [&](const Message& m) {
+    for (const Message* x = q.cell->newest; x != nullptr && q.pointed; x = x->older) {
+      if ((x->before & bit(m)) == 0) continue;
+      if (name_of(*x) == kUnknown || current().past.has(name_of(*x))) return true;
+    }
+    return false;
+  };
   for (const Message* m : candidates) {
-    if (m != chosen && name_of(*m) != kUnknown) offer(name_of(*m), false);
+    if (m != chosen && name_of(*m) != kUnknown && !overwritten(*m)) offer(name_of(*m), false);
   }
   if (q.wanted != nullptr) {
     MessageSet before = 0;
@@ -478,9 +509,16 @@ void Walk::on_place(const Question& q, std::span<const MessageSet> options) {
   event.cell = cell;
   for (std::size_t k = 1; k < options.size(); ++k) {
     event.after.clear();
+    bool possible = true;
     for (const Message* m = q.cell->newest; m != nullptr; m = m->older) {
-      if ((options[k] & bit(*m)) != 0) event.after.push_back(name_of(*m));
+      if ((options[k] & bit(*m)) == 0) continue;
+      event.after.push_back(name_of(*m));
+      // Order of execution is coherence order there: not before what this write depends on.
+      if (q.pointed && (name_of(*m) == kUnknown || current().past.has(name_of(*m)))) {
+        possible = false;
+      }
     }
+    if (!possible) continue;
     Graph g = graph();
     if (given != kNone) {
       g[given] = event;
@@ -547,7 +585,8 @@ void Walk::on_message(const Question& q, const Message& m) {
     const Live* const source = m.source != nullptr ? writer(*m.source, cell) : nullptr;
     if (source != nullptr && sets_.is_set(cell)) live.carried.join(source->carried);
   }
-  Incoming w{self, cell, live.past, value_of(m, cell.size), live.red, 0, {}};
+  Incoming w{self, cell, live.past, value_of(m, cell.size), live.red, 0, {},
+             rmw ? before_ : nullptr};
   std::uint32_t at = given;
   if (given != kNone) {
     lives_[given] = std::move(live);

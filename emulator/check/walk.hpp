@@ -23,7 +23,9 @@
 //     or wait for their total, commute; their order is not explored. Where a run shows that a cell
 //     is not like that, `Sets` turns the rule off for it and the search starts again.
 
+#include <array>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -43,6 +45,7 @@ class Agents {
  public:
   std::uint32_t index(std::uint64_t label);
   std::uint64_t label(std::uint32_t index) const;
+  std::vector<std::uint64_t> labels() const;
 
  private:
   mutable std::mutex mutex_;
@@ -58,7 +61,8 @@ class Sets {
   void turn_off(const CellKey& cell);
   void turn_all_off();
   std::uint32_t generation() const;  // moves when something was turned off
-  bool any_off() const { return generation() > 0; }
+  bool all_off() const;
+  std::vector<CellKey> off() const;
 
  private:
   mutable std::mutex mutex_;
@@ -135,6 +139,9 @@ class Walk final : public schedule::Strategy, public machine::Arbiter {
     machine::Access access;
     std::uint64_t operand = 0;
   };
+  // Coherence in a cell before a write came, by message id: what the write was placed before may be
+  // ordered through it.
+  using Before = std::array<machine::MessageSet, machine::kMaxMessages>;
   // A write whose revisits are due: `own` are its events, where the run does not have them.
   struct Incoming {
     Name self;
@@ -144,6 +151,7 @@ class Walk final : public schedule::Strategy, public machine::Arbiter {
     bool red = false;
     std::size_t limit = 0;  // events with smaller stamps were there
     std::vector<Event> own;
+    std::shared_ptr<const Before> before;
   };
 
   // walk.cpp
@@ -160,7 +168,8 @@ class Walk final : public schedule::Strategy, public machine::Arbiter {
   Name name_of(const machine::Message& m) const;
   std::uint32_t add(Live live);
   void executed(std::uint32_t event);
-  const machine::Message* last(const std::vector<const machine::Message*>& among) const;
+  const machine::Message* last(const std::vector<const machine::Message*>& among,
+                               const Before* before = nullptr) const;
   void offer_reads(const Question& q, const Event& event,
                    const std::vector<const machine::Message*>& candidates,
                    const machine::Message* chosen);
@@ -198,6 +207,7 @@ class Walk final : public schedule::Strategy, public machine::Arbiter {
   schedule::AgentId current_ = schedule::kNoAgent;
   std::uint32_t piece_ = 0;
   std::uint32_t prepared_ = 0;
+  std::shared_ptr<const Before> before_;  // of the cell of the read-modify-write in progress
   schedule::AgentId asking_blocked_ = schedule::kNoAgent;
   bool abandoned_ = false;
   bool unfair_ = false;

@@ -80,7 +80,9 @@ int main(int argc, char** argv) {
   try {
     add_run(app, exit);
     add_fuzz(app, exit);
+    add_check(app, exit);
     add_replay(app, exit);
+    add_litmus(app, exit);
     add_diff(app, exit);
     add_merge(app, exit);
     add_ptx(app, exit);

@@ -295,25 +295,21 @@ void Machine::read_cell(const Now& now, Cell& cell, const Past& past, MessageSet
   take_in(now, *m);
 }
 
-// Axiom Coherence: which messages coherence puts before a write of this access, of which `required`
-// have to be and `behind` must not; those behind it are returned in `after`.
-MessageSet Machine::place(const Now& now, Cell& cell, MessageSet required, MessageSet behind,
-                          MessageSet& after) {
-  after = behind;
-  const bool asked = arbiter_ != nullptr && ask(*now.access);
-  const bool pointed = goes_to_coherence_point(*now.access);
-  if (pointed && !asked) return cell.ids;
-  if (!is_strong(now.access->order) || required == cell.ids) return required;
-  std::array<Message*, kMaxMessages> optional{};
+// Axiom Coherence: where a write of this access may land, with `required` before it and `behind`
+// after it: the sets of messages behind it, the least first. `strong` are those that it is ordered
+// with in any case, besides these.
+std::uint32_t Machine::placements(const Now& now, const Cell& cell, MessageSet required,
+                                  MessageSet behind, MessageSet& strong,
+                                  Placements& options) const {
+  std::array<const Message*, kMaxMessages> optional{};
   std::size_t n = 0;
-  MessageSet strong = 0;
-  for (Message* m = cell.newest; m != nullptr; m = m->older) {
+  strong = 0;
+  for (const Message* m = cell.newest; m != nullptr; m = m->older) {
     if (((required | behind) & bit(*m)) == 0 && morally_strong(now, *m)) {
       optional[n++] = m;
       strong |= bit(*m);
     }
   }
-  if (n == 0) return pointed ? cell.ids : required;
   // Every subset of the optional ones may come after the write if it is closed upwards and does
   // not pull the write between a read-modify-write and what that read (axiom Atomicity).
   const auto allowed = [&](MessageSet set) {
@@ -327,34 +323,47 @@ MessageSet Machine::place(const Now& now, Cell& cell, MessageSet required, Messa
     }
     return true;
   };
-  std::array<MessageSet, 64> options{};
   std::uint32_t count = 0;
-  // The last place first; what has to be behind anyway is added in the end.
-  if (allowed(0)) options[count++] = 0;
+  if (allowed(0)) options[count++] = behind;
   if (n <= kAllSubsets) {
     for (std::uint32_t pattern = 1; pattern < (1u << n) && count < options.size(); ++pattern) {
       MessageSet set = 0;
       for (std::size_t i = 0; i < n; ++i) {
         if ((pattern >> i & 1) != 0) set |= bit(*optional[i]);
       }
-      if (allowed(set)) options[count++] = set;
+      if (allowed(set)) options[count++] = set | behind;
     }
   } else {
     MessageSet set = 0;
     for (std::size_t i = 0; i < n && count < options.size(); ++i) {
       set |= bit(*optional[i]);
-      if (allowed(set)) options[count++] = set;
+      if (allowed(set)) options[count++] = set | behind;
     }
   }
-  if (count == 0) options[count++] = 0;  // reads, not writes, are refused (rmw_may_take)
-  for (std::uint32_t i = 0; i < count; ++i) options[i] |= behind;
+  return count;
+}
+
+// Which messages coherence puts before a write; those behind it are returned in `after`.
+MessageSet Machine::place(const Now& now, Cell& cell, MessageSet required, MessageSet behind,
+                          MessageSet& after) {
+  after = behind;
+  const bool asked = arbiter_ != nullptr && ask(*now.access);
+  const bool pointed = goes_to_coherence_point(*now.access);
+  if (pointed && !asked) return cell.ids;
+  if (!is_strong(now.access->order) || required == cell.ids) return required;
+  Placements options;
+  MessageSet strong = 0;
+  const std::uint32_t count = placements(now, cell, required, behind, strong, options);
+  if (strong == 0) return pointed ? cell.ids : required;
   if (asked) {
     Arbiter::Question q{now.id, now.address, cell.size, now.kind, now.access, &cell, required};
     q.pointed = pointed;
     arbiter_->on_place(q, {options.data(), count});
     if (pointed) return cell.ids;
   }
-  after = options[count > 1 ? chooser_->choose(Choice::coherence, now.id, count) : 0];
+  if (count > 0) {
+    after = options[count > 1 ? chooser_->choose(Choice::coherence, now.id, count) : 0];
+  }
   return required | downward(cell, strong & ~after);
 }
 
@@ -420,8 +429,11 @@ bool Machine::rmw_may_take(const Now& now, const Cell& cell, const Message& m,
   for (const Message* x = cell.newest; x != nullptr; x = x->older) {
     if ((x->before & bit(m)) != 0 && morally_strong(now, *x)) after |= bit(*x);
   }
+  if (after == 0) return true;
   if (morally_strong(now, m)) required |= bit(m) | m.before;
-  return !outdates_a_read(cell, required, after);
+  Placements options;
+  MessageSet strong = 0;
+  return placements(now, cell, required, after, strong, options) > 0;
 }
 
 Message* Machine::insert_rmw(const Now& now, Cell& cell, Message& source, const Past& past,

@@ -40,7 +40,7 @@ Searched search(const litmus::Test& test, const machine::Policy& policy, bool fi
 std::string difference(const litmus::Test& test) {
   const Searched searched = search(test, letter());
   axiomatic::Options in_order;
-  in_order.load_buffering = false;
+  in_order.load_buffering = in_order.sc_against_reads_from = false;
   const axiomatic::Result result = axiomatic::check(axiomatic::convert(test), in_order);
   const litmus::States expected = axiomatic::states(test, result);
   const auto variables = litmus::observed_variables(test);
