@@ -235,6 +235,23 @@ void Walk::leave_step() {
   piece_ = 0;
 }
 
+// Whether `event` still has to wait for `other`, one of those that it waits for.
+bool Walk::waits(std::uint32_t event, std::uint32_t other) const {
+  const Event& mine = lives_[event].event;
+  const Event& its = lives_[other].event;
+  if (lives_[other].executed || its.self == mine.self) return false;
+  if (mine.cell != kFences) return true;
+  // Fences that are not morally strong are not ordered.
+  const auto place = [&](const Event& e) -> const machine::Placement* {
+    const AgentId id = e.self.agent < id_of_.size() ? id_of_[e.self.agent] : kNoAgent;
+    return id == kNoAgent ? nullptr
+                          : &execution_->machine().placement(execution_->record(id).thread);
+  };
+  const machine::Placement *x = place(mine), *y = place(its);
+  if (x == nullptr || y == nullptr || mine.self.agent == its.self.agent) return true;
+  return machine::reaches(mine.scope, *x, *y) && machine::reaches(its.scope, *y, *x);
+}
+
 bool Walk::source_is_there(std::uint32_t event) const {
   const Event& e = lives_[event].event;
   if (e.write || e.from.agent == kInitial.agent) return true;
@@ -281,7 +298,7 @@ AgentId Walk::repeat(const schedule::ReadyView& ready) {
           if (at == kNone || at >= given_) continue;
           first = std::min(first, at);
           for (const std::uint32_t other : waits_for_[at]) {
-            can = can && (lives_[other].executed || lives_[other].event.self == self);
+            can = can && !waits(at, other);
           }
           can = can && source_is_there(at);
         }
@@ -643,6 +660,7 @@ void Walk::on_fence_sc(machine::ThreadId who, machine::Scope scope) {
     live.event.piece = static_cast<std::uint16_t>(piece_);
     live.event.write = true;
     live.event.cell = kFences;
+    live.event.scope = scope;
   }
   agent.past.add(self);
   live.past = live.carried = agent.past;

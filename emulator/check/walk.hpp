@@ -162,6 +162,7 @@ class Walk final : public schedule::Strategy, public machine::Arbiter {
   schedule::AgentId repeat(const schedule::ReadyView& ready);
   schedule::AgentId extend(const schedule::ReadyView& ready);
   void relate();
+  bool waits(std::uint32_t event, std::uint32_t other) const;
   std::uint32_t find(const Name& self, std::uint32_t piece, bool write) const;
   std::uint32_t find_write(const Name& self, const CellKey& cell) const;
   const Live* writer(const machine::Message& m, const CellKey& cell) const;
