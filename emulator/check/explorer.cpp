@@ -27,14 +27,6 @@ struct Item {
   std::uint32_t generation = 0;  // of the sets
 };
 
-void dump(const Graph& g) {
-  for (const Event& e : g) {
-    fprintf(stderr, "    %u.%u.%u %s%s%s cell %u+%lu", e.self.agent, e.self.nth, e.piece, e.write ? "W" : "R", e.stuck ? " stuck" : "", e.open ? " open" : "", e.cell.region, (unsigned long)e.cell.offset);
-    if (!e.write) fprintf(stderr, " from %d.%u", (int)e.from.agent, e.from.nth);
-    for (auto& a : e.after) fprintf(stderr, " after:%u.%u", a.agent, a.nth);
-    fprintf(stderr, "\n");
-  }
-}
 class Search {
  public:
   Search(const Factory& make, const CheckSpec& spec, const Visit& visit, const Progress& progress)
@@ -153,7 +145,6 @@ class Search {
       return;
     }
     std::vector<Graph>& found = walk.found();
-    if (getenv("WALK_DEBUG")) { fprintf(stderr, "ran%s\n", walk.abandoned() ? " abandoned" : ""); dump(walk.graph()); for (auto& g : found) { fprintf(stderr, "  found\n"); dump(g);} }
     const double share = item.share / static_cast<double>(found.size() + 1);
     result_.explored += share;
     for (Graph& g : found) items_.push_back({std::move(g), share, item.generation});
@@ -200,7 +191,8 @@ class Search {
     const auto second = schedule::failure(replayed);
     if (!second || second->kind != first->kind) {
       sets_.turn_all_off();
-      if (!spec_.sets || turned_off_) throw std::logic_error("check: a finding that is not replayed");
+      if (!spec_.sets || turned_off_)
+        throw std::logic_error("check: a finding that is not replayed");
       turned_off_ = true;
       return restart();
     }

@@ -67,12 +67,11 @@ void Walk::not_a_set(const CellKey& cell) {
 
 bool Walk::as_set(machine::Address at) const {
   const machine::Cell* cell = execution_->machine().cell_at(at);
-  return cell != nullptr && sets_.is_set({at.region, at.offset, cell->size}) && piece_ > 0 &&
-         [&] {
-           const std::uint32_t read = find({agents_[current_].index, agents_[current_].nth},
-                                           piece_ - 1, false);
-           return read != kNone && lives_[read].red;
-         }();
+  return cell != nullptr && sets_.is_set({at.region, at.offset, cell->size}) && piece_ > 0 && [&] {
+    const std::uint32_t read =
+        find({agents_[current_].index, agents_[current_].nth}, piece_ - 1, false);
+    return read != kNone && lives_[read].red;
+  }();
 }
 
 // A read of a cell with reductions, in a run that takes them for a set.
@@ -120,7 +119,8 @@ void Walk::revisit_taken(const Question& q, const Event& read) {
     if (const Live* source = writer(*m, read.cell); source != nullptr) w.past.join(source->carried);
     bool needed = false;  // by what takes it away
     for (const Message* x = q.cell->newest; x != nullptr; x = x->older) {
-      if (x->source == m) needed = needed || w.past.has(name_of(*x)) || name_of(*x) == kUnknown;
+      if (x->source != m || !x->source_strong) continue;
+      needed = needed || w.past.has(name_of(*x)) || name_of(*x) == kUnknown;
     }
     if (needed) continue;
     w.past.add(read.self);
@@ -181,16 +181,16 @@ bool Walk::maximal_read(std::uint32_t event, const Incoming& w) const {
   for (const Message* m = cell->newest; m != nullptr; m = m->older) {
     if ((e.known & bit(*m)) != 0) excluded |= given != nullptr ? (*given)[m->id] : m->before;
     const auto at = writes_.find(std::uint64_t{m->step} << 32 | (e.event.cell.offset & 0xffffffff));
-    const bool earlier =
-        m->initial || at == writes_.end() || at->second < event ||
-        (at->second < w.limit && w.past.has(lives_[at->second].event.self) &&
-         lives_[at->second].event.self != w.self);
+    const bool earlier = m->initial || at == writes_.end() || at->second < event ||
+                         (at->second < w.limit && w.past.has(lives_[at->second].event.self) &&
+                          lives_[at->second].event.self != w.self);
     if (earlier) there.push_back(m);
   }
   if (e.wanted) {
     const std::vector<const Message*> all = there;
     std::erase_if(there, [&](const Message* m) {
-      if (!e.wanted->holds(value_of(*m, e.event.cell.size)) || (excluded & bit(*m)) != 0) return true;
+      if (!e.wanted->holds(value_of(*m, e.event.cell.size)) || (excluded & bit(*m)) != 0)
+        return true;
       return e.rmw && std::any_of(all.begin(), all.end(), [&](const Message* x) {
                return x->source == m && x->source_strong;
              });
@@ -203,8 +203,8 @@ bool Walk::maximal_read(std::uint32_t event, const Incoming& w) const {
 bool Walk::maximal_write(std::uint32_t event, const Incoming& w) const {
   const Live& e = lives_[event];
   const auto earlier = [&](std::uint32_t at) {
-    return at < event || (at < w.limit && w.past.has(lives_[at].event.self) &&
-                          lives_[at].event.self != w.self);
+    return at < event ||
+           (at < w.limit && w.past.has(lives_[at].event.self) && lives_[at].event.self != w.self);
   };
   if (e.event.cell == kFences) {
     for (std::uint32_t i = 0; i < lives_.size(); ++i) {
@@ -263,8 +263,9 @@ std::uint64_t Walk::fingerprint() const {
     return h ^ (h >> 31);
   };
   const auto hash = [&](const Name& n) {
-    return n.agent == kInitial.agent ? mix(n.nth + 1)
-                                     : mix(names_of_.label(n.agent) ^ mix(std::uint64_t{n.nth} << 8));
+    return n.agent == kInitial.agent
+               ? mix(n.nth + 1)
+               : mix(names_of_.label(n.agent) ^ mix(std::uint64_t{n.nth} << 8));
   };
   std::uint64_t sum = 0;
   std::set<CellKey> cells;

@@ -208,9 +208,7 @@ void Walk::on_spawn(AgentId id, std::uint64_t label) {
   if (current_ != kNoAgent) a.past = agents_[current_].past;
 }
 
-void Walk::on_arrive(AgentId id, const void* barrier) {
-  arrivals_[barrier].join(agents_[id].past);
-}
+void Walk::on_arrive(AgentId id, const void* barrier) { arrivals_[barrier].join(agents_[id].past); }
 
 void Walk::on_barrier(std::span<const AgentId> met, const void* barrier) {
   Prefix all;
@@ -584,8 +582,7 @@ void Walk::on_message(const Question& q, const Message& m) {
     // What of the graph is still to come at the point of coherence comes later in coherence too.
     for (std::uint32_t i = 0; i < given_ && remaining_ > 0; ++i) {
       const Live& x = lives_[i];
-      if (!x.executed && x.event.write && x.event.cell == cell &&
-          (x.event.pointed || q.pointed)) {
+      if (!x.executed && x.event.write && x.event.cell == cell && (x.event.pointed || q.pointed)) {
         live.event.after.push_back(x.event.self);
       }
     }
@@ -602,8 +599,8 @@ void Walk::on_message(const Question& q, const Message& m) {
     const Live* const source = m.source != nullptr ? writer(*m.source, cell) : nullptr;
     if (source != nullptr && sets_.is_set(cell)) live.carried.join(source->carried);
   }
-  Incoming w{self, cell, live.past, value_of(m, cell.size), live.red, 0, {},
-             rmw ? before_ : nullptr};
+  Incoming w{self,     cell, live.past, value_of(m, cell.size),
+             live.red, 0,    {},        rmw ? before_ : nullptr};
   std::uint32_t at = given;
   if (given != kNone) {
     lives_[given] = std::move(live);
@@ -632,8 +629,8 @@ bool Walk::lands_as_given(std::uint32_t event, const Message& m, const machine::
                                               other.access)) {
       continue;
     }
-    const bool behind = at < event ? overtakes(mine.event, other.event)
-                                   : !overtakes(other.event, mine.event);
+    const bool behind =
+        at < event ? overtakes(mine.event, other.event) : !overtakes(other.event, mine.event);
     if (behind != ((x->before & bit(m)) != 0)) return false;
   }
   return true;

@@ -44,7 +44,7 @@ struct TestResult {
   litmus::States states;
   litmus::Verdict verdict;
   bool race = false;
-  bool whole = false;      // every execution was seen to its end
+  bool whole = false;  // every execution was seen to its end
   std::string not_modelled;
 
   // Whether it is as expected: by its line, else by the test's own condition.
@@ -63,7 +63,8 @@ machine::Policy policy_of(const LitmusOptions& o,
   std::string summation;
   const auto boundary = [&](const std::string& value) {
     const auto mode = machine::parse_boundary(value);
-    if (!mode) throw UsageError(fmt::format("--boundary {}: strict, stream or coherent is due", value));
+    if (!mode)
+      throw UsageError(fmt::format("--boundary {}: strict, stream or coherent is due", value));
     policy.boundary = *mode;
   };
   boundary(o.boundary);
@@ -130,7 +131,10 @@ void print(const TestResult& r) {
     std::string settings;
     for (const auto& [name, value] : r.settings) settings += " " + name + "=" + value;
     fmt::print("Expected {}{}{}: {}\n", to_string(r.expected->observation),
-               !r.expected->race ? "" : *r.expected->race ? " race" : " no-race", settings,
+               !r.expected->race   ? ""
+               : *r.expected->race ? " race"
+                                   : " no-race",
+               settings,
                r.outcome() == Verdict::pass      ? "as found"
                : r.outcome() == Verdict::finding ? "DIFFERS"
                                                  : "not decided");
@@ -213,9 +217,10 @@ Exit run_litmus(const LitmusOptions& o) {
     }
     if (any) continue;
     if (!o.expect.empty()) {
-      throw UsageError(fmt::format("{}: {} has no line for {}; '{} Never', 'Sometimes' or 'Always' "
-                                   "is due",
-                                   file, o.expect, test.name, test.name));
+      throw UsageError(
+          fmt::format("{}: {} has no line for {}; '{} Never', 'Sometimes' or 'Always' "
+                      "is due",
+                      file, o.expect, test.name, test.name));
     }
     results.push_back({});
     results.back().file = file;
@@ -229,9 +234,9 @@ Exit run_litmus(const LitmusOptions& o) {
     std::fflush(stdout);
     ++count[r.outcome()];
   }
-  fmt::print("{} tests: {} {}, {} not, {} undecided (load buffering is left out)\n",
-             results.size(), count[Verdict::pass], o.expect.empty() ? "Ok" : "as expected",
-             count[Verdict::finding], count[Verdict::unknown]);
+  fmt::print("{} tests: {} {}, {} not, {} undecided (load buffering is left out)\n", results.size(),
+             count[Verdict::pass], o.expect.empty() ? "Ok" : "as expected", count[Verdict::finding],
+             count[Verdict::unknown]);
   const Verdict verdict = count[Verdict::finding] > 0   ? Verdict::finding
                           : count[Verdict::unknown] > 0 ? Verdict::unknown
                                                         : Verdict::pass;

@@ -65,7 +65,8 @@ class Relaxer {
   std::vector<Site> run(const Settings& start) {
     std::vector<Site> sites;
     for (const programs::Weakening& w : programs::weakenings(case_.config.protocol, start)) {
-      if (sites.empty() || sites.back().key != w.key) sites.push_back({w.key, w.from, {}, {}, {}, {}, {}});
+      if (sites.empty() || sites.back().key != w.key)
+        sites.push_back({w.key, w.from, {}, {}, {}, {}, {}});
       sites.back().weaker.push_back(w.to);
     }
     for (Site& site : sites) weaken_alone(site, start);
@@ -112,8 +113,8 @@ class Relaxer {
       found.outcome = last_.outcome;
       found.strategy.kind = schedule::StrategySpec::Kind::first;
       RecordOptions record;
-      record.path = o_.traces + "/" + std::string(machine::name(mode_)) + "-" + site.key + "-" + to +
-                    std::string(trace::kSuffix);
+      record.path = o_.traces + "/" + std::string(machine::name(mode_)) + "-" + site.key + "-" +
+                    to + std::string(trace::kSuffix);
       record.remedies = false;
       site.trace = record_finding(c, mode_, found, record).path;
     }
@@ -164,8 +165,12 @@ Exit relax(const RelaxOptions& o) {
     std::fflush(stdout);
     Json rows = Json::array();
     for (const Site& s : sites) {
-      rows.push_back(Json{{"site", s.key}, {"present", s.present}, {"alone", s.alone},
-                          {"jointly", s.jointly}, {"why", s.why}, {"trace", s.trace}});
+      rows.push_back(Json{{"site", s.key},
+                          {"present", s.present},
+                          {"alone", s.alone},
+                          {"jointly", s.jointly},
+                          {"why", s.why},
+                          {"trace", s.trace}});
     }
     tables[std::string(machine::name(mode))] = rows;
   }

@@ -213,8 +213,8 @@ std::vector<std::pair<std::size_t, std::size_t>> find_unordered(const Test& test
       const bool several = (load != nullptr && (load->multimem || load->destinations.size() > 1)) ||
                            (store != nullptr && (store->multimem || store->values.size() > 1)) ||
                            (atomic != nullptr && atomic->multimem);
-      const Order order = load != nullptr    ? load->order
-                          : store != nullptr ? store->order
+      const Order order = load != nullptr     ? load->order
+                          : store != nullptr  ? store->order
                           : atomic != nullptr ? atomic->order
                                               : Order::Weak;
       if (several && order != Order::Weak && order != Order::Relaxed) found.emplace_back(t, i);
@@ -286,7 +286,8 @@ LitmusProgram::LitmusProgram(const Test& test, std::uint32_t reversed)
 std::uint64_t LitmusProgram::shared_bytes() const {
   std::uint64_t bytes = 4096;
   for (const Location& l : test_.locations) {
-    bytes += 64 + static_cast<std::uint64_t>(l.length) * static_cast<std::uint64_t>(l.element_bytes());
+    bytes +=
+        64 + static_cast<std::uint64_t>(l.length) * static_cast<std::uint64_t>(l.element_bytes());
   }
   return bytes;
 }
@@ -300,7 +301,7 @@ void LitmusProgram::set_up(machine::Machine& machine, std::pmr::memory_resource*
     regions_.push_back(region);
     if (!l.is_memory()) continue;
     for (std::size_t e = 0; e < index(l.length); ++e) {
-      const std::int64_t v = l.initial_address ? address_value(*l.initial_address)
+      const std::int64_t v = l.initial_address      ? address_value(*l.initial_address)
                              : e < l.initial.size() ? l.initial[e]
                                                     : 0;
       machine.set_initial({region, e * index(l.element_bytes())},
@@ -360,8 +361,7 @@ std::int64_t LitmusProgram::address_value(LocationId location) const {
   return (std::int64_t{location} + 1) << kAddressShift;
 }
 
-LitmusProgram::Place LitmusProgram::place(std::size_t thread, const Address& address,
-                                          Proxy) const {
+LitmusProgram::Place LitmusProgram::place(std::size_t thread, const Address& address, Proxy) const {
   std::int64_t offset = address.offset;
   LocationId id = 0;
   if (const auto* l = std::get_if<LocationId>(&address.base)) {
@@ -496,8 +496,8 @@ void LitmusProgram::execute(schedule::Agent& agent, std::size_t thread, const At
   const machine::Access a = access(p, atomic.order, atomic.scope, type, site);
   std::uint64_t old = 0;
   if (atomic.op == AtomicOp::Cas) {
-    old = agent.cas(p.at, a, bits_of(operand) & mask,
-                    bits_of(value(thread, *atomic.desired)) & mask);
+    old =
+        agent.cas(p.at, a, bits_of(operand) & mask, bits_of(value(thread, *atomic.desired)) & mask);
   } else if (!atomic.destination) {
     return reduce(p);
   } else {
@@ -547,9 +547,8 @@ bool LitmusProgram::await(schedule::Agent& agent, std::size_t thread, std::size_
     if (extended(bits_of(v), type) != v) return false;
     const std::uint64_t mask =
         type.bits == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << type.bits) - 1;
-    const std::uint64_t seen =
-        agent.await(p.at, access(p, load->order, load->scope, type, site),
-                    {machine_compare(wanted), bits_of(v) & mask});
+    const std::uint64_t seen = agent.await(p.at, access(p, load->order, load->scope, type, site),
+                                           {machine_compare(wanted), bits_of(v) & mask});
     states_[thread].registers[index(r)] = extended(seen, type);
     next = end + 1;
     return true;
@@ -633,9 +632,8 @@ std::size_t LitmusProgram::step(schedule::Agent& agent, std::size_t thread, std:
     s.registers[index(local->destination)] =
         apply(local->op, value(thread, local->a), value(thread, local->b));
   } else if (const auto* branch = std::get_if<Branch>(&i.what)) {
-    const bool taken = !branch->comparison ||
-                       compare(value(thread, branch->a), *branch->comparison,
-                               value(thread, branch->b));
+    const bool taken = !branch->comparison || compare(value(thread, branch->a), *branch->comparison,
+                                                      value(thread, branch->b));
     if (taken) {
       next = index(branch->target);
       if (next <= at && ++s.jumps > kMaxJumps) {

@@ -34,8 +34,8 @@ class LitmusProgram final : public schedule::Program {
  public:
   static constexpr int kMaxJumps = 3;
 
-  // Bit i of `reversed` reverses the i-th of the instructions that `unordered` counts. `test` has to
-  // outlive it. Throws NotModelled.
+  // Bit i of `reversed` reverses the i-th of the instructions that `unordered` counts. `test` has
+  // to outlive it. Throws NotModelled.
   explicit LitmusProgram(const Test& test, std::uint32_t reversed = 0);
   // How many instructions make several accesses that release or acquire; at most kMaxUnordered are
   // told apart.
@@ -79,8 +79,8 @@ class LitmusProgram final : public schedule::Program {
                bool reversed);
   void execute(schedule::Agent& agent, std::size_t thread, const Store& store, std::uint16_t site,
                bool reversed);
-  void execute(schedule::Agent& agent, std::size_t thread, const Atomic& atomic,
-               std::uint16_t site, bool reversed);
+  void execute(schedule::Agent& agent, std::size_t thread, const Atomic& atomic, std::uint16_t site,
+               bool reversed);
   std::int64_t value(std::size_t thread, const Operand& operand) const;
   std::int64_t address_value(LocationId location) const;
   Place place(std::size_t thread, const Address& address, Proxy proxy) const;

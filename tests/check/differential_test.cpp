@@ -43,9 +43,7 @@ TEST_CASE("variants of the corpus have the outcomes and the races that the axiom
 
 // What the comparison found, shrunk.
 namespace {
-std::string compare(const char* text) {
-  return testing::difference(litmus::parse(text, "here"));
-}
+std::string compare(const char* text) { return testing::difference(litmus::parse(text, "here")); }
 }  // namespace
 
 TEST_CASE("an atomic that is not morally strong with what it read is not ordered behind it") {
