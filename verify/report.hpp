@@ -17,6 +17,9 @@ namespace ringfence::verify {
 // A bit-exact comparison prints "exact" for error/bound.
 std::string comparison_table(const std::vector<Comparison>& comparisons);
 
+// Where a tensor mismatches, a line for each row of cells that has any; empty for one cell or none.
+std::string heat_text(const Comparison& comparison);
+
 // One line of it and its header, for reporters that print as they go.
 std::string comparison_header();
 std::string comparison_line(const Comparison& comparison);

@@ -153,7 +153,9 @@ void integer_argument(const Reader& r, const toml::node& n, std::string_view typ
   }
 }
 
-Argument read_argument(const Reader& r, const toml::node& n) {
+constexpr unsigned kMostNested = 8;
+
+Argument read_argument(const Reader& r, const toml::node& n, unsigned depth = 0) {
   Argument out;
   if (n.is_string()) {
     const std::string word = r.text(n, "argument");
@@ -168,7 +170,9 @@ Argument read_argument(const Reader& r, const toml::node& n) {
   }
   const toml::table& t = r.table(n, "an argument");
   const auto address = [&](const char* key, Argument::Kind kind) {
-    r.only(t, "an argument", {key, "offset", "offset_per_rank"});
+    if (kind != Argument::Kind::replicas) {
+      r.only(t, "an argument", {key, "offset", "offset_per_rank"});
+    }
     out.kind = kind;
     out.name = r.text(*t.get(key), key);
     if (const auto* o = t.get("offset")) out.offset = r.number(*o, "offset", 0, kMaxMemory);
@@ -180,10 +184,27 @@ Argument read_argument(const Reader& r, const toml::node& n) {
   if (t.contains("memory")) return address("memory", Argument::Kind::memory);
   if (t.contains("multicast")) return address("multicast", Argument::Kind::multicast);
   if (t.contains("peers")) return address("peers", Argument::Kind::peers);
+  if (t.contains("replicas")) {
+    r.only(t, "an argument", {"replicas", "count", "offset", "offset_per_rank"});
+    address("replicas", Argument::Kind::replicas);
+    out.count = r.number(r.need(t, "replicas", "count"), "count", 1, 1024);
+    return out;
+  }
+  if (t.contains("struct")) {
+    r.only(t, "an argument", {"struct", "count"});
+    if (depth == kMostNested) r.fail(n.source(), "structs nest at most {} deep", kMostNested);
+    out.kind = Argument::Kind::structure;
+    if (const auto* c = t.get("count")) out.count = r.number(*c, "count", 1, 1024);
+    for (const toml::node& field : r.array(*t.get("struct"), "struct")) {
+      out.fields.push_back(read_argument(r, field, depth + 1));
+    }
+    if (out.fields.empty()) r.fail(n.source(), "a struct has at least one field");
+    return out;
+  }
   if (t.size() != 1) {
     r.fail(n.source(),
-           "an argument has one key: memory, multicast, peers, u8 to u64, s8 to s64, "
-           "f32, f64 or bytes");
+           "an argument has one key: memory, multicast, peers, replicas, struct, u8 to u64, "
+           "s8 to s64, f32, f64 or bytes");
   }
   // The iterator owns what it refers to.
   const auto only = t.begin();
@@ -203,10 +224,11 @@ Argument read_argument(const Reader& r, const toml::node& n) {
     }
     if (out.bytes.empty()) r.fail(value.source(), "bytes is empty");
   } else {
-    r.fail(key.source(),
-           "unknown kind of argument '{}'; known: memory, multicast, peers, u8 to "
-           "u64, s8 to s64, f32, f64, bytes",
-           type);
+    r.fail(
+        key.source(),
+        "unknown kind of argument '{}'; known: memory, multicast, peers, replicas, struct, u8 to "
+        "u64, s8 to s64, f32, f64, bytes",
+        type);
   }
   return out;
 }
@@ -276,7 +298,8 @@ Check read_check(const Reader& r, const toml::table& t) {
   if (const auto* n = t.get("reference")) {
     const toml::table& f = r.table(*n, "reference");
     r.only(f, "reference",
-           {"protocol", "tensor", "residual", "gamma", "beta", "tokens", "hidden", "dtype", "eps"});
+           {"protocol", "tensor", "out", "residual", "residual_out", "gamma", "beta", "tokens",
+            "hidden", "dtype", "eps"});
     Reference ref;
     ref.protocol = r.text(r.need(f, "reference", "protocol"), "protocol");
     if (ref.protocol != "tokenweave" && ref.protocol != "pypto") {
@@ -286,6 +309,9 @@ Check read_check(const Reader& r, const toml::table& t) {
     ref.residual = r.text(r.need(f, "reference", "residual"), "residual");
     ref.gamma = r.text(r.need(f, "reference", "gamma"), "gamma");
     if (const auto* b = f.get("beta")) ref.beta = r.text(*b, "beta");
+    ref.out = f.contains("out") ? r.text(*f.get("out"), "out") : ref.tensor;
+    ref.residual_out =
+        f.contains("residual_out") ? r.text(*f.get("residual_out"), "residual_out") : ref.residual;
     ref.tokens = r.number(r.need(f, "reference", "tokens"), "tokens", 1, 1u << 24);
     ref.hidden = r.number(r.need(f, "reference", "hidden"), "hidden", 8, 1u << 20);
     if (const auto* d = f.get("dtype")) ref.dtype = r.text(*d, "dtype");
@@ -311,20 +337,22 @@ void resolve(const Reader& r, const toml::table& root, const CaseFile& c) {
     return *m;
   };
   for (const Launch& l : c.launches) {
-    for (const Argument& a : l.args) {
-      if (a.name.empty()) continue;
+    const auto check = [&](const auto& self, const Argument& a) -> void {
+      for (const Argument& field : a.fields) self(self, field);
+      if (a.name.empty()) return;
       const Memory& m = at(a.name, fmt::format("the launch at line {}", l.line));
       if (a.kind != Argument::Kind::memory && m.kind != MemoryKind::symmetric) {
         r.fail(root.source(),
                "the launch at line {} wants {} of '{}', which is local; make it symmetric", l.line,
-               a.kind == Argument::Kind::peers ? "the peers" : "a multicast address", a.name);
+               a.kind == Argument::Kind::multicast ? "a multicast address" : "the peers", a.name);
       }
       const std::uint64_t farthest = a.offset + a.offset_per_rank * (c.ranks - 1);
       if (farthest >= m.bytes) {
         r.fail(root.source(), "the launch at line {} starts {} bytes into '{}', which has {}",
                l.line, farthest, a.name, m.bytes);
       }
-    }
+    };
+    for (const Argument& a : l.args) check(check, a);
   }
   for (const auto& n : c.check.equal) at(n, "check.equal");
   for (const auto& n : c.check.restored) at(n, "check.restored");
@@ -338,8 +366,20 @@ void resolve(const Reader& r, const toml::table& root, const CaseFile& c) {
       }
     };
     holds(f.tensor, f.tokens * row);
+    holds(f.out, f.tokens * row);
     holds(f.gamma, row);
-    at(f.residual, "check.reference");
+    // Every rank's own rows at least.
+    const std::uint64_t own = f.protocol == "pypto" ? f.tokens : (f.tokens + c.ranks - 1) / c.ranks;
+    holds(f.residual, own * row);
+    holds(f.residual_out, own * row);
+    for (const std::string* name : {&f.tensor, &f.residual, &f.gamma, &f.beta}) {
+      if (name->empty()) continue;
+      const Initial& i = at(*name, "check.reference").initial;
+      if (i.kind != Initial::Kind::integers && i.kind != Initial::Kind::normal) {
+        r.fail(root.source(), "check.reference needs init {{{} = 'integers'}} or 'normal' of '{}'",
+               f.dtype == "fp16" ? "f16" : "bf16", *name);
+      }
+    }
     if (!f.beta.empty()) holds(f.beta, row);
   }
 }
@@ -368,7 +408,7 @@ CaseFile parse_case(std::string_view text, const std::string& path) {
     throw CaseError(fmt::format("{}:{}:{}: not TOML: {}", path, e.source().begin.line,
                                 e.source().begin.column, e.description()));
   }
-  r.only(root, "a case file", {"version", "ranks", "calls", "memory", "launch", "check"});
+  r.only(root, "a case file", {"version", "ranks", "calls", "budget", "memory", "launch", "check"});
   CaseFile c;
   c.path = path;
   const auto version = r.number(r.need(root, "the file", "version"), "version", 0, 1u << 30);
@@ -379,6 +419,9 @@ CaseFile parse_case(std::string_view text, const std::string& path) {
       r.number(r.need(root, "the file", "ranks"), "ranks", 1, kMaxRanks));
   if (const auto* n = root.get("calls")) {
     c.calls = static_cast<std::uint32_t>(r.number(*n, "calls", 1, 4096));
+  }
+  if (const auto* n = root.get("budget")) {
+    c.budget = r.number(*n, "budget", 1, std::uint64_t{1} << 40);
   }
   if (const auto* n = root.get("memory")) {
     // toml++ orders keys by name; the file's order is by line.

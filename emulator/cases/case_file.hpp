@@ -52,15 +52,19 @@ struct Argument {
     memory,     // the address of the rank's own replica
     multicast,  // the multicast address of a symmetric memory
     peers,      // the address of a device array of all ranks' replicas, by rank
-    rank,
+    rank,       // as many bytes as the parameter has; 4 in a struct
     world,
-    scalar,  // `bytes`, little end first
+    scalar,     // `bytes`, little end first
+    replicas,   // in a struct: the addresses of all ranks' replicas, by rank; `count` of 8 bytes
+    structure,  // `fields`, each aligned to its size, `count` times over
   };
   Kind kind = Kind::scalar;
   std::string name;                   // memory, multicast, peers
   std::uint64_t offset = 0;           // added to the address
   std::uint64_t offset_per_rank = 0;  // times the rank, added too
   std::vector<std::uint8_t> bytes;    // scalar: 1, 2, 4 or 8 of a number, or those of a struct
+  std::uint64_t count = 1;            // replicas: places in the array; those beyond R are zero
+  std::vector<Argument> fields;       // structure
 };
 
 using Dim3 = std::array<std::uint32_t, 3>;
@@ -80,8 +84,11 @@ struct Launch {
 // What the operator's reference needs to judge the memories.
 struct Reference {
   std::string protocol;  // tokenweave | pypto
-  std::string tensor;    // holds the partial sums at first and `out` at last
-  std::string residual;
+  std::string tensor;    // holds the partial sums at first, and `out` at last unless that is named
+  std::string
+      residual;     // [tokens, hidden] on every rank, or each rank's own rows; residual_out too
+  std::string out;  // as `tensor` unless named
+  std::string residual_out;  // as `residual` unless named
   std::string gamma;
   std::string beta;  // empty: none
   std::uint64_t tokens = 0, hidden = 0;
@@ -100,7 +107,8 @@ struct CaseFile {
   std::string path;
   std::uint32_t ranks = 2;
   std::uint32_t calls = 1;
-  std::vector<Memory> memories;  // in the file's order
+  std::uint64_t budget = std::uint64_t{1} << 26;  // warp instructions of a launch on one rank
+  std::vector<Memory> memories;                   // in the file's order
   std::vector<Launch> launches;
   Check check;
 
@@ -109,11 +117,15 @@ struct CaseFile {
   std::string beside(const std::string& relative) const;
 };
 
-inline constexpr std::uint32_t kMaxRanks = 72;
+inline constexpr std::uint32_t kMaxRanks = 64;
 inline constexpr std::uint64_t kMaxMemory = std::uint64_t{1} << 40;
 
 // `path` is named in errors. Throws CaseError.
 CaseFile parse_case(std::string_view text, const std::string& path);
 CaseFile read_case(const std::string& path);
+
+// 16 hex digits of the content of the case file and of every file that it names. Throws CaseError
+// where one cannot be read.
+std::string digest(const CaseFile& file);
 
 }  // namespace ringfence::cases

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "emulator/cli/case_program.hpp"
 #include "emulator/cli/errors.hpp"
 #include "emulator/machine/names.hpp"
 #include "emulator/trace/trace.hpp"
@@ -112,8 +113,7 @@ void apply_policy(const std::string& text, machine::Policy& policy, std::string&
 }
 
 bool Case::claims(Boundary mode) const {
-  const auto& claims = protocol_of(config.protocol).claims;
-  return std::find(claims.begin(), claims.end(), mode) != claims.end();
+  return std::find(claimed.begin(), claimed.end(), mode) != claimed.end();
 }
 
 bool Case::judges(Boundary mode) const {
@@ -125,12 +125,17 @@ void add_case_options(CLI::App& app, CaseOptions& o) {
   const char* group = "Case";
   std::vector<std::string> protocols;
   for (const programs::Protocol& p : programs::protocols()) protocols.push_back(p.name);
-  app.add_option("--protocol", c.protocol, fmt::format("{}", fmt::join(protocols, ", ")))
-      ->capture_default_str()
+  CLI::Option* protocol =
+      app.add_option("--protocol", c.protocol, fmt::format("{}", fmt::join(protocols, ", ")))
+          ->capture_default_str()
+          ->group(group);
+  app.add_option("--case", c.case_file,
+                 "A case file (TOML) in place of a protocol: PTX kernels and how to launch them")
       ->group(group);
-  app.add_option("--ranks", c.ranks, "Ranks R; divides inner, and tokens for tokenweave")
-      ->capture_default_str()
-      ->group(group);
+  CLI::Option* ranks =
+      app.add_option("--ranks", c.ranks, "Ranks R; divides inner, and tokens for tokenweave")
+          ->capture_default_str()
+          ->group(group);
   o.tokens =
       app.add_option("--tokens", c.tokens, "Token rows T")->capture_default_str()->group(group);
   o.hidden = app.add_option("--hidden", c.hidden, "Hidden size H, a multiple of 8")
@@ -139,20 +144,23 @@ void add_case_options(CLI::App& app, CaseOptions& o) {
   o.inner = app.add_option("--inner", c.inner, "Inner size K of the product")
                 ->capture_default_str()
                 ->group(group);
-  app.add_option("--blocks", c.blocks, "Blocks a rank")->capture_default_str()->group(group);
-  app.add_option("--calls", c.calls, "Calls of the operator, each with its own payload")
-      ->capture_default_str()
-      ->group(group);
+  CLI::Option* blocks =
+      app.add_option("--blocks", c.blocks, "Blocks a rank")->capture_default_str()->group(group);
+  o.calls = app.add_option("--calls", c.calls,
+                           "Calls of the operator, each with its own payload (a case: its file's)")
+                ->capture_default_str()
+                ->group(group);
   o.dtype = app.add_option("--dtype", c.dtype, "bf16 or fp16")->capture_default_str()->group(group);
   o.eps = app.add_option("--eps", c.eps, "RMSNorm epsilon (default: the file's, else 1e-6)")
               ->group(group);
-  app.add_option("--input", c.input,
-                 "safetensors file with attn (or x), weight, residual, gamma "
-                 "and optionally beta; else inputs are generated")
-      ->group(group);
-  app.add_option("--payload", c.payload, "Generated inputs: exact, integers or normal")
-      ->capture_default_str()
-      ->group(group);
+  CLI::Option* input = app.add_option("--input", c.input,
+                                      "safetensors file with attn (or x), weight, residual, gamma "
+                                      "and optionally beta; else inputs are generated")
+                           ->group(group);
+  CLI::Option* payload =
+      app.add_option("--payload", c.payload, "Generated inputs: exact, integers or normal")
+          ->capture_default_str()
+          ->group(group);
   app.add_option("--payload-seed", c.payload_seed, "Seed of the generated inputs")
       ->capture_default_str()
       ->group(group);
@@ -160,7 +168,10 @@ void add_case_options(CLI::App& app, CaseOptions& o) {
   for (const programs::Protocol& p : programs::protocols()) {
     switches += fmt::format(" {}: {}.", p.name, fmt::join(p.switches, ", "));
   }
-  app.add_option("--set", o.set, switches)->group(group)->allow_extra_args(false);
+  CLI::Option* set =
+      app.add_option("--set", o.set, switches)->group(group)->allow_extra_args(false);
+  o.no_case = {protocol, ranks, o.tokens, o.hidden, o.inner, blocks,
+               o.dtype,  o.eps, input,    payload,  set};
 }
 
 void add_model_options(CLI::App& app, CaseOptions& o) {
@@ -200,7 +211,16 @@ void add_executor_options(CLI::App& app, ExecutorOptions& o) {
 Case resolve(const CaseOptions& o) {
   Case c;
   c.config = o.config;
-  const programs::Protocol& protocol = protocol_of(c.config.protocol);
+  if (is_case(c.config)) {
+    for (const CLI::Option* option : o.no_case) {
+      if (option->count() == 0) continue;
+      throw UsageError(
+          fmt::format("{}: not together with --case, whose file says so", option->get_name()));
+    }
+    c.claimed = read_case(c.config, o.calls->count() > 0);
+  } else {
+    c.claimed = protocol_of(c.config.protocol).claims;
+  }
   for (const std::string& s : o.set) {
     const auto [key, value] = key_value("--set", s);
     if (!c.config.set.emplace(key, value).second) {
@@ -211,7 +231,7 @@ Case resolve(const CaseOptions& o) {
   c.ignore = parse_ignore(o.ignore);
   if (o.boundary == "all") {
     c.modes.assign(std::begin(kModes), std::end(kModes));
-    c.judged = protocol.claims;
+    c.judged = c.claimed;
   } else if (const auto mode = machine::parse_boundary(o.boundary)) {
     c.modes = c.judged = {*mode};
   } else {
@@ -225,7 +245,7 @@ Case resolve(const CaseOptions& o) {
     adopt_input(o, c.config);
     c.input_digest = trace::file_digest(c.config.input);
   }
-  programs::validate(c.config);
+  check_config(c.config);
   return c;
 }
 
@@ -240,10 +260,16 @@ void check_input(const programs::Config& config, const std::string& recorded_dig
 
 std::string command_options(const programs::Config& c) {
   const programs::Config d;
-  std::string text = "--protocol " + c.protocol;
+  std::string text = is_case(c) ? "--case " + c.case_file : "--protocol " + c.protocol;
   const auto number = [&](const char* name, auto value, auto usual) {
     if (value != usual) text += fmt::format(" --{} {}", name, value);
   };
+  if (is_case(c)) {
+    number("calls", c.calls, 0u);
+    number("payload-seed", c.payload_seed, d.payload_seed);
+    if (c.summation != d.summation) text += " --policy summation=" + c.summation;
+    return text;
+  }
   number("ranks", c.ranks, d.ranks);
   if (c.input.empty()) {
     number("tokens", c.tokens, d.tokens);

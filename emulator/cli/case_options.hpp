@@ -22,6 +22,8 @@ struct CaseOptions {
   CLI::Option* inner = nullptr;
   CLI::Option* dtype = nullptr;
   CLI::Option* eps = nullptr;
+  CLI::Option* calls = nullptr;
+  std::vector<CLI::Option*> no_case;  // options that a case file answers
 };
 
 // A checked case: everything here is legal.
@@ -29,9 +31,10 @@ struct Case {
   programs::Config config;
   machine::Policy policy;  // its boundary is set for each mode in turn
   std::vector<machine::FindingKind> ignore;
-  std::vector<machine::Boundary> modes;   // to try
-  std::vector<machine::Boundary> judged;  // those that the exit status covers
-  std::string input_digest;               // of config.input, if there is one
+  std::vector<machine::Boundary> modes;    // to try
+  std::vector<machine::Boundary> judged;   // those that the exit status covers
+  std::vector<machine::Boundary> claimed;  // by the protocol or the case file
+  std::string input_digest;                // of config.input, if there is one
   bool claims(machine::Boundary mode) const;
   bool judges(machine::Boundary mode) const;
 };

@@ -85,7 +85,8 @@ Recorded record_finding(const Case& c, machine::Boundary mode, const schedule::S
   Recorded r;
   r.kind = schedule::failure(outcome)->kind;
 
-  const bool replayable = r.kind != machine::FindingKind::rank_lost;
+  // A process that was lost is no choice of the schedule; a kernel's trap is found again.
+  const bool replayable = outcome.lost.empty();
   if (replayable && options.shrink) make_small(config, base, outcome, r.kind);
 
   // Told from an inline run with its history, confirmed over processes without.
@@ -106,15 +107,31 @@ Recorded record_finding(const Case& c, machine::Boundary mode, const schedule::S
   r.trace.header = header_of(c, config, base, result.strategy, options.executor.executor);
   r.trace.decisions = outcome.decisions;
   r.trace.verdict = trace::make_verdict(outcome, *inline_instance.program);
-  r.path = options.path.empty() ? trace::file_name(r.trace) : options.path;
+  const std::string folder = options.folder.empty() ? "" : options.folder + "/";
+  r.path = options.path.empty() ? folder + trace::file_name(r.trace) : options.path;
   trace::write_file(r.path, r.trace);
   if (replayable && options.remedies) {
     r.remedies = find_remedies(config, base, outcome.decisions);
   }
+  write_pictures(options.pictures, r.trace, outcome, *inline_instance.program,
+                 replay_command(r.path), text(r.remedies));
   r.story = trace::story(
       r.trace, outcome, *inline_instance.program,
       {.replay = replay_command(r.path), .remedy = text(r.remedies), .color = options.color});
   return r;
+}
+
+void show_default_schedule(const Case& c, machine::Boundary mode, const PictureOptions& pictures) {
+  const Instance instance = make_inline_instance(c.config);
+  schedule::RunSpec spec = run_spec(c, mode);
+  spec.strategy.kind = schedule::StrategySpec::Kind::first;
+  spec.history = true;
+  const schedule::Outcome outcome = instance.executor->run(spec);
+  trace::Trace t;
+  t.header = header_of(c, c.config, spec, spec.strategy, "inline");
+  t.decisions = outcome.decisions;
+  t.verdict = trace::make_verdict(outcome, *instance.program);
+  write_pictures(pictures, t, outcome, *instance.program, "");
 }
 
 }  // namespace ringfence::cli

@@ -85,6 +85,7 @@ int main(int argc, char** argv) {
     add_litmus(app, exit);
     add_relax(app, exit);
     add_diff(app, exit);
+    add_merge(app, exit);
     add_ptx(app, exit);
     add_gpu(app, exit);
     app.add_flag_callback(

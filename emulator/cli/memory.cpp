@@ -29,6 +29,7 @@ std::uint64_t payload_bytes(const programs::Config& c) {
 }
 
 void check_memory(const programs::Config& config, std::uint64_t copies) {
+  if (!config.case_file.empty()) return;  // the segment's own check says what is too much
   const std::uint64_t bytes = payload_bytes(config);
   const std::uint64_t available = ranks::available_memory();
   if (bytes <= available / copies) return;

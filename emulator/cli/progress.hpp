@@ -27,8 +27,8 @@ class Progress {
   std::uint64_t of_;
   bool terminal_;
   bool shown_ = false;
-  std::chrono::steady_clock::time_point next_line_;
   std::chrono::seconds interval_{5};
+  std::chrono::steady_clock::time_point next_line_;  // begins from interval_
 };
 
 }  // namespace ringfence::cli

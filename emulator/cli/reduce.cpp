@@ -4,6 +4,7 @@
 #include <chrono>
 #include <stdexcept>
 
+#include "emulator/cli/case_program.hpp"
 #include "emulator/cli/instance.hpp"
 #include "emulator/schedule/failure.hpp"
 #include "emulator/schedule/interrupt.hpp"
@@ -30,7 +31,7 @@ std::vector<std::uint32_t> smaller(std::uint32_t n, std::uint32_t least,
 bool fails_alike(const Config& config, const schedule::RunSpec& base, machine::FindingKind kind,
                  const ReduceLimits& limits, double seconds, schedule::Outcome& outcome) {
   try {
-    programs::validate(config);
+    check_config(config);
     const Instance instance = make_inline_instance(config);
     schedule::SearchSpec spec;
     spec.run = base;
@@ -59,6 +60,7 @@ std::vector<Config> smaller_configs(const Config& config) {
     out.push_back(std::move(c));
   };
   for (std::uint32_t n : smaller(config.calls, 1)) add([&](Config& c) { c.calls = n; });
+  if (is_case(config)) return out;  // the file has the sizes, and its kernel's scalars go with them
   const bool generated = config.input.empty();
   for (std::uint32_t n : smaller(config.ranks, 2)) {
     if (generated && config.tokens % config.ranks == 0) {

@@ -6,12 +6,15 @@
 #include <memory>
 
 #include "emulator/cli/case_options.hpp"
+#include "emulator/cli/case_program.hpp"
 #include "emulator/cli/commands.hpp"
 #include "emulator/cli/finding.hpp"
 #include "emulator/cli/instance.hpp"
 #include "emulator/cli/memory.hpp"
+#include "emulator/cli/pictures.hpp"
 #include "emulator/cli/progress.hpp"
 #include "emulator/cli/report.hpp"
+#include "emulator/cli/sarif.hpp"
 #include "emulator/machine/names.hpp"
 #include "emulator/schedule/failure.hpp"
 #include "emulator/schedule/interrupt.hpp"
@@ -28,6 +31,7 @@ struct ReplayOptions {
   bool steps = false, remedies = true;
   ExecutorOptions executor;
   ReportOptions reports;
+  PictureOptions pictures;
 };
 
 std::string verdict_text(const trace::Verdict& v) {
@@ -66,9 +70,11 @@ std::string divergence(const trace::Trace& t, const schedule::Outcome& run,
 
 Exit replay(const ReplayOptions& o) {
   check_writable(o.reports);
-  const trace::Trace recorded = trace::read_file(o.file);
+  check_writable(o.pictures);
+  trace::Trace recorded = trace::read_file(o.file);
+  if (is_case(recorded.header.config)) find_case(recorded.header.config, o.file);
   const programs::Config& config = recorded.header.config;
-  programs::validate(config);
+  check_config(config);
   check_input(config, recorded.header.input_digest);
   check_memory(config, 1);
 
@@ -95,6 +101,7 @@ Exit replay(const ReplayOptions& o) {
                                 {.replay = replay_command(o.file),
                                  .remedy = text(remedies),
                                  .color = wants_color(STDOUT_FILENO)}));
+  write_pictures(o.pictures, now, run, *instance.program, replay_command(o.file), text(remedies));
   if (difference.empty()) {
     fmt::print("\nthe recorded run, bit for bit (digest {:016x})\n", now.verdict.digest);
   } else {
@@ -130,6 +137,9 @@ Exit replay(const ReplayOptions& o) {
   suite.name = "replay";
   suite.cases = {one};
   suite.properties = properties(config);
+  if (!o.reports.sarif.empty()) {
+    trace::write_text_file(o.reports.sarif, sarif({{&now, replay_command(o.file), true}}));
+  }
   write_reports(o.reports, j, {suite});
 
   switch (verdict) {
@@ -159,6 +169,8 @@ void add_replay(CLI::App& app, Exit& exit) {
                 "Try which switches, if stronger, make the finding pass");
   add_executor_options(*sub, o->executor);
   add_report_options(*sub, o->reports);
+  add_sarif_option(*sub, o->reports);
+  add_picture_options(*sub, o->pictures);
   sub->callback([o, &exit] { exit = replay(*o); });
 }
 

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "emulator/cases/case_program.hpp"
 #include "emulator/programs/operator_program.hpp"
 #include "verify/diff.hpp"
 #include "verify/product.hpp"
@@ -80,6 +81,7 @@ verify::Comparison compare_rows(std::string name, const Payload::Call& c, bool i
 }  // namespace
 
 std::vector<verify::Comparison> compare_results(const schedule::Program& program) {
+  if (const auto* c = dynamic_cast<const cases::CaseProgram*>(&program)) return c->comparisons();
   const OperatorProgram& p = operator_of(program);
   const Payload& payload = p.payload();
   std::vector<verify::Comparison> all;
@@ -113,6 +115,14 @@ std::vector<verify::Comparison> compare_results(const schedule::Program& program
 }
 
 ReplicaCheck check_replicas(const schedule::Program& program) {
+  if (const auto* c = dynamic_cast<const cases::CaseProgram*>(&program)) {
+    if (c->file().check.equal.empty()) return {true, "the case compares none"};
+    const std::string difference = c->replica_difference();
+    if (!difference.empty()) return {false, difference};
+    return {true, fmt::format("{} equal bit for bit", c->file().check.equal.size() == 1
+                                                          ? "the memory compared is"
+                                                          : "all memories compared are")};
+  }
   const OperatorProgram& p = operator_of(program);
   const Payload& payload = p.payload();
   for (std::uint32_t g = 0; g < payload.groups(); ++g) {

@@ -8,19 +8,24 @@
 #include <memory>
 
 #include "emulator/cli/case_options.hpp"
+#include "emulator/cli/case_program.hpp"
 #include "emulator/cli/commands.hpp"
+#include "emulator/cli/errors.hpp"
 #include "emulator/cli/finding.hpp"
 #include "emulator/cli/instance.hpp"
 #include "emulator/cli/memory.hpp"
+#include "emulator/cli/pictures.hpp"
 #include "emulator/cli/progress.hpp"
 #include "emulator/cli/report.hpp"
 #include "emulator/cli/results.hpp"
+#include "emulator/cli/version.hpp"
 #include "emulator/machine/names.hpp"
 #include "emulator/schedule/failure.hpp"
 #include "emulator/schedule/interrupt.hpp"
 #include "emulator/trace/story.hpp"
 #include "emulator/trace/verdict.hpp"
 #include "verify/report.hpp"
+#include "verify/report_html.hpp"
 #include "verify/report_json.hpp"
 
 namespace ringfence::cli {
@@ -33,6 +38,8 @@ struct RunOptions {
   CaseOptions c;
   ExecutorOptions executor;
   ReportOptions reports;
+  std::string numbers;  // file
+  PictureOptions pictures;
   std::string output;
 };
 
@@ -52,7 +59,12 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
 Exit run(const RunOptions& o) {
   const Case c = resolve(o.c);
   check_writable(o.reports);
+  check_writable("--numbers", o.numbers);
+  check_writable(o.pictures);
   check_writable("--output", o.output);
+  if (is_case(c.config) && !o.output.empty()) {
+    throw UsageError("--output: not together with --case, whose results have no tensor names");
+  }
   check_memory(c.config, 1);
   const machine::Boundary mode = mode_of(c);
   const auto prepared = std::chrono::steady_clock::now();
@@ -67,6 +79,7 @@ Exit run(const RunOptions& o) {
   schedule::RunSpec spec = run_spec(c, mode);
   spec.strategy.kind = schedule::StrategySpec::Kind::first;
   spec.free_running = true;
+  spec.history = o.pictures.any();
   spec.point_limit = ~std::uint32_t{0};
   // Wrong numbers do not end the run: the table below shows all of them.
   spec.ignore.push_back(FindingKind::numeric_mismatch);
@@ -82,25 +95,26 @@ Exit run(const RunOptions& o) {
   if (complete) {
     comparisons = compare_results(*instance.program);
     replicas = check_replicas(*instance.program);
-    fmt::print("{}\n", verify::comparison_table(comparisons));
+    if (!comparisons.empty()) fmt::print("{}\n", verify::comparison_table(comparisons));
     fmt::print("replicas of {} ranks: {}\n", c.config.ranks, replicas.text);
   }
-  const bool numbers_wrong =
-      complete && !verify::all_passed(comparisons) && !ignores(c, FindingKind::numeric_mismatch);
+  const bool numbers_wrong = complete && !comparisons.empty() && !verify::all_passed(comparisons) &&
+                             !ignores(c, FindingKind::numeric_mismatch);
   const bool replicas_wrong =
       complete && !replicas.agree && !ignores(c, FindingKind::replica_mismatch);
   const auto finding = schedule::failure(outcome);
   trace::Verdict told = trace::make_verdict(outcome, *instance.program);
+  trace::Trace t;
+  t.header.made_by = version();
+  t.header.config = c.config;
+  t.header.policy = spec.policy;
+  t.verdict = told;
+  write_pictures(o.pictures, t, outcome, *instance.program, "");
   if (finding) {
-    trace::Trace t;
-    t.header.config = c.config;
-    t.header.policy = spec.policy;
-    t.verdict = told;
-    fmt::print("{}", trace::story(t, outcome, *instance.program,
-                                  {.replay = "",
-                                   .remedy = "",
-                                   .color = wants_color(STDOUT_FILENO),
-                                   .free_running = true}));
+    fmt::print(
+        "{}",
+        trace::story(t, outcome, *instance.program,
+                     {.replay = "", .color = wants_color(STDOUT_FILENO), .free_running = true}));
     fmt::print(
         "\na free run cannot be replayed; to search for it: ringfence fuzz {} --boundary {}\n",
         command_options(c.config), machine::name(mode));
@@ -119,6 +133,10 @@ Exit run(const RunOptions& o) {
                      : verdict == Verdict::finding ? "FINDING: " + kind
                                                    : "UNKNOWN: the run did not complete");
 
+  if (!o.numbers.empty()) {
+    trace::write_text_file(
+        o.numbers, verify::comparison_html("run " + trace::case_text(c.config), comparisons));
+  }
   if (complete && !o.output.empty()) write_results(o.output, *instance.program, c.config);
 
   Json j = result_head("run", verdict, c.config.payload_seed);
@@ -165,7 +183,11 @@ void add_run(CLI::App& app, Exit& exit) {
   sub->add_option("--output", o->output,
                   "File for the results of the first call (safetensors: out, residual_out)")
       ->group("Reports");
+  sub->add_option("--numbers", o->numbers,
+                  "File for the comparison as HTML: error histograms and heat maps")
+      ->group("Reports");
   add_report_options(*sub, o->reports);
+  add_picture_options(*sub, o->pictures);
   sub->callback([o, &exit] { exit = run(*o); });
 }
 

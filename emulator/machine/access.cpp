@@ -427,9 +427,11 @@ void Machine::prune_readers(const Now& now, Cell& cell) {
 // the write precedes `m`.
 bool Machine::rmw_may_take(const Now& now, const Cell& cell, const Message& m,
                            MessageSet required) const {
+  const bool m_first = (required & bit(m)) != 0;
   for (const Message* x = cell.newest; x != nullptr; x = x->older) {
     if (x == &m) continue;
-    if (x->source == &m && x->source_strong && morally_strong(now, *x) && morally_strong(now, m)) {
+    if (x->source == &m && (x->before & bit(m)) != 0 && morally_strong(now, *x) &&
+        (m_first || morally_strong(now, m))) {
       return false;
     }
     if ((required & bit(*x)) != 0 && (x->before & bit(m)) != 0 && morally_strong(now, *x)) {

@@ -245,6 +245,7 @@ ThreadId Machine::launch_thread(StreamId stream, std::uint32_t block, std::uint3
   t.labels.push_back(Label{t.time, label});
   // stream and coherent: fence.acq_rel.sys at the start, after joining the earlier launches.
   if (policy_.boundary != Boundary::strict) snapshot(t, id, Scope::sys);
+  if (listener_ != nullptr) tell_edge(Event::Kind::launch, id);
   return id;
 }
 
@@ -253,6 +254,7 @@ void Machine::end_thread(ThreadId id) {
   Stream& s = *streams_[t.stream];
   // stream and coherent: fence.acq_rel.sys at the end.
   if (policy_.boundary != Boundary::strict) acquire_parked(t, id, Scope::sys);
+  if (listener_ != nullptr) tell_edge(Event::Kind::end_launch, id);
   s.ending.join(t.view);
   slots_[t.slot]->max_time = std::max(slots_[t.slot]->max_time, t.time);
   t.live = false;
@@ -285,6 +287,7 @@ void Machine::close_stream(StreamId stream) { streams_[stream]->closed = true; }
 void Machine::order_after(ThreadId later, ThreadId earlier) {
   Thread& a = *threads_[earlier];
   Thread& b = *threads_[later];
+  if (listener_ != nullptr) tell_edge(Event::Kind::dependency, later, earlier);
   b.view.join(a.view);
   b.view.join_thread(earlier, a.slot, a.time + 1);
   ++a.time;
@@ -423,6 +426,19 @@ std::uint64_t Machine::label_of(const Epoch& at) const {
     if (l.from_time <= at.time) label = l.label;
   }
   return label;
+}
+
+void Machine::tell_edge(Event::Kind kind, ThreadId thread, ThreadId from) {
+  const auto label = [&](ThreadId id) {
+    return label_of(Epoch{id, threads_[id]->slot, threads_[id]->time});
+  };
+  Event e;
+  e.kind = kind;
+  e.thread = thread;
+  e.label = label(thread);
+  e.step = step_;
+  if (from != kNoThread) e.from_label = label(from);
+  listener_->on_event(e);
 }
 
 void Machine::tell(Event::Kind kind, const Now& now, std::uint32_t bytes, std::uint64_t value,

@@ -100,6 +100,9 @@ struct Wanted {
 };
 
 // One step as a listener sees it. `from_step` is the step of the write that a read returned.
+// launch, end_launch and dependency are no steps: they carry the step before them, no address, and
+// the order weak. A dependency says that all that `from_label` did so far happens before what
+// `label` does from now on (Machine::order_after).
 struct Event {
   enum class Kind : std::uint8_t {
     read,
@@ -109,7 +112,8 @@ struct Event {
     fence,
     barrier,
     launch,
-    end_launch
+    end_launch,
+    dependency
   };
   Kind kind = Kind::read;
   ThreadId thread = kNoThread;
@@ -126,6 +130,11 @@ struct Event {
   std::uint64_t from_label = 0;
   bool stale = false;  // a newer message existed
 };
+
+// Whether it is an access to memory.
+constexpr bool is_access(Event::Kind kind) { return kind <= Event::Kind::failed_cas; }
+// Whether it is a step at all.
+constexpr bool is_step(Event::Kind kind) { return kind <= Event::Kind::barrier; }
 
 class Listener {
  public:
@@ -423,6 +432,7 @@ class Machine {
   void acquire_parked(Thread& t, ThreadId id, Scope scope);
   bool check_range(const Now& now, std::uint64_t bytes);
   Now begin(ThreadId thread, Address at, const Access& access, AccessKind kind);
+  void tell_edge(Event::Kind kind, ThreadId thread, ThreadId from = kNoThread);
   void tell(Event::Kind kind, const Now& now, std::uint32_t bytes, std::uint64_t value,
             std::uint64_t old_value, const Message* from, bool stale);
 

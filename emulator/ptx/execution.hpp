@@ -19,6 +19,7 @@ namespace ringfence::ptx {
 /// done, and jumps to the next sleeper's time when nothing else can run, so time-outs end.
 struct VirtualClock {
   std::uint64_t now = 1;
+  std::uint64_t rate = 1;  ///< nanoseconds a warp instruction; 0: only sleepers move it
 };
 
 /// Picks one of `count` (>= 1) possibilities. All freedom of scheduling inside a launch goes
@@ -61,6 +62,11 @@ struct LaunchConfig {
 
 /// Initial bytes of a rank's copy of the module's globals when it lies at `address`.
 std::vector<std::uint8_t> initial_globals(const Program& program, std::uint64_t address);
+
+/// A hash of what one lane has in its registers, but for the bytes that `request` will write: two
+/// arrivals of a lane at one instruction with equal digests are the same state of the thread, apart
+/// from its local memory.
+std::uint64_t lane_digest(const Program& program, const Request& request, std::uint32_t lane);
 
 /// A Fault with its place. what() is one line.
 class KernelFault : public std::runtime_error {
@@ -137,6 +143,12 @@ class Execution {
 
   /// Splits that can run now, for a strategy that chooses itself; run() executes one of them.
   std::vector<SplitRef> ready() const;
+  /// Those of one warp, the one that step() would take first.
+  void ready(std::uint32_t block, std::uint32_t warp, std::vector<SplitRef>& out) const;
+  /// Whether all threads of the warp have exited. True as well for a block that has not started.
+  bool exited(std::uint32_t block, std::uint32_t warp) const;
+  /// Lets every sleeper of the warp wake: moves the clock. False if none sleeps.
+  bool wake(std::uint32_t block, std::uint32_t warp);
   Stop run(const SplitRef& split, const Quantum& quantum = {});
 
   /// Throws the KernelFault that tells who waits where; for all_waiting() without a sleeper.

@@ -35,7 +35,7 @@ class FlatMemory final : public GlobalMemory {
   std::uint32_t ranks() const { return ranks_; }
 
   void access(Request& request) override;
-  void fence(const Agents&, const Fence&) override {}
+  void fence(const Agents&, const Fence&, std::uint32_t) override {}
   void arrive(SyncToken, const Agents&) override {}
   void depart(SyncToken, const Agents&) override {}
   bool dependencies_met(const Agents&) override { return true; }

@@ -69,8 +69,9 @@ struct Request {
   std::byte* compare = nullptr;
   std::byte* result = nullptr;
   std::uint32_t lane_bytes = 4;
-  std::uint32_t instruction = 0;  ///< index in Function::instructions
-  std::uint32_t line = 0;         ///< in the PTX text
+  std::uint32_t instruction = 0;         ///< index in Function::instructions
+  const std::byte* registers = nullptr;  ///< the warp's, see lane_digest; null for copies
+  std::uint32_t line = 0;                ///< in the PTX text
 
   // Answers.
   std::uint32_t completed = 0;  ///< lanes that are done; a part splits the warp
@@ -95,7 +96,7 @@ class GlobalMemory {
   /// Performs the access for some, all or none of the lanes in request.agents.mask and says so in
   /// request.completed. Throws Fault for an access that cannot be performed at all.
   virtual void access(Request& request) = 0;
-  virtual void fence(const Agents& agents, const Fence& fence) = 0;
+  virtual void fence(const Agents& agents, const Fence& fence, std::uint32_t instruction) = 0;
   virtual void arrive(SyncToken token, const Agents& agents) = 0;
   virtual void depart(SyncToken token, const Agents& agents) = 0;
   /// griddepcontrol.wait: true once the launches before this one are complete and visible.

@@ -192,7 +192,10 @@ struct Program {
   std::vector<std::vector<std::uint32_t>> targets;  ///< of brx.idx
   std::vector<Constant> constants;
   std::uint32_t constant_bytes = 0;
-  std::uint32_t register_bytes = 0;       ///< a warp's register file
+  std::uint32_t register_bytes = 0;   ///< a warp's register file: 64-bit registers, then ...
+  std::uint32_t first_word = 0;       ///< ... from this byte 32-bit ones, ...
+  std::uint32_t first_predicate = 0;  ///< ... and from this one predicates
+  std::uint32_t end_predicate = 0;
   std::vector<std::uint32_t> order;       ///< op -> its block's place in reverse post-order
   std::vector<std::uint8_t> block_start;  ///< op begins a basic block
   std::vector<std::uint64_t> parameter_offset;

@@ -143,8 +143,11 @@ class Allocation {
     place_.resize(used_.size());
     std::uint32_t offset = 0;
     offset = place_class(8, 256, offset);
+    program_.first_word = offset;
     offset = place_class(4, 128, offset);
+    program_.first_predicate = offset;
     offset = place_class(0, 4, offset);
+    program_.end_predicate = offset;
     program_.register_bytes = (offset + 63) / 64 * 64;
   }
 

@@ -58,6 +58,8 @@ void Agent::point(Pending before) {
   record_->pending = Pending::none;
 }
 
+void Agent::point() { point(Pending::access); }
+
 void Agent::before(const machine::Access& access) {
   if (in_instruction_) return;
   if (machine::is_strong(access.order) || execution_.weak_points()) {
@@ -213,6 +215,59 @@ void Agent::arrive(BlockBarrier& barrier, std::uint16_t site) {
   runtime_.sync(*this, barrier, site, false);
 }
 
+bool Agent::weak_points() const { return execution_.weak_points(); }
+
+void Agent::begin_step() {
+  runtime_.enter();
+  runtime_.beat();
+}
+
+void Agent::end_step(std::uint16_t site) {
+  after(site);
+  runtime_.leave();
+}
+
+machine::Machine& Agent::machine_of_run() { return execution_.machine(); }
+
+void Agent::note(std::uint64_t value) {
+  if (!execution_.free_running()) execution_.note(value);
+}
+
+void Agent::await_any(std::span<const LaneWait> waits) {
+  machine::Machine& machine = execution_.machine();
+  {
+    Step step(*this);
+    for (const LaneWait& w : waits) machine.watch(w.await.at, w.await.access, id_);
+    record_->last_site = waits.front().await.access.site;
+    execution_.set_waiting(id_, waits);
+    // Something may have changed since the caller looked (in a free run).
+    if (execution_.free_running() && execution_.can_go_on(id_)) execution_.set_ready(id_);
+  }
+  runtime_.give_way(*this);
+  {
+    Step step(*this);
+    for (const LaneWait& w : waits) machine.unwatch(w.await.at, w.await.access, id_);
+  }
+  check_stopped();
+}
+
+void Agent::park(std::uint16_t site) {
+  {
+    Step step(*this);
+    record_->last_site = site;
+    execution_.set_blocked(id_, AgentStatus::at_barrier);
+  }
+  runtime_.give_way(*this);
+  check_stopped();
+}
+
+void Agent::unpark(Agent& other) {
+  const AgentStatus status = other.record_->status;
+  if (status == AgentStatus::at_barrier || status == AgentStatus::awaiting) {
+    execution_.set_ready(other.id_);
+  }
+}
+
 std::uint32_t Agent::choose(DecisionKind kind, std::uint32_t options) {
   return execution_.choose_for(id_, kind, options);
 }
@@ -235,6 +290,15 @@ void Agent::launch_graph(machine::StreamId stream, std::uint16_t call,
                          std::vector<std::vector<std::uint32_t>> predecessors,
                          std::uint16_t group) {
   runtime_.launch(*this, stream, call, children, group, &predecessors);
+}
+
+void Agent::fork_hosts(std::uint16_t call, std::vector<Body> bodies) {
+  runtime_.fork_hosts(*this, call, bodies);
+}
+
+void Agent::order_streams(machine::StreamId later, machine::StreamId earlier) {
+  Step step(*this);
+  execution_.machine().order_streams(later, earlier);
 }
 
 }  // namespace ringfence::schedule

@@ -20,6 +20,7 @@ namespace ringfence::schedule {
 class Execution;
 class Runtime;
 struct AgentRecord;
+struct LaneWait;
 enum class Pending : std::uint8_t;
 
 // bar.sync of one block: `expected` agents per generation, all of one block of one launch. Private
@@ -90,6 +91,33 @@ class Agent {
   // bar.arrive: counts for the others' sync and goes on.
   void arrive(BlockBarrier& barrier, std::uint16_t site = 0);
 
+  // -- warps: agents that act for several threads of the machine (ChildSpec::lanes) ---------------
+  machine::ThreadId lane_thread(std::uint32_t lane) const { return lanes_[lane]; }
+  // Others may step here.
+  void point();
+  bool weak_points() const;
+  // What `f(machine)` does for the lanes, as one step; a finding ends the run behind it.
+  template <class F>
+  void act(std::uint16_t site, F&& f) {
+    begin_step();
+    try {
+      f(machine_of_run());
+    } catch (...) {
+      end_step(site);
+      throw;
+    }
+    end_step(site);
+    check_stopped();
+  }
+  // Takes values that were read into the run's digest.
+  void note(std::uint64_t value);
+  // Blocks until one of the waits can end, or another agent of this process unparks this one.
+  void await_any(std::span<const LaneWait> waits);
+  // Blocks until another agent of this process unparks this one (a barrier of the program's own).
+  void park(std::uint16_t site = 0);
+  // Inside act() only. Nothing if it is not blocked.
+  void unpark(Agent& other);
+
   // A choice of the program's own, for example the order of a sum. 0 is the default.
   std::uint32_t choose(DecisionKind kind, std::uint32_t options);
 
@@ -105,6 +133,8 @@ class Agent {
     std::uint32_t index = 0;
     std::uint16_t cluster = 0;
     Body body;
+    // The machine's threads that the agent acts for: index, index + 1, ... of its block.
+    std::uint32_t lanes = 1;
   };
   // One launch on `stream`: begins it, runs all children to their ends, ends it.
   void launch(machine::StreamId stream, std::uint16_t call, std::vector<ChildSpec> children,
@@ -117,10 +147,19 @@ class Agent {
   void launch_graph(machine::StreamId stream, std::uint16_t call, std::vector<ChildSpec> children,
                     std::vector<std::vector<std::uint32_t>> predecessors, std::uint16_t group = 0);
 
+  // Runs several host agents at once, such as one for each stream, and waits for their ends.
+  // The label of body i is this host's, with that call and group i + 1.
+  void fork_hosts(std::uint16_t call, std::vector<Body> bodies);
+  // A launch on `later` waits for all launches so far on `earlier`.
+  void order_streams(machine::StreamId later, machine::StreamId earlier);
+
  private:
   bool in_instruction_ = false;
   friend class Runtime;
   class Step;
+  void begin_step();
+  void end_step(std::uint16_t site);
+  machine::Machine& machine_of_run();
   void point(Pending before);
   void before(const machine::Access& access);
   void after(std::uint16_t site);
@@ -133,6 +172,7 @@ class Agent {
   Runtime& runtime_;
   AgentId id_ = kNoAgent;
   AgentRecord* record_ = nullptr;
+  std::vector<machine::ThreadId> lanes_;
 };
 
 }  // namespace ringfence::schedule

@@ -19,6 +19,7 @@ enum class DecisionKind : std::uint8_t {
   coherence,  // value: where a write lands before the last place
   miss,       // value: which older message a poll sees whose newest does not satisfy it
   sum,        // value: the order of a sum (its index among the permutations in use)
+  split,      // value: which part of a warp goes first; 0 = all its lanes together, in order
 };
 
 struct Decision {

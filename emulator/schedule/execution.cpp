@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <memory>
 #include <stdexcept>
 
 #include "emulator/schedule/interrupt.hpp"
@@ -45,6 +46,10 @@ Execution::Execution(machine::Machine* machine, std::uint16_t ranks,
 
 Execution::~Execution() {
   for (AgentRecord* c : chunks_) {
+    for (std::uint32_t i = 0; i < kChunk; ++i) {
+      if (c[i].waits == nullptr) continue;
+      memory_->deallocate(c[i].waits, c[i].wait_capacity * sizeof(LaneWait), alignof(LaneWait));
+    }
     std::destroy_n(c, kChunk);
     memory_->deallocate(c, kChunk * sizeof(AgentRecord), alignof(AgentRecord));
   }
@@ -109,6 +114,7 @@ AgentId Execution::spawn(std::uint64_t label, std::uint16_t rank, machine::Threa
   r.last_step = 0;
   r.rank = rank;
   r.last_site = 0;
+  r.wait_count = 0;
   r.status = status;
   r.pending = Pending::none;
   if (parent != kNoAgent) ++record(parent).children;
@@ -142,6 +148,21 @@ void Execution::set_blocked(AgentId id, AgentStatus status) {
     ready_bits_[id / 64] &= ~(std::uint64_t{1} << id % 64);
   }
   r.status = status;
+}
+
+void Execution::set_waiting(AgentId id, std::span<const LaneWait> waits) {
+  AgentRecord& r = record(id);
+  if (waits.size() > r.wait_capacity) {
+    if (r.waits != nullptr) {
+      memory_->deallocate(r.waits, r.wait_capacity * sizeof(LaneWait), alignof(LaneWait));
+    }
+    r.wait_capacity = static_cast<std::uint32_t>(std::max<std::size_t>(waits.size(), 8));
+    r.waits = static_cast<LaneWait*>(
+        memory_->allocate(r.wait_capacity * sizeof(LaneWait), alignof(LaneWait)));
+  }
+  std::uninitialized_copy(waits.begin(), waits.end(), r.waits);
+  r.wait_count = static_cast<std::uint32_t>(waits.size());
+  set_blocked(id, AgentStatus::awaiting);
 }
 
 void Execution::end_agent(AgentId id) {
@@ -233,12 +254,21 @@ void Execution::drain_woken() {
   auto& woken = machine_->woken();
   for (const AgentId id : woken) {
     const AgentRecord& r = record(id);
-    if (r.status == AgentStatus::awaiting &&
-        machine_->can_end(r.thread, r.await.at, r.await.access, r.await.wanted, r.await.by_rmw)) {
-      set_ready(id);
-    }
+    if (r.status == AgentStatus::awaiting && can_go_on(r, true)) set_ready(id);
   }
   woken.clear();
+}
+
+bool Execution::can_go_on(const AgentRecord& r, bool after_miss) const {
+  const auto can_end = [&](machine::ThreadId thread, const AwaitInfo& a) {
+    return machine_->can_end(thread, a.at, a.access, a.wanted, a.by_rmw);
+  };
+  if (r.wait_count == 0) return can_end(r.thread, r.await);
+  for (std::uint32_t i = 0; i < r.wait_count; ++i) {
+    const LaneWait& w = r.waits[i];
+    if ((after_miss || !w.missed) && can_end(w.thread, w.await)) return true;
+  }
+  return false;
 }
 
 void Execution::deadlock() {
@@ -270,14 +300,16 @@ void Execution::deadlock() {
   if (diverged != nullptr) {
     f.kind = machine::FindingKind::barrier_divergence;
   } else if (stuck != nullptr) {
-    f.second.kind = stuck->await.by_rmw ? machine::AccessKind::rmw : machine::AccessKind::read;
-    f.second.order = stuck->await.access.order;
-    f.second.scope = stuck->await.access.scope;
-    f.second.proxy = stuck->await.access.proxy;
-    f.second.site = stuck->await.access.site;
-    f.second.region = stuck->await.at.region;
-    f.second.offset = stuck->await.at.offset;
-    f.second.bytes = stuck->await.access.element;
+    const AwaitInfo& await = stuck->wait_count > 0 ? stuck->waits[0].await : stuck->await;
+    if (stuck->wait_count > 0) f.second.label += stuck->waits[0].lane;
+    f.second.kind = await.by_rmw ? machine::AccessKind::rmw : machine::AccessKind::read;
+    f.second.order = await.access.order;
+    f.second.scope = await.access.scope;
+    f.second.proxy = await.access.proxy;
+    f.second.site = await.access.site;
+    f.second.region = await.at.region;
+    f.second.offset = await.at.offset;
+    f.second.bytes = await.access.element;
   }
   machine_->report(f);
   finish(RunEnd::deadlock);

@@ -43,6 +43,17 @@ struct AwaitInfo {
   bool by_rmw = false;
 };
 
+// What one lane of a warp waits for. A lane may wait for several places at once.
+struct LaneWait {
+  std::uint32_t lane = 0;  // added to the agent's label: the thread in its block
+  machine::ThreadId thread = machine::kNoThread;
+  AwaitInfo await;
+  machine::Wanted needs;  // what people are told: await.wanted is only that the value changes
+  // The last poll saw a newest message that does not end the wait, though an older one would: it
+  // takes a new message to look again.
+  bool missed = false;
+};
+
 struct AgentRecord {
   std::uint64_t label = 0;
   machine::ThreadId thread = machine::kNoThread;
@@ -56,6 +67,10 @@ struct AgentRecord {
   AgentStatus status = AgentStatus::ready;
   Pending pending = Pending::none;
   AwaitInfo await;
+  // A warp's waits, in place of `await`: the first `wait_count` of them, kept from run to run.
+  std::uint32_t wait_count = 0;
+  std::uint32_t wait_capacity = 0;
+  LaneWait* waits = nullptr;
 };
 
 // Why a run ended.
@@ -106,6 +121,10 @@ class Execution final : public machine::Chooser, public ReadyView {
                 AgentStatus status);
   void set_ready(AgentId id);
   void set_blocked(AgentId id, AgentStatus status);
+  // Blocks a warp until one of the waits can end; the caller watches the places.
+  void set_waiting(AgentId id, std::span<const LaneWait> waits);
+  // Whether one of its waits can end by what is there, misses left out.
+  bool can_go_on(AgentId id) const { return can_go_on(record(id), false); }
   // The agent is done; its parent becomes ready with the last child.
   void end_agent(AgentId id);
   // Told to the strategy (see Strategy).
@@ -155,6 +174,7 @@ class Execution final : public machine::Chooser, public ReadyView {
                        std::uint64_t value, std::uint32_t nth);
   void hand_over(AgentId next, bool was_ready, std::uint64_t label, std::uint32_t point);
   bool rare_work(AgentId id);  // limits, stops, hooks; false if the run ended
+  bool can_go_on(const AgentRecord& r, bool after_miss) const;
 
   machine::Machine* machine_;
   std::uint16_t ranks_;
@@ -175,7 +195,7 @@ class Execution final : public machine::Chooser, public ReadyView {
   bool weak_points_ = false;
   bool free_ = false;
   // Questions of each kind that were asked at the current point; valid if there were any.
-  std::array<std::uint32_t, 5> asked_{};
+  std::array<std::uint32_t, 6> asked_{};
   std::uint32_t asked_total_ = 0;
   void (*hook_)() = nullptr;
   std::uint16_t hook_rank_ = 0;

@@ -67,13 +67,23 @@ std::vector<StuckAgent> RunState::stuck() const {
     s.label = r.label;
     s.status = r.status;
     s.last_step = r.last_step;
-    if (r.status == AgentStatus::awaiting) {
-      s.await = r.await;
+    const auto waits_for = [&](const AwaitInfo& await) {
+      s.await = await;
       std::byte there[sizeof s.value_there] = {};
-      const std::size_t bytes = std::min<std::size_t>(r.await.access.element, sizeof there);
-      machine_.peek(r.await.at, {there, bytes});
+      const std::size_t bytes = std::min<std::size_t>(await.access.element, sizeof there);
+      machine_.peek(await.at, {there, bytes});
       std::memcpy(&s.value_there, there, sizeof there);
+    };
+    if (r.status == AgentStatus::awaiting && r.wait_count > 0) {
+      for (std::uint32_t i = 0; i < r.wait_count; ++i) {
+        waits_for(r.waits[i].await);
+        s.await.wanted = r.waits[i].needs;
+        s.label = r.label + r.waits[i].lane;
+        all.push_back(s);
+      }
+      continue;
     }
+    if (r.status == AgentStatus::awaiting) waits_for(r.await);
     all.push_back(s);
   }
   // Not in the order in which the schedule made them.

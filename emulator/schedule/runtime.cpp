@@ -120,7 +120,9 @@ void Runtime::finished(Local& l) {
         execution_.ordered(id, g.first + s);
       }
     }
-    if (r.thread != machine::kNoThread) machine.end_thread(r.thread);
+    if (r.thread != machine::kNoThread) {
+      for (const machine::ThreadId lane : l.agent.lanes_) machine.end_thread(lane);
+    }
     if (l.graph != kNone) {
       Graph& g = graphs_[l.graph];
       for (const std::uint32_t s : g.successors[id - g.first]) {
@@ -235,6 +237,11 @@ void Runtime::launch(Agent& host, machine::StreamId stream, std::uint16_t call,
           execution_.spawn(label, rank, thread, host.id_,
                            waits ? AgentStatus::blocked_by_graph : AgentStatus::ready);
       Local& l = add_local(id);
+      l.agent.lanes_.assign(1, thread);
+      for (std::uint32_t lane = 1; lane < c.lanes; ++lane) {
+        l.agent.lanes_.push_back(
+            machine.launch_thread(stream, c.block, c.index + lane, label + lane, c.cluster));
+      }
       l.body = std::move(c.body);
       l.graph = graph;
       if (graph != kNone) {
@@ -252,6 +259,23 @@ void Runtime::launch(Agent& host, machine::StreamId stream, std::uint16_t call,
   host.check_stopped();
   Inside inside(*this);
   execution_.machine().end_launch(stream);
+}
+
+void Runtime::fork_hosts(Agent& host, std::uint16_t call, std::vector<Agent::Body>& bodies) {
+  {
+    Inside inside(*this);
+    AgentLabel label = host.label();
+    label.call = call;
+    for (Agent::Body& body : bodies) {
+      ++label.group;
+      const AgentId id = execution_.spawn(pack(label), label.rank, machine::kNoThread, host.id_,
+                                          AgentStatus::ready);
+      add_local(id).body = std::move(body);
+    }
+    if (!bodies.empty()) execution_.set_blocked(host.id_, AgentStatus::joining);
+  }
+  if (!bodies.empty()) give_way(host);
+  host.check_stopped();
 }
 
 std::uint32_t Runtime::block_of(std::uint32_t number) {

@@ -99,6 +99,7 @@ class Runtime final : private FiberWork {
   void launch(Agent& host, machine::StreamId stream, std::uint16_t call,
               std::vector<Agent::ChildSpec>& children, std::uint16_t group,
               const std::vector<std::vector<std::uint32_t>>* predecessors);
+  void fork_hosts(Agent& host, std::uint16_t call, std::vector<Agent::Body>& bodies);
   std::uint32_t block_of(std::uint32_t number);
   void sync(Agent& agent, BlockBarrier& barrier, std::uint16_t site, bool wait);
   void enter() {

@@ -33,7 +33,7 @@ class Deviations {
   std::uint32_t choose(Random& random, DecisionKind kind, std::uint32_t options);
 
  private:
-  std::uint64_t chance_[5] = {};  // by DecisionKind
+  std::uint64_t chance_[6] = {};  // by DecisionKind
   std::uint32_t left_ = 0;
   bool oldest_ = false;  // deviate to the oldest message, not to any
   bool sums_ = false;
@@ -115,7 +115,7 @@ class ReplayStrategy final : public Strategy {
   std::pmr::vector<std::uint32_t> table_;  // open addressing; 1 + index of a decision, 0 is free
   std::uint64_t asked_label_ = 0;
   std::uint32_t asked_point_ = 0;
-  std::uint32_t asked_[5] = {};  // questions of each kind at that point
+  std::uint32_t asked_[6] = {};  // questions of each kind at that point
 };
 
 }  // namespace ringfence::schedule

@@ -10,8 +10,8 @@
 
 namespace ringfence::trace {
 
-inline constexpr std::array<std::string_view, 5> kDecisionWords{"pick", "read", "coherence", "miss",
-                                                                "sum"};
+inline constexpr std::array<std::string_view, 6> kDecisionWords{"pick", "read", "coherence",
+                                                                "miss", "sum",  "split"};
 inline constexpr std::array<std::string_view, 6> kEndWords{"running",  "complete",   "finding",
                                                            "deadlock", "step-limit", "stopped"};
 inline constexpr std::array<std::string_view, 3> kAccessWords{"read", "write", "rmw"};

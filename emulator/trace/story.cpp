@@ -3,12 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
-#include <set>
 
 #include "emulator/machine/names.hpp"
 #include "emulator/schedule/label.hpp"
 #include "emulator/trace/story_steps.hpp"
+#include "emulator/trace/stuck.hpp"
 #include "emulator/trace/verdict.hpp"
 
 namespace ringfence::trace {
@@ -92,11 +91,8 @@ std::vector<std::string> event_row(const Event& e, const schedule::Program& prog
         fmt::format("fence.{}.{}", e.value == 1 ? "sc" : "acq_rel", machine::name(e.scope)));
     return row;
   }
-  if (e.kind == Event::Kind::barrier || e.kind == Event::Kind::launch ||
-      e.kind == Event::Kind::end_launch) {
-    row.push_back(e.kind == Event::Kind::barrier  ? "bar.sync"
-                  : e.kind == Event::Kind::launch ? "launch"
-                                                  : "end of launch");
+  if (e.kind == Event::Kind::barrier) {
+    row.push_back("bar.sync");
     return row;
   }
   row.push_back(order_text(e.order, e.scope));
@@ -154,78 +150,20 @@ std::string missing_lines(const Verdict& v, const schedule::Outcome& outcome,
   return text;
 }
 
-// Stuck agents by the block they belong to, and whom each block waits for.
-struct BlockName {
-  int rank, block;
-  friend auto operator<=>(const BlockName&, const BlockName&) = default;
-};
-
-// A writer is named "r2.b1" (with or without the call between).
-std::optional<BlockName> parse_writer(const std::string& text) {
-  int rank = 0, call = 0, block = 0;
-  if (std::sscanf(text.c_str(), "r%d.b%d", &rank, &block) == 2 ||
-      std::sscanf(text.c_str(), "r%d.c%d.b%d", &rank, &call, &block) == 3) {
-    return BlockName{rank, block};
-  }
-  return std::nullopt;
-}
-
-BlockName block_of(std::uint64_t label) {
-  const schedule::AgentLabel l = schedule::unpack(label);
-  return {l.rank, static_cast<int>(l.block)};
-}
-
-// Blocks on a cycle of waits.
-std::set<BlockName> cycle(const std::vector<StuckNames>& stuck) {
-  std::map<BlockName, std::set<BlockName>> waits;
-  for (const StuckNames& s : stuck) {
-    if (auto w = parse_writer(s.writer)) waits[block_of(s.label)].insert(*w);
-  }
-  // A block is on a cycle if it can be reached from one it waits for.
-  std::set<BlockName> on;
-  for (const auto& [start, unused] : waits) {
-    std::set<BlockName> seen;
-    std::vector<BlockName> open(waits[start].begin(), waits[start].end());
-    while (!open.empty()) {
-      const BlockName b = open.back();
-      open.pop_back();
-      if (!seen.insert(b).second) continue;
-      if (auto it = waits.find(b); it != waits.end()) {
-        open.insert(open.end(), it->second.begin(), it->second.end());
-      }
-    }
-    if (seen.contains(start)) on.insert(start);
-  }
-  return on;
-}
-
 std::string stuck_text(const std::vector<StuckNames>& stuck, std::size_t limit) {
-  const std::set<BlockName> on_cycle = cycle(stuck);
-  std::map<BlockName, std::string> doing;
-  for (const StuckNames& s : stuck) {
-    if (!s.writer.empty()) doing.try_emplace(block_of(s.label), s.slot);
-  }
+  const std::vector<StuckRow> rows = stuck_rows(stuck);
   Table table({"", "agent", "waits for", "needs", "there", "to be written by", "which"});
-  std::size_t shown = 0;
-  // Waits for slots first: threads at a block barrier wait for those.
-  for (const bool slots : {true, false}) {
-    for (const StuckNames& s : stuck) {
-      if (s.writer.empty() == slots || shown == limit) continue;
-      ++shown;
-      std::string which;
-      if (slots) {
-        const auto writer = parse_writer(s.writer);
-        const auto it = writer ? doing.find(*writer) : doing.end();
-        which = !writer ? "" : it == doing.end() ? "does not wait" : "waits for " + it->second;
-      }
-      table.add({on_cycle.contains(block_of(s.label)) && slots ? "o" : "", agent_text(s.label),
-                 s.slot, s.needs, slots ? number(s.there) : "", s.writer, which});
-    }
+  bool cycle = false;
+  for (const StuckRow& r : rows) {
+    cycle |= r.on_cycle;
+    if (&r - rows.data() >= static_cast<std::ptrdiff_t>(limit)) continue;
+    table.add({r.on_cycle ? "o" : "", agent_text(r.names.label), r.names.slot, r.names.needs,
+               r.waits_for_slot ? number(r.names.there) : "", r.names.writer, r.which});
   }
   std::string text =
       fmt::format("{} cannot go on:\n{}", plural(stuck.size(), "agent"), table.text());
-  if (stuck.size() > shown) text += fmt::format("  and {} more\n", stuck.size() - shown);
-  if (!on_cycle.empty()) text += "(o: on a cycle of waits)\n";
+  if (rows.size() > limit) text += fmt::format("  and {} more\n", rows.size() - limit);
+  if (cycle) text += "(o: on a cycle of waits)\n";
   return text;
 }
 
@@ -241,6 +179,10 @@ std::string choices_text(const std::vector<schedule::Decision>& decisions) {
 }  // namespace
 
 std::string case_text(const programs::Config& c) {
+  if (!c.case_file.empty()) {
+    return fmt::format("case {}, {}, {}", c.case_file, plural(c.ranks, "rank"),
+                       plural(c.calls, "call"));
+  }
   std::string text =
       fmt::format("{}, {} x {}, {}, hidden {}, inner {}, {}, {}", c.protocol,
                   plural(c.ranks, "rank"), plural(c.blocks, "block"), plural(c.tokens, "token"),
@@ -288,7 +230,9 @@ std::string story(const Trace& trace, const schedule::Outcome& outcome,
 
 std::string step_by_step(const schedule::Outcome& outcome, const schedule::Program& program) {
   Table table(kStepHeader);
-  for (const Event& e : outcome.history) table.add(event_row(e, program, ""));
+  for (const Event& e : outcome.history) {
+    if (machine::is_step(e.kind)) table.add(event_row(e, program, ""));
+  }
   return table.text();
 }
 

@@ -11,8 +11,8 @@
 namespace ringfence::trace {
 
 struct StoryOptions {
-  std::string replay;  // the command that runs it again; the last line
-  std::string remedy;  // what would have ordered it: whole lines, before the replay command
+  std::string replay;    // the command that runs it again; the last line
+  std::string remedy{};  // what would have ordered it: whole lines, before the replay command
   std::size_t max_steps = 14;
   std::size_t max_stuck = 8;
   bool color = false;

@@ -25,8 +25,7 @@ std::tuple<int, int, int, int> launch_of(std::uint64_t label) {
 }
 
 bool is_strong(const Event& e) {
-  return e.kind == Event::Kind::fence || e.kind == Event::Kind::barrier ||
-         machine::is_strong(e.order);
+  return machine::is_step(e.kind) && (!machine::is_access(e.kind) || machine::is_strong(e.order));
 }
 
 // The run as a graph, walked backwards.
@@ -37,6 +36,13 @@ class Past {
     before_.assign(events.size(), kNone);
     for (std::size_t i = 0; i < events.size(); ++i) {
       const Event& e = events[i];
+      if (e.kind == Event::Kind::dependency) {
+        if (auto it = last.find(e.from_label); it != last.end()) {
+          depends_[e.label].push_back(it->second);
+        }
+      }
+      // Launches are told apart by their labels.
+      if (!machine::is_step(e.kind)) continue;
       at_step_[e.step].push_back(i);
       if (auto it = last.find(e.label); it != last.end()) before_[i] = it->second;
       last[e.label] = i;
@@ -86,6 +92,10 @@ class Past {
       f(before_[i]);
     } else {
       for_earlier_launch(launch_of(e.label), f);
+      // Edges of a task graph all enter an operation before its first step.
+      if (auto it = depends_.find(e.label); it != depends_.end()) {
+        for (std::size_t j : it->second) f(j);
+      }
     }
     if (e.kind == Event::Kind::barrier) {
       for (std::size_t j : at_step_[e.step]) {
@@ -117,6 +127,7 @@ class Past {
 
   std::span<const Event> events_;
   std::vector<std::size_t> before_;
+  std::unordered_map<std::uint64_t, std::vector<std::size_t>> depends_;
   std::map<std::uint32_t, std::vector<std::size_t>> at_step_;
   std::map<std::tuple<int, int, int, int>, std::vector<std::size_t>> launch_ends_;
   std::set<std::tuple<int, int, int, int>> entered_;
@@ -219,9 +230,8 @@ std::vector<std::size_t> steps_that_matter(const schedule::Outcome& outcome,
 
   const auto at_place = [](std::uint32_t region, std::uint64_t offset) {
     return [=](const Event& e) {
-      return e.kind != Event::Kind::fence && e.kind != Event::Kind::barrier &&
-             e.address.region == region && e.address.offset <= offset &&
-             offset < e.address.offset + std::max(1u, e.bytes);
+      return machine::is_access(e.kind) && e.address.region == region &&
+             e.address.offset <= offset && offset < e.address.offset + std::max(1u, e.bytes);
     };
   };
   for (const schedule::StuckAgent& s : outcome.stuck) {

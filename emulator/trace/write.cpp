@@ -22,6 +22,11 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 Json config_json(const programs::Config& c, const std::string& input_digest) {
+  if (!c.case_file.empty()) {
+    return Json{
+        {"case", c.case_file}, {"case_digest", c.case_digest},   {"ranks", c.ranks},
+        {"calls", c.calls},    {"payload_seed", c.payload_seed}, {"summation", c.summation}};
+  }
   Json set = Json::object();
   for (const auto& [key, value] : c.set) set[key] = value;
   Json j{{"protocol", c.protocol},

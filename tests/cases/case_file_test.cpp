@@ -87,7 +87,7 @@ TEST_CASE("missing and extra keys, wrong types and ranges are refused with their
   CHECK(says(refusal(edited("version = 1", "version = 2")), "a/b.toml:1:"));
   CHECK(says(refusal(edited("version = 1\n", "")), "lacks the key 'version'"));
   CHECK(says(refusal(edited("calls = 2", "cals = 2")), "unknown key 'cals'"));
-  CHECK(says(refusal(edited("ranks = 2", "ranks = 0")), "from 1 to 72"));
+  CHECK(says(refusal(edited("ranks = 2", "ranks = 0")), "from 1 to 64"));
   CHECK(says(refusal(edited("bytes = 256", "bytes = \"256\"")), "whole number"));
   CHECK(says(refusal(edited("block = [128]", "block = [2048]")), "from 1 to 1024"));
   CHECK(says(refusal(edited("grid = [[2], [3]]", "grid = [[2]]")), "1 entries for 2 ranks"));

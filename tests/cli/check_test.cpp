@@ -37,7 +37,7 @@ TEST_CASE("check finds a signal relaxed, and a trace of it replays") {
   const Result r = ringfence(
       f, "check" + kCase + " --set end.put=relaxed --boundary coherent --trace t.trace.jsonl");
   CHECK_MESSAGE(r.status == 1, r.out, r.err);
-  CHECK(r.out.find("data race") != std::string::npos);
+  CHECK(r.out.find("data-race") != std::string::npos);
   CHECK(ringfence(f, "replay t.trace.jsonl").status == 1);
 }
 

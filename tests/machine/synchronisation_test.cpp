@@ -142,6 +142,22 @@ TEST_CASE("read-modify-writes lose no increment when morally strong") {
   CHECK(strong.run().all == std::set<std::string>{"a=0 b=1", "a=1 b=0"});
 }
 
+// Atomicity holds between the two although neither is morally strong with what it reads: coherence
+// orders the weak write before both of them.
+TEST_CASE("read-modify-writes ordered after a weak write do not both read it") {
+  const auto after_a_weak_write = [](Order order, Scope scope) {
+    return on_two_words({{0, 0, {st(x, 5, weak), st(y, 1, rel)}},
+                         {1, 0, {await(y, 1, order), atom_add("a", x, 1, rlx, scope)}},
+                         {2, 0, {await(y, 1, order), atom_add("b", x, 1, rlx, scope)}}})
+        .run();
+  };
+  const auto strong = after_a_weak_write(acq, Scope::sys);
+  CHECK(strong.findings.empty());
+  CHECK(strong.all == std::set<std::string>{"a=5 b=6", "a=6 b=5"});
+  CHECK(after_a_weak_write(acq, Scope::gpu).has("a=5 b=5"));
+  CHECK(after_a_weak_write(rlx, Scope::sys).findings.count(FindingKind::data_race) == 1);
+}
+
 TEST_CASE("read-modify-writes of too narrow a scope may both read the same value: a lost signal") {
   Explorer e;
   e.regions = {word(0, RegionKind::signal), word(1)};

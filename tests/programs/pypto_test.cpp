@@ -102,6 +102,7 @@ TEST_CASE(
     bool second_begun = false;
     for (const machine::Event& e : o.history) {
       const schedule::AgentLabel l = schedule::unpack(e.label);
+      if (!machine::is_step(e.kind)) continue;
       if (l.role != schedule::Role::task || l.rank != 0) continue;
       if (l.block == 1) second_begun = true;
       if (l.block == 0 && second_begun) overlapped = true;

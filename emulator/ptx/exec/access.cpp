@@ -219,6 +219,7 @@ Execution::State::Outcome Execution::State::memory_op(Warp& warp, const Op& op, 
   request.lane_bytes = memory.lane_bytes;
   request.instruction = pc;
   request.line = op.line;
+  request.registers = warp.registers.get();
   addresses(warp, op.a, memory.offset, memory.wide_address, mask, request.address);
   for (std::uint32_t e = 0; e < access.elements; ++e) {
     request.elements[e] = place(warp, program_.extra[op.extra + e]);

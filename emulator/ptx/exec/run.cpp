@@ -260,7 +260,7 @@ Stop Execution::State::run_warp(Warp& warp, std::size_t current, const Quantum& 
   const auto account = [&] {
     counts_.warp_instructions += done;
     counts_.thread_instructions += threads;
-    clock_.now += done;
+    clock_.now += done * clock_.rate;
     done = 0;
     threads = 0;
   };
@@ -360,7 +360,7 @@ Stop Execution::State::run_warp(Warp& warp, std::size_t current, const Quantum& 
           is_access = true;
           break;
         case Kind::fence:
-          memory_.fence(agents(warp, mask), program_.fences[op.detail]);
+          memory_.fence(agents(warp, mask), program_.fences[op.detail], pc);
           is_access = true;
           break;
         case Kind::copy_async:

@@ -1,6 +1,7 @@
 // Which warp runs next, and the public face of Execution.
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
 
 #include "emulator/ptx/error.hpp"
@@ -17,6 +18,43 @@ std::uint32_t SeededChooser::choose(std::uint32_t count) {
   z = (z ^ (z >> 27)) * 0x94D049BB133111EBULL;
   z ^= z >> 31;
   return static_cast<std::uint32_t>((z >> 32) * count >> 32);
+}
+
+std::uint64_t lane_digest(const Program& program, const Request& request, std::uint32_t lane) {
+  std::uint64_t hash = 0x9E3779B97F4A7C15ULL;
+  const std::byte* const base = request.registers;
+  const auto written = [&](const std::byte* slot) {
+    if (slot == request.result) return true;
+    if (request.access->operation != Operation::load) return false;
+    for (std::uint32_t e = 0; e < request.access->elements; ++e) {
+      if (slot == request.elements[e]) return true;
+    }
+    return false;
+  };
+  const auto take = [&](std::uint64_t value) {
+    hash = (hash ^ value) * 0x9FB21C651E98DF25ULL;
+    hash ^= hash >> 29;
+  };
+  for (std::uint32_t at = 0; at < program.first_word; at += 256) {
+    if (written(base + at)) continue;
+    std::uint64_t value = 0;
+    std::memcpy(&value, base + at + lane * 8, 8);
+    take(value);
+  }
+  for (std::uint32_t at = program.first_word; at < program.first_predicate; at += 128) {
+    if (written(base + at)) continue;
+    std::uint32_t value = 0;
+    std::memcpy(&value, base + at + lane * 4, 4);
+    take(value);
+  }
+  std::uint64_t bits = 0;
+  for (std::uint32_t at = program.first_predicate; at < program.end_predicate; at += 4) {
+    std::uint32_t value = 0;
+    std::memcpy(&value, base + at, 4);
+    bits = (bits << 1 | bits >> 63) ^ (value >> lane & 1U);
+  }
+  take(bits);
+  return hash;
 }
 
 KernelFault::KernelFault(FaultKind kind, const std::string& reason, Place place)
@@ -115,6 +153,41 @@ std::vector<SplitRef> Execution::State::ready() const {
   return out;
 }
 
+void Execution::State::ready(std::uint32_t block, std::uint32_t warp,
+                             std::vector<SplitRef>& out) const {
+  out.clear();
+  const auto at = live_blocks_.find(block);
+  if (at == live_blocks_.end()) return;
+  const Warp& w = at->second->warps[warp];
+  for (std::uint32_t s = 0; s < w.splits.size(); ++s) {
+    if (w.splits[s].state != SplitState::ready) continue;
+    out.push_back({block, warp, s, w.splits[s].mask, w.splits[s].pc});
+  }
+  const std::size_t first = pick(w);
+  for (SplitRef& ref : out) {
+    if (ref.split == first) std::swap(ref, out.front());
+  }
+}
+
+bool Execution::State::exited(std::uint32_t block, std::uint32_t warp) const {
+  const auto at = live_blocks_.find(block);
+  return at == live_blocks_.end() || at->second->warps[warp].live == 0;
+}
+
+bool Execution::State::wake(std::uint32_t block, std::uint32_t warp) {
+  const auto at = live_blocks_.find(block);
+  if (at == live_blocks_.end()) return false;
+  bool any = false;
+  for (Split& split : at->second->warps[warp].splits) {
+    if (split.state != SplitState::asleep) continue;
+    clock_.now = std::max(clock_.now, split.wake);
+    split.state = SplitState::ready;
+    --sleepers_;
+    any = true;
+  }
+  return any;
+}
+
 Stop Execution::State::run(const SplitRef& ref, const Quantum& quantum) {
   wake_sleepers();
   const auto block = live_blocks_.find(ref.block);
@@ -175,6 +248,13 @@ Stop Execution::step(Chooser& chooser, const Quantum& quantum) {
   return state_->step(chooser, quantum);
 }
 std::vector<SplitRef> Execution::ready() const { return state_->ready(); }
+void Execution::ready(std::uint32_t block, std::uint32_t warp, std::vector<SplitRef>& out) const {
+  state_->ready(block, warp, out);
+}
+bool Execution::exited(std::uint32_t block, std::uint32_t warp) const {
+  return state_->exited(block, warp);
+}
+bool Execution::wake(std::uint32_t block, std::uint32_t warp) { return state_->wake(block, warp); }
 Stop Execution::run(const SplitRef& split, const Quantum& quantum) {
   return state_->run(split, quantum);
 }

@@ -124,6 +124,9 @@ class Execution::State {
   void wake_sleepers();
   Stop step(Chooser& chooser, const Quantum& quantum);
   std::vector<SplitRef> ready() const;
+  void ready(std::uint32_t block, std::uint32_t warp, std::vector<SplitRef>& out) const;
+  bool exited(std::uint32_t block, std::uint32_t warp) const;
+  bool wake(std::uint32_t block, std::uint32_t warp);
   Stop run(const SplitRef& ref, const Quantum& quantum);
   [[noreturn]] void report_deadlock() const;
 

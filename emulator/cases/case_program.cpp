@@ -1,0 +1,650 @@
+#include "emulator/cases/case_program.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+#include "emulator/cases/ptx_file.hpp"
+#include "emulator/ptx/alu/approx.hpp"
+#include "emulator/ptx/decode.hpp"
+#include "emulator/ptx/error.hpp"
+
+namespace ringfence::cases {
+namespace {
+
+using machine::Order;
+using schedule::Agent;
+using schedule::Role;
+
+constexpr std::size_t kMostSites = 65535;
+
+// The weak accesses of plain kernels; halves, so that what the kernel accesses may have any size.
+machine::Access weak(std::uint16_t site, std::uint64_t bytes) {
+  const std::uint8_t element = bytes % 4 == 0 ? 4 : bytes % 2 == 0 ? 2 : 1;
+  return {Order::weak, machine::Scope::sys, element, machine::Proxy::generic, false, site};
+}
+
+ptx::SumPolicy policy_of(verify::Summation summation) {
+  switch (summation) {
+    case verify::Summation::fp32_rank_order:
+      return ptx::SumPolicy::rank_order;
+    case verify::Summation::fp32_given_order:
+      return ptx::SumPolicy::seeded_order;
+    case verify::Summation::exact_once:
+      return ptx::SumPolicy::exact;
+    case verify::Summation::each_step:
+      return ptx::SumPolicy::element_steps;
+    case verify::Summation::fp32_truncated:
+      break;
+  }
+  return ptx::SumPolicy::truncated;
+}
+
+bool is_site(ptx::Kind kind) {
+  return kind == ptx::Kind::memory || kind == ptx::Kind::fence || kind == ptx::Kind::copy_async;
+}
+
+}  // namespace
+
+CaseProgram::CaseProgram(CaseFile file, const Settings& settings)
+    : file_(std::move(file)),
+      settings_(settings),
+      calls_(settings.calls != 0 ? settings.calls : file_.calls),
+      payload_(file_, calls_, settings.payload_seed, settings.summation) {
+  map_memories();
+  load_kernels();
+}
+
+CaseProgram::~CaseProgram() = default;
+
+std::uint32_t CaseProgram::add_region(Region region) {
+  regions_.push_back(std::move(region));
+  return static_cast<std::uint32_t>(regions_.size() - 1);
+}
+
+std::size_t CaseProgram::index_of(std::string_view memory) const {
+  return static_cast<std::size_t>(file_.find(memory) - file_.memories.data());
+}
+
+void CaseProgram::map_memories() {
+  consumed_at_.assign(file_.memories.size(), kNotConsumed);
+  const auto consume = [&](const std::string& name) {
+    const std::size_t m = index_of(name);
+    if (is_consumed(m)) return;
+    consumed_at_[m] = consumed_bytes_;
+    consumed_bytes_ += (file_.memories[m].bytes + 15) / 16 * 16;
+  };
+  for (const std::string& name : file_.check.equal) consume(name);
+  if (file_.check.reference) {
+    consume(file_.check.reference->out);
+    consume(file_.check.reference->residual_out);
+  }
+  const auto& restored = file_.check.restored;
+  for (std::size_t m = 0; m < file_.memories.size(); ++m) {
+    const Memory& memory = file_.memories[m];
+    const bool pad = std::find(restored.begin(), restored.end(), memory.name) != restored.end();
+    memory_region_.emplace_back();
+    memory_address_.emplace_back();
+    for (std::uint32_t r = 0; r < file_.ranks; ++r) {
+      Region region;
+      region.name = fmt::format("{} of rank {}", memory.name, r);
+      region.spec = {static_cast<std::uint16_t>(r),
+                     pad ? machine::RegionKind::signal : machine::RegionKind::data, memory.bytes,
+                     memory.initial.kind != Initial::Kind::poison};
+      // Before the first product has run: NaN in every dtype.
+      if (payload_.renewed(m)) region.initial.assign(memory.bytes, std::byte{0xff});
+      const std::string name = region.name;
+      const std::uint32_t index = add_region(std::move(region));
+      memory_region_[m].push_back(index);
+      memory_address_[m].push_back(space_.add({name, 0, memory.bytes, false, {index}}));
+    }
+    multicast_address_.push_back(
+        memory.kind == MemoryKind::symmetric
+            ? space_.add({memory.name + " (multicast)", 0, memory.bytes, true, memory_region_[m]})
+            : 0);
+  }
+}
+
+void CaseProgram::load_kernels() {
+  bool approximates = false;
+  for (const Launch& launch : file_.launches) {
+    if (std::find(stream_slots_.begin(), stream_slots_.end(), launch.stream) ==
+        stream_slots_.end()) {
+      stream_slots_.push_back(launch.stream);
+    }
+    const std::string path = file_.beside(launch.ptx);
+    auto found = std::find_if(ptx_files_.begin(), ptx_files_.end(),
+                              [&](const auto& f) { return f->path == path; });
+    if (found == ptx_files_.end()) {
+      ptx_files_.push_back(std::make_unique<PtxFile>(path));
+      found = ptx_files_.end() - 1;
+    }
+    PtxFile& ptx_file = **found;
+    const ptx::Function& function = ptx_file.module.kernel(launch.kernel);
+    Prepared prepared;
+    for (; prepared.kernel < kernels_.size(); ++prepared.kernel) {
+      if (kernels_[prepared.kernel]->program.function == &function) break;
+    }
+    if (prepared.kernel == kernels_.size()) {
+      auto kernel = std::make_unique<Kernel>();
+      kernel->program = ptx::decode(ptx_file.module, function);
+      kernel->site.assign(kernel->program.ops.size(), kBarrier);
+      for (std::uint32_t i = 0; i < kernel->program.ops.size(); ++i) {
+        const std::string_view text = function.instructions[i].text;
+        approximates = approximates || text.find(".approx") != std::string_view::npos;
+        if (!is_site(kernel->program.ops[i].kind)) continue;
+        if (sites_.size() + kFirstInstruction == kMostSites) {
+          throw CaseError(fmt::format("{}: the kernels have more than {} accesses", file_.path,
+                                      kMostSites - kFirstInstruction));
+        }
+        kernel->site[i] = static_cast<std::uint16_t>(kFirstInstruction + sites_.size());
+        sites_.push_back({prepared.kernel, i});
+      }
+      kernels_.push_back(std::move(kernel));
+    }
+    const ptx::Program& program = kernels_[prepared.kernel]->program;
+    // Each rank has its own copy of the module's variables.
+    if (program.global_bytes != 0 && ptx_file.globals.empty()) {
+      for (std::uint32_t r = 0; r < file_.ranks; ++r) {
+        const std::string name = fmt::format("variables of {} on rank {}", launch.ptx, r);
+        const std::uint32_t index = add_region(
+            {name,
+             {static_cast<std::uint16_t>(r), machine::RegionKind::data, program.global_bytes, true},
+             {}});
+        const std::uint64_t at = space_.add({name, 0, program.global_bytes, false, {index}});
+        for (const std::uint8_t b : ptx::initial_globals(program, at)) {
+          regions_[index].initial.push_back(std::byte{b});
+        }
+        ptx_file.globals.push_back(at);
+      }
+    }
+    prepared.globals.assign(file_.ranks, 0);
+    if (program.global_bytes != 0) prepared.globals = ptx_file.globals;
+    bind(launch, prepared);
+    launches_.push_back(std::move(prepared));
+  }
+  std::sort(stream_slots_.begin(), stream_slots_.end());
+  if (approximates) ptx::prepare_approximations();
+  constexpr std::size_t kMostLaunches = 16;  // of an agent's label
+  if (file_.launches.size() > kMostLaunches) {
+    throw CaseError(fmt::format("{}: {} launches; at most {} fit", file_.path,
+                                file_.launches.size(), kMostLaunches));
+  }
+}
+
+// -- arguments ------------------------------------------------------------------------------------
+
+std::uint64_t CaseProgram::address(const std::string& memory, std::uint32_t rank) const {
+  return memory_address_[index_of(memory)][rank];
+}
+
+std::uint64_t CaseProgram::peers_table(const std::string& memory, std::uint32_t rank) {
+  std::vector<std::uint64_t>& tables = peers_[memory];
+  if (tables.empty()) {
+    for (std::uint32_t r = 0; r < file_.ranks; ++r) {
+      Region region;
+      region.name = fmt::format("table of peers of {} on rank {}", memory, r);
+      region.spec = {static_cast<std::uint16_t>(r), machine::RegionKind::data, file_.ranks * 8ULL,
+                     true};
+      for (std::uint32_t peer = 0; peer < file_.ranks; ++peer) {
+        const std::uint64_t at = address(memory, peer);
+        for (unsigned b = 0; b < 8; ++b) region.initial.push_back(std::byte(at >> (8 * b) & 0xff));
+      }
+      const std::string name = region.name;
+      const std::uint32_t index = add_region(std::move(region));
+      tables.push_back(space_.add({name, 0, file_.ranks * 8ULL, false, {index}}));
+    }
+  }
+  return tables[rank];
+}
+
+void CaseProgram::encode(const Launch& launch, const Argument& a, std::uint32_t rank,
+                         std::size_t word_bytes, std::vector<std::uint8_t>& out) const {
+  const auto number = [&](std::uint64_t value, std::size_t bytes) {
+    for (std::size_t b = 0; b < bytes; ++b) {
+      out.push_back(b < 8 ? static_cast<std::uint8_t>(value >> (8 * b)) : 0);
+    }
+  };
+  const std::uint64_t offset = a.offset + a.offset_per_rank * rank;
+  switch (a.kind) {
+    case Argument::Kind::memory:
+      return number(address(a.name, rank) + offset, 8);
+    case Argument::Kind::multicast:
+      return number(multicast_address_[index_of(a.name)] + offset, 8);
+    case Argument::Kind::peers:
+      return number(peers_.at(a.name)[rank] + offset, 8);
+    case Argument::Kind::rank:
+      return number(rank, word_bytes);
+    case Argument::Kind::world:
+      return number(file_.ranks, word_bytes);
+    case Argument::Kind::scalar:
+      out.insert(out.end(), a.bytes.begin(), a.bytes.end());
+      return;
+    case Argument::Kind::replicas:
+      for (std::uint32_t r = 0; r < a.count; ++r) {
+        number(r < file_.ranks ? address(a.name, r) + offset : 0, 8);
+      }
+      return;
+    case Argument::Kind::structure:
+      break;
+  }
+  // Fields lie as in C++: each at a multiple of its alignment, the whole a multiple of the largest.
+  const auto alignment = [](const auto& self, const Argument& field) -> std::size_t {
+    switch (field.kind) {
+      case Argument::Kind::rank:
+      case Argument::Kind::world:
+        return 4;
+      case Argument::Kind::scalar: {
+        const std::size_t n = field.bytes.size();
+        return n == 2 || n == 4 || n == 8 ? n : 1;
+      }
+      case Argument::Kind::structure: {
+        std::size_t most = 1;
+        for (const Argument& f : field.fields) most = std::max(most, self(self, f));
+        return most;
+      }
+      default:
+        return 8;
+    }
+  };
+  const auto pad = [&](std::size_t to) {
+    while (out.size() % to != 0) out.push_back(0);
+  };
+  constexpr std::size_t kWord = 4;
+  for (std::uint64_t i = 0; i < a.count; ++i) {
+    for (const Argument& field : a.fields) {
+      pad(alignment(alignment, field));
+      encode(launch, field, rank, kWord, out);
+    }
+    pad(alignment(alignment, a));
+  }
+}
+
+void CaseProgram::bind(const Launch& launch, Prepared& out) {
+  const ptx::Program& program = kernels_[out.kernel]->program;
+  const std::vector<ptx::Variable>& parameters = program.function->parameters;
+  if (parameters.size() != launch.args.size()) {
+    throw CaseError(fmt::format("{}:{}: kernel '{}' takes {} arguments, args has {}", file_.path,
+                                launch.line, program.function->name, parameters.size(),
+                                launch.args.size()));
+  }
+  const auto make_tables = [&](const auto& self, const Argument& a) -> void {
+    for (const Argument& field : a.fields) self(self, field);
+    if (a.kind == Argument::Kind::peers) peers_table(a.name, 0);
+  };
+  for (const Argument& a : launch.args) make_tables(make_tables, a);
+  for (std::uint32_t r = 0; r < file_.ranks; ++r) {
+    std::vector<std::uint8_t> block(program.parameter_bytes, 0);
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      const std::uint64_t bytes =
+          parameters[i].bytes != 0 ? parameters[i].bytes : size_of(parameters[i].type);
+      std::vector<std::uint8_t> value;
+      encode(launch, launch.args[i], r, bytes <= 8 ? bytes : 4, value);
+      if (value.size() != bytes) {
+        throw CaseError(fmt::format("{}:{}: argument {} of kernel '{}' has {} bytes, args gives {}",
+                                    file_.path, launch.line, i + 1, program.function->name, bytes,
+                                    value.size()));
+      }
+      std::copy(value.begin(), value.end(),
+                block.begin() + static_cast<std::ptrdiff_t>(program.parameter_offset[i]));
+    }
+    out.parameters.push_back(std::move(block));
+  }
+}
+
+// -- set-up ---------------------------------------------------------------------------------------
+
+std::uint64_t CaseProgram::shared_bytes() const {
+  // A region has its bytes, a copy of its initial content, and a pointer for each 16-byte line.
+  std::uint64_t bytes = sizeof(Shared) + consumed_bytes_ * file_.ranks * calls_ + 64;
+  for (const Region& r : regions_) bytes += r.spec.bytes * 5 / 2 + 64;
+  return bytes;
+}
+
+void CaseProgram::set_up(machine::Machine& machine, std::pmr::memory_resource* shared) {
+  first_region_ = static_cast<machine::RegionId>(machine.region_count());
+  for (const Region& r : regions_) {
+    const machine::RegionId id = machine.add_region(r.spec);
+    if (!r.initial.empty()) machine.set_initial({id, 0}, r.initial);
+  }
+  shared_ = ::new (shared->allocate(sizeof(Shared), alignof(Shared))) Shared;
+  const std::size_t bytes = std::max<std::size_t>(consumed_bytes_ * file_.ranks * calls_, 1);
+  results_ = static_cast<std::byte*>(shared->allocate(bytes, 64));
+  std::memset(results_, 0, bytes);
+}
+
+void CaseProgram::before_run(machine::Machine& machine) {
+  for (std::uint16_t r = 0; r < file_.ranks; ++r) {
+    for (std::size_t s = 0; s < stream_slots_.size(); ++s) {
+      shared_->streams[r][s] = static_cast<std::uint16_t>(machine.add_stream(r));
+    }
+    shared_->fault[r].text[0] = '\0';
+  }
+  mismatch_.clear();
+}
+
+// -- a run ----------------------------------------------------------------------------------------
+
+void CaseProgram::produce(Agent& agent, std::uint32_t rank, std::uint32_t call) {
+  for (std::size_t m = 0; m < file_.memories.size(); ++m) {
+    if (!payload_.renewed(m)) continue;
+    const auto content = payload_.content(call, rank, m);
+    agent.write({first_region_ + memory_region_[m][rank], 0}, weak(kProduct, content.size()),
+                content);
+  }
+}
+
+std::size_t CaseProgram::consumed_offset(std::uint32_t call, std::uint32_t rank,
+                                         std::size_t memory) const {
+  return (std::size_t{call} * file_.ranks + rank) * consumed_bytes_ + consumed_at_[memory];
+}
+
+void CaseProgram::consume(Agent& agent, std::uint32_t rank, std::uint32_t call) {
+  for (std::size_t m = 0; m < file_.memories.size(); ++m) {
+    if (!is_consumed(m)) continue;
+    const std::uint64_t bytes = file_.memories[m].bytes;
+    agent.read({first_region_ + memory_region_[m][rank], 0}, weak(kConsumer, bytes),
+               {results_ + consumed_offset(call, rank, m), bytes});
+  }
+}
+
+void CaseProgram::run_stream(Agent& host, std::uint32_t rank, std::uint32_t call,
+                             std::uint32_t slot) {
+  for (std::size_t l = 0; l < file_.launches.size(); ++l) {
+    const Launch& launch = file_.launches[l];
+    if (launch.stream != stream_slots_[slot]) continue;
+    const Prepared& prepared = launches_[l];
+    ptx::LaunchConfig config;
+    config.rank = rank;
+    config.launch = static_cast<std::uint32_t>(l);
+    config.grid = launch.grid_of(rank);
+    config.block = launch.block;
+    config.dynamic_shared = launch.shared_bytes;
+    config.parameters = prepared.parameters[rank];
+    config.globals = prepared.globals[rank];
+    KernelRun::Settings settings;
+    settings.first_region = first_region_;
+    settings.barrier_site = kBarrier;
+    settings.policy = policy_of(settings_.summation);
+    settings.seed = (settings_.payload_seed * 1000003 + call) * 31 + l;
+    settings.budget = file_.budget;
+    KernelRun run(*kernels_[prepared.kernel], std::move(config), space_, settings,
+                  shared_->fault[rank]);
+    host.launch(stream(rank, slot), static_cast<std::uint16_t>(call), run.children(),
+                static_cast<std::uint16_t>(l));
+    counts_.warp_instructions += run.counts().warp_instructions;
+    counts_.thread_instructions += run.counts().thread_instructions;
+  }
+}
+
+void CaseProgram::host(Agent& agent, std::uint16_t rank) {
+  const auto streams = static_cast<std::uint32_t>(stream_slots_.size());
+  for (std::uint32_t call = 0; call < calls_; ++call) {
+    const auto number = static_cast<std::uint16_t>(call);
+    const auto alone = [&](Role role,
+                           void (CaseProgram::*what)(Agent&, std::uint32_t, std::uint32_t)) {
+      std::vector<Agent::ChildSpec> children;
+      Agent::ChildSpec child;
+      child.role = role;
+      child.body = [this, what, rank, call](Agent& a) { (this->*what)(a, rank, call); };
+      children.push_back(std::move(child));
+      agent.launch(stream(rank, 0), number, std::move(children));
+    };
+    if (payload_.any_renewed()) alone(Role::product, &CaseProgram::produce);
+    if (streams == 1) {
+      run_stream(agent, rank, call, 0);
+    } else {
+      std::vector<Agent::Body> hosts;
+      for (std::uint32_t s = 0; s < streams; ++s) {
+        if (s > 0) agent.order_streams(stream(rank, s), stream(rank, 0));
+        hosts.push_back([this, rank, call, s](Agent& a) { run_stream(a, rank, call, s); });
+      }
+      agent.fork_hosts(number, std::move(hosts));
+      for (std::uint32_t s = 1; s < streams; ++s) {
+        agent.order_streams(stream(rank, 0), stream(rank, s));
+      }
+    }
+    if (consumed_bytes_ > 0) alone(Role::consumer, &CaseProgram::consume);
+  }
+}
+
+// -- results --------------------------------------------------------------------------------------
+
+std::span<const std::byte> CaseProgram::consumed(std::uint32_t call, std::uint32_t rank,
+                                                 std::string_view memory) const {
+  const std::size_t m = index_of(memory);
+  return {results_ + consumed_offset(call, rank, m), file_.memories[m].bytes};
+}
+
+machine::AccessInfo CaseProgram::consumer_access(std::uint32_t call, std::uint32_t rank,
+                                                 std::size_t memory, std::uint64_t offset) const {
+  schedule::AgentLabel label;
+  label.role = Role::consumer;
+  label.rank = static_cast<std::uint16_t>(rank);
+  label.call = static_cast<std::uint16_t>(call);
+  machine::AccessInfo a;
+  a.label = schedule::pack(label);
+  a.site = kConsumer;
+  a.region = first_region_ + memory_region_[memory][rank];
+  a.offset = offset;
+  a.bytes = 1;
+  return a;
+}
+
+verify::Comparison CaseProgram::compare(std::uint32_t call, std::uint32_t rank,
+                                        bool is_residual) const {
+  const Expected& e = *payload_.expected(call);
+  const Reference& f = *file_.check.reference;
+  const verify::Problem& p = e.problem;
+  const std::span<const std::byte> bytes =
+      consumed(call, rank, is_residual ? f.residual_out : f.out);
+  const auto* got = reinterpret_cast<const std::uint16_t*>(bytes.data());
+  const auto hidden = static_cast<std::size_t>(p.hidden);
+  const bool whole = bytes.size() >= f.tokens * hidden * 2;
+  const verify::RowRange rows =
+      is_residual ? p.rows_of(static_cast<int>(rank)) : verify::RowRange{0, p.tokens};
+  const std::size_t first = static_cast<std::size_t>(rows.begin) * hidden;
+  const std::size_t count = static_cast<std::size_t>(rows.count()) * hidden;
+  if (whole) got += first;
+  const verify::Shape shape{p.tokens, p.hidden};
+  const char* name = is_residual ? "residual_out" : "out";
+  if (e.exact) {
+    return verify::compare_bits(name, p.dtype, shape, got,
+                                (is_residual ? e.residual_out : e.out).bits() + first, count,
+                                first);
+  }
+  const verify::FusedReference& r = e.reference;
+  return verify::compare(
+      name, p.dtype, shape, got, (is_residual ? r.residual_out : r.out).data() + first,
+      (is_residual ? r.residual_out_bound : r.out_bound).data() + first, count, first);
+}
+
+std::vector<verify::Comparison> CaseProgram::comparisons() const {
+  std::vector<verify::Comparison> all;
+  if (!file_.check.reference) return all;
+  for (std::uint32_t call = 0; call < calls_; ++call) {
+    for (const bool is_residual : {false, true}) {
+      verify::Comparison whole;
+      bool any = false;
+      for (std::uint32_t r = 0; r < file_.ranks; ++r) {
+        if (is_residual &&
+            payload_.expected(call)->problem.rows_of(static_cast<int>(r)).count() == 0) {
+          continue;
+        }
+        const verify::Comparison one = compare(call, r, is_residual);
+        if (any) {
+          whole.merge(one);
+        } else {
+          whole = one;
+        }
+        any = true;
+      }
+      if (calls_ > 1) whole.name += fmt::format(", call {}", call);
+      all.push_back(whole);
+    }
+  }
+  return all;
+}
+
+std::string CaseProgram::replica_difference() const {
+  for (std::uint32_t call = 0; call < calls_; ++call) {
+    for (const std::string& name : file_.check.equal) {
+      const auto first = consumed(call, 0, name);
+      for (std::uint32_t r = 1; r < file_.ranks; ++r) {
+        const auto other = consumed(call, r, name);
+        const auto at = std::mismatch(first.begin(), first.end(), other.begin()).first;
+        if (at == first.end()) continue;
+        const auto byte = static_cast<std::size_t>(at - first.begin());
+        return fmt::format(
+            "after call {}, byte {} of '{}' is 0x{:02x} on rank 0 and 0x{:02x} on "
+            "rank {}",
+            call, byte, name, static_cast<unsigned>(first[byte]),
+            static_cast<unsigned>(other[byte]), r);
+      }
+    }
+  }
+  return {};
+}
+
+void CaseProgram::after_run(machine::Machine& machine) {
+  if (!check_restored(machine)) return;
+  if (!check_reference(machine)) return;
+  check_equal(machine);
+}
+
+bool CaseProgram::check_restored(machine::Machine& machine) {
+  for (const std::string& name : file_.check.restored) {
+    const std::size_t m = index_of(name);
+    std::vector<std::byte> now(file_.memories[m].bytes);
+    for (std::uint32_t r = 0; r < file_.ranks; ++r) {
+      const machine::RegionId region = first_region_ + memory_region_[m][r];
+      machine.peek({region, 0}, now);
+      const std::vector<std::byte>& initial = regions_[memory_region_[m][r]].initial;
+      for (std::size_t i = 0; i < now.size(); ++i) {
+        const std::byte was = initial.empty() ? std::byte{0} : initial[i];
+        if (now[i] == was) continue;
+        mismatch_ = fmt::format("byte {} of {} is 0x{:02x} after the last launch, and was 0x{:02x}",
+                                i, regions_[memory_region_[m][r]].name,
+                                static_cast<unsigned>(now[i]), static_cast<unsigned>(was));
+        machine::Finding f;
+        f.kind = machine::FindingKind::unrestored_signal;
+        schedule::AgentLabel owner;
+        owner.rank = static_cast<std::uint16_t>(r);
+        f.second.label = schedule::pack(owner);
+        f.second.region = region;
+        f.second.offset = i;
+        f.second.bytes = 1;
+        f.has_second = true;
+        machine.report(f);
+        if (machine.failed()) return false;
+        break;
+      }
+    }
+  }
+  return true;
+}
+
+bool CaseProgram::check_reference(machine::Machine& machine) {
+  if (!file_.check.reference) return true;
+  const Reference& f = *file_.check.reference;
+  for (std::uint32_t call = 0; call < calls_; ++call) {
+    for (std::uint32_t r = 0; r < file_.ranks; ++r) {
+      // An error in residual_out is nearer to its cause.
+      for (const bool is_residual : {true, false}) {
+        const verify::Problem& p = payload_.expected(call)->problem;
+        if (is_residual && p.rows_of(static_cast<int>(r)).count() == 0) continue;
+        const verify::Comparison c = compare(call, r, is_residual);
+        if (c.passed()) continue;
+        mismatch_ =
+            fmt::format("{}, call {}, rank {}: {}", c.name, call, r, verify::mismatch_text(c));
+        machine::Finding found;
+        found.kind = machine::FindingKind::numeric_mismatch;
+        const std::string& name = is_residual ? f.residual_out : f.out;
+        std::uint64_t offset = c.first.index * 2;
+        if (is_residual && file_.find(name)->bytes < f.tokens * f.hidden * 2) {
+          offset -= static_cast<std::uint64_t>(p.rows_of(static_cast<int>(r)).begin) * f.hidden * 2;
+        }
+        found.second = consumer_access(call, r, index_of(name), offset);
+        found.second.bytes = 2;
+        found.has_second = true;
+        machine.report(found);
+        if (machine.failed()) return false;
+      }
+    }
+  }
+  return true;
+}
+
+bool CaseProgram::check_equal(machine::Machine& machine) {
+  for (std::uint32_t call = 0; call < calls_; ++call) {
+    for (const std::string& name : file_.check.equal) {
+      const auto first = consumed(call, 0, name);
+      for (std::uint32_t r = 1; r < file_.ranks; ++r) {
+        const auto other = consumed(call, r, name);
+        const auto at = std::mismatch(first.begin(), first.end(), other.begin()).first;
+        if (at == first.end()) continue;
+        const auto byte = static_cast<std::uint64_t>(at - first.begin());
+        mismatch_ = replica_difference();
+        machine::Finding f;
+        f.kind = machine::FindingKind::replica_mismatch;
+        f.first = consumer_access(call, 0, index_of(name), byte);
+        f.second = consumer_access(call, r, index_of(name), byte);
+        f.has_first = f.has_second = true;
+        machine.report(f);
+        if (machine.failed()) return false;
+      }
+    }
+  }
+  return true;
+}
+
+// -- names ----------------------------------------------------------------------------------------
+
+std::string CaseProgram::site_name(std::uint16_t site) const {
+  switch (site) {
+    case kEndCheck:
+      return "check after the last launch";
+    case kProduct:
+      return "product: store of the payload (weak)";
+    case kConsumer:
+      return "consumer: load of the results (weak)";
+    case kBarrier:
+      return "block barrier";
+    default:
+      break;
+  }
+  const std::size_t index = site - kFirstInstruction;
+  if (index >= sites_.size()) return fmt::format("site {}", site);
+  const ptx::Program& program = kernels_[sites_[index].kernel]->program;
+  const ptx::Instruction& i = program.function->instructions[sites_[index].instruction];
+  const std::string& file = program.module->file;
+  const auto slash = file.rfind('/');
+  std::string text =
+      fmt::format("{}:{}", slash == std::string::npos ? file : file.substr(slash + 1), i.line);
+  if (i.location && i.location->line != 0 && i.location->file < program.module->files.size()) {
+    const std::string& source = program.module->files[i.location->file];
+    const auto cut = source.rfind('/');
+    text += fmt::format(" ({}:{})", cut == std::string::npos ? source : source.substr(cut + 1),
+                        i.location->line);
+  }
+  return text + ": " + ptx::one_line(i.text);
+}
+
+std::string CaseProgram::region_name(machine::RegionId region) const {
+  if (region < first_region_ || region - first_region_ >= regions_.size()) return "no memory";
+  return regions_[region - first_region_].name;
+}
+
+schedule::SlotName CaseProgram::slot_name(machine::Address) const { return {}; }
+
+std::string CaseProgram::last_mismatch() const {
+  if (!mismatch_.empty()) return mismatch_;
+  for (std::uint32_t r = 0; shared_ != nullptr && r < file_.ranks; ++r) {
+    if (shared_->fault[r].text[0] != '\0') return shared_->fault[r].text;
+  }
+  return {};
+}
+
+}  // namespace ringfence::cases

@@ -1,0 +1,138 @@
+#pragma once
+// A case file as a program: compiled kernels on emulated ranks.
+//
+// A call is: a product launch that writes new payloads with weak stores into every memory that has
+// a generated or recorded content; the launches of the file, those of one stream in order, the
+// streams side by side; and a consumer launch that reads, with weak loads, what [check] compares.
+// After the run: `restored` memories have their initial content, the operator's reference holds
+// (what it judges comes before what compares replicas), `equal` memories agree.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "emulator/cases/case_file.hpp"
+#include "emulator/cases/kernel_run.hpp"
+#include "emulator/cases/payload.hpp"
+#include "emulator/schedule/program.hpp"
+#include "verify/compare.hpp"
+
+namespace ringfence::cases {
+
+struct Settings {
+  std::uint32_t calls = 0;  // 0: the file's
+  std::uint64_t payload_seed = 1;
+  verify::Summation summation = verify::Summation::fp32_rank_order;
+};
+
+class CaseProgram final : public schedule::Program {
+ public:
+  // Reads and decodes the PTX files, makes the payloads, checks the arguments. Throws CaseError or
+  // ptx::Error, one line each.
+  CaseProgram(CaseFile file, const Settings& settings);
+  ~CaseProgram() override;
+
+  const CaseFile& file() const { return file_; }
+  std::uint32_t calls() const { return calls_; }
+  const Payload& payload() const { return payload_; }
+  // What the consumer of `rank` read in `call` of the last run; only of memories that [check]
+  // compares.
+  std::span<const std::byte> consumed(std::uint32_t call, std::uint32_t rank,
+                                      std::string_view memory) const;
+  // "out" and "residual_out" of the last run, each over all ranks; empty without a reference.
+  std::vector<verify::Comparison> comparisons() const;
+  // Where `equal` memories differ after a call; empty if they agree, or none are named.
+  std::string replica_difference() const;
+  // By the launches that ended in this process, over all runs.
+  const ptx::ExecutionCounts& counts() const { return counts_; }
+
+  std::uint16_t ranks() const override { return static_cast<std::uint16_t>(file_.ranks); }
+  std::uint64_t shared_bytes() const override;
+  void set_up(machine::Machine& machine, std::pmr::memory_resource* shared) override;
+  void before_run(machine::Machine& machine) override;
+  void host(schedule::Agent& agent, std::uint16_t rank) override;
+  void after_run(machine::Machine& machine) override;
+  std::string site_name(std::uint16_t site) const override;
+  std::string region_name(machine::RegionId region) const override;
+  schedule::SlotName slot_name(machine::Address at) const override;
+  std::string last_mismatch() const override;
+
+ private:
+  static constexpr std::uint32_t kMostStreams = 16;
+  enum Site : std::uint16_t { kEndCheck, kProduct, kConsumer, kBarrier, kFirstInstruction };
+
+  struct Region {
+    std::string name;
+    machine::RegionSpec spec;
+    std::vector<std::byte> initial;  // empty: zero
+  };
+  struct PtxFile;
+  // A launch with what it needs on each rank.
+  struct Prepared {
+    std::uint32_t kernel = 0;                           // in kernels_
+    std::vector<std::vector<std::uint8_t>> parameters;  // by rank
+    std::vector<std::uint64_t> globals;                 // by rank
+  };
+  struct SiteOf {
+    std::uint32_t kernel;
+    std::uint32_t instruction;
+  };
+  struct Shared {
+    std::uint16_t streams[kMaxRanks][kMostStreams] = {};
+    FaultText fault[kMaxRanks];
+  };
+
+  void map_memories();
+  void load_kernels();
+  void bind(const Launch& launch, Prepared& out);
+  void encode(const Launch& launch, const Argument& argument, std::uint32_t rank,
+              std::size_t address_bytes, std::vector<std::uint8_t>& out) const;
+  std::uint64_t address(const std::string& memory, std::uint32_t rank) const;
+  std::uint64_t peers_table(const std::string& memory, std::uint32_t rank);
+  std::uint32_t add_region(Region region);
+  std::size_t index_of(std::string_view memory) const;
+  bool is_consumed(std::size_t memory) const { return consumed_at_[memory] != kNotConsumed; }
+  std::size_t consumed_offset(std::uint32_t call, std::uint32_t rank, std::size_t memory) const;
+
+  void produce(schedule::Agent& agent, std::uint32_t rank, std::uint32_t call);
+  void consume(schedule::Agent& agent, std::uint32_t rank, std::uint32_t call);
+  void run_stream(schedule::Agent& host, std::uint32_t rank, std::uint32_t call,
+                  std::uint32_t stream);
+  machine::StreamId stream(std::uint32_t rank, std::uint32_t slot) const {
+    return shared_->streams[rank][slot];
+  }
+  machine::AccessInfo consumer_access(std::uint32_t call, std::uint32_t rank, std::size_t memory,
+                                      std::uint64_t offset) const;
+  bool check_restored(machine::Machine& machine);
+  bool check_reference(machine::Machine& machine);
+  bool check_equal(machine::Machine& machine);
+  verify::Comparison compare(std::uint32_t call, std::uint32_t rank, bool is_residual) const;
+
+  static constexpr std::size_t kNotConsumed = ~std::size_t{0};
+
+  CaseFile file_;
+  Settings settings_;
+  std::uint32_t calls_;
+  Payload payload_;
+  std::vector<std::unique_ptr<PtxFile>> ptx_files_;
+  std::vector<std::unique_ptr<Kernel>> kernels_;
+  std::vector<Prepared> launches_;
+  std::vector<SiteOf> sites_;                // from kFirstInstruction on
+  std::vector<std::uint32_t> stream_slots_;  // the file's stream numbers in use, ascending
+  Space space_;
+  std::vector<Region> regions_;
+  std::vector<std::vector<std::uint32_t>> memory_region_;    // by memory and rank
+  std::vector<std::vector<std::uint64_t>> memory_address_;   // by memory and rank
+  std::vector<std::uint64_t> multicast_address_;             // by memory; 0: local
+  std::map<std::string, std::vector<std::uint64_t>> peers_;  // tables, by memory and rank
+  std::vector<std::size_t> consumed_at_;  // by memory: its place in what one rank reads in a call
+  std::size_t consumed_bytes_ = 0;        // of one rank and call
+  machine::RegionId first_region_ = 0;
+  Shared* shared_ = nullptr;
+  std::byte* results_ = nullptr;
+  std::string mismatch_;
+  ptx::ExecutionCounts counts_;
+};
+
+}  // namespace ringfence::cases

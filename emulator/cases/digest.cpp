@@ -1,0 +1,38 @@
+// What identifies a case: the bytes of its file and of all files that it names.
+#define XXH_INLINE_ALL
+#include <fmt/format.h>
+#include <xxhash.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+
+#include "emulator/cases/case_file.hpp"
+
+namespace ringfence::cases {
+namespace {
+
+std::uint64_t add_file(std::uint64_t digest, const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  const std::string bytes{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+  if (!in.is_open() || in.bad()) {
+    throw CaseError(fmt::format("{}: cannot be read: {}", path, std::strerror(errno)));
+  }
+  return XXH3_64bits_withSeed(bytes.data(), bytes.size(), digest);
+}
+
+}  // namespace
+
+std::string digest(const CaseFile& file) {
+  std::uint64_t digest = add_file(1, file.path);
+  for (const Launch& launch : file.launches) digest = add_file(digest, file.beside(launch.ptx));
+  for (const Memory& memory : file.memories) {
+    if (memory.initial.kind == Initial::Kind::file) {
+      digest = add_file(digest, file.beside(memory.initial.file));
+    }
+  }
+  return fmt::format("{:016x}", digest);
+}
+
+}  // namespace ringfence::cases

@@ -1,0 +1,150 @@
+#pragma once
+// One launch of a PTX kernel on one rank, under the memory model.
+//
+// A warp is one agent; each of its lanes is a thread of the machine of its own. A warp instruction
+// hands its lanes' global accesses to the machine: vector elements as separate scalar operations,
+// multimem as one operation a replica (design, section 2). Points, where other agents may step, lie
+// before strong accesses and fences: before each lane's where few lanes act (flags, atomics), one
+// for all where a whole warp moves data. There the strategy may also let one lane run ahead of the
+// others.
+//
+// A loop that polls is no loop here: when a lane comes back to a strong read, or to a
+// compare-and-swap that fails, with the same registers, and nothing it did in between had an
+// effect, all that it read since then decides whether it ever leaves; so it waits until one of
+// those places can give another value.
+
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "emulator/cases/space.hpp"
+#include "emulator/machine/machine.hpp"
+#include "emulator/ptx/execution.hpp"
+#include "emulator/ptx/reduction.hpp"
+#include "emulator/schedule/agent.hpp"
+#include "emulator/schedule/execution.hpp"
+
+namespace ringfence::cases {
+
+// A decoded kernel and how its instructions are numbered as sites.
+struct Kernel {
+  ptx::Program program;
+  std::vector<std::uint16_t> site;  // by instruction; 0 where it is no access
+};
+
+// What happened to a kernel that could not go on, for people; in memory that all ranks share.
+struct FaultText {
+  char text[600] = {};
+};
+
+class KernelRun final : public ptx::GlobalMemory {
+ public:
+  struct Settings {
+    machine::RegionId first_region = 0;
+    std::uint16_t barrier_site = 0;
+    ptx::SumPolicy policy = ptx::SumPolicy::rank_order;
+    std::uint64_t seed = 0;    // of seeded sums
+    std::uint64_t budget = 0;  // warp instructions
+    schedule::Role role = schedule::Role::thread;
+  };
+  // All outlive the run. Throws ptx::Error where the configuration does not fit the kernel.
+  KernelRun(const Kernel& kernel, ptx::LaunchConfig config, const Space& space,
+            const Settings& settings, FaultText& fault);
+
+  // One agent for each warp.
+  std::vector<schedule::Agent::ChildSpec> children();
+  const ptx::ExecutionCounts& counts() const { return execution_.counts(); }
+
+  void access(ptx::Request& request) override;
+  void fence(const ptx::Agents& agents, const ptx::Fence& fence,
+             std::uint32_t instruction) override;
+  void arrive(ptx::SyncToken token, const ptx::Agents& agents) override;
+  void depart(ptx::SyncToken token, const ptx::Agents& agents) override;
+  bool dependencies_met(const ptx::Agents&) override { return true; }
+
+ private:
+  // A read since the lane's last effect.
+  struct Poll {
+    std::uint32_t instruction = 0;
+    std::uint64_t digest = 0;  // of the lane's registers; 0 at its first arrival there
+    machine::Address at;
+    machine::Access access;
+    bool by_rmw = false;
+    std::uint64_t value = 0;
+    machine::Wanted needs;
+  };
+  struct Warp {
+    schedule::Agent* agent = nullptr;
+    std::uint32_t block = 0;
+    std::uint32_t index = 0;
+    std::uint32_t waiting = 0;  // lanes that wait for a place to change
+    std::uint32_t missed = 0;   // of these: the last poll saw no change though it could have
+    std::uint32_t armed = 0;    // lanes whose next read of a place in `waits` is to see a change
+    bool parked = false;        // waits for other warps of the block
+    bool accessed = false;
+    std::uint16_t last_site = 0;
+    machine::Address fault_at{~0u, 0};
+    std::vector<std::vector<Poll>> polls;                // by lane
+    std::vector<std::vector<schedule::LaneWait>> waits;  // by lane
+  };
+  struct Target {
+    const Mapping* mapping;
+    std::uint64_t offset;
+  };
+  struct Token {
+    std::vector<machine::ThreadId> arrived;
+    std::uint32_t departed = 0;
+  };
+
+  Warp& warp_of(const ptx::Agents& a) { return warps_[a.block * warps_a_block_ + a.warp]; }
+  void run(Warp& warp);
+  // Lets the machine know of barriers that completed, and wakes the warps that waited there.
+  void settle(Warp& warp);
+  void wait(Warp& warp);
+  void report(Warp& warp, const ptx::KernelFault& fault);
+
+  void locate(Warp& warp, const ptx::Request& request, Target* targets);
+  machine::Address place(const Target& target, std::size_t replica = 0) const {
+    return {settings_.first_region + target.mapping->regions[replica], target.offset};
+  }
+  bool repeats(Warp& warp, const ptx::Request& request, std::uint32_t lane, machine::Address at,
+               std::uint64_t& digest);
+  bool may_go_on(machine::Machine& machine, const Warp& warp, std::uint32_t lane) const;
+  void remember(Warp& warp, std::uint32_t lane, const Poll& poll);
+  void had_effect(Warp& warp, std::uint32_t lanes);
+
+  void load(Warp& warp, ptx::Request& request, const Target* targets, const machine::Access& how);
+  void load_lane(machine::Machine& machine, Warp& warp, ptx::Request& request, std::uint32_t lane,
+                 const Target& target, const machine::Access& how, std::uint64_t& digest);
+  // Of an armed lane: the read of one element that sees a change where there is one to see. False:
+  // the poll missed it.
+  bool read_change(machine::Machine& machine, Warp& warp, std::uint32_t lane, machine::Address at,
+                   const machine::Access& how, std::byte* out);
+  const schedule::LaneWait* armed_wait(const Warp& warp, std::uint32_t lane, machine::Address at,
+                                       bool by_rmw) const;
+  void store(Warp& warp, ptx::Request& request, const Target* targets, const machine::Access& how);
+  void atomic(Warp& warp, ptx::Request& request, const Target* targets, const machine::Access& how);
+  void reduce(Warp& warp, ptx::Request& request, const Target* targets, const machine::Access& how);
+  void load_reduce(Warp& warp, ptx::Request& request, const Target* targets,
+                   const machine::Access& how);
+  // Which of the lanes act now: all of them, or one that runs ahead.
+  std::uint32_t choose_lanes(Warp& warp, std::uint32_t lanes);
+
+  const Kernel& kernel_;
+  const Space& space_;
+  Settings settings_;
+  FaultText& fault_;
+  ptx::VirtualClock clock_;
+  std::uint32_t warps_a_block_ = 1;
+  std::uint32_t threads_a_block_ = 1;
+  std::vector<Warp> warps_;
+  std::unordered_map<ptx::SyncToken, Token> tokens_;
+  ptx::SyncToken departing_ = 0;
+  std::vector<ptx::Agents> departures_;
+  std::vector<machine::ThreadId> syncing_;
+  std::vector<std::uint32_t> gathered_;  // scratch of load_reduce: [replica][element][lane]
+  ptx::Execution execution_;
+};
+
+}  // namespace ringfence::cases

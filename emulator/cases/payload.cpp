@@ -1,0 +1,169 @@
+#include "emulator/cases/payload.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "emulator/ptx/alu/approx.hpp"
+#include "verify/product.hpp"
+#include "verify/random.hpp"
+#include "verify/safetensors.hpp"
+
+namespace ringfence::cases {
+namespace {
+
+// Inner elements that a rank multiplies: what the partial sums are made of does not matter here.
+constexpr std::int64_t kInnerOfRank = 16;
+// exact_rows needs an eps that a mean of 256 absorbs (verify/inputs.hpp).
+constexpr double kMostAbsorbedEps = 1e-5;
+
+float rsqrt_of_hardware(float x, const void*) { return ptx::rsqrt_approx(x); }
+
+// Integers whose sums over all ranks stay exact in bf16.
+std::int32_t integer_at(const verify::CounterRandom& random, std::uint64_t i, std::uint32_t ranks) {
+  const std::uint32_t most = std::clamp<std::uint32_t>(128 / ranks, 1, 16);
+  return static_cast<std::int32_t>(verify::CounterRandom::below(
+             static_cast<std::uint32_t>(random.bits(i) >> 32), 2 * most + 1)) -
+         static_cast<std::int32_t>(most);
+}
+
+std::uint16_t to_half(bool bf16, float x) {
+  return verify::round_to(bf16 ? verify::Dtype::bf16 : verify::Dtype::f16, x);
+}
+
+std::vector<std::byte> generate(const Memory& memory, std::uint32_t ranks, std::uint64_t seed,
+                                std::uint64_t call, std::uint64_t stream) {
+  std::vector<std::byte> out(memory.bytes);
+  const verify::CounterRandom random(seed, call, stream);
+  const bool integers = memory.initial.kind == Initial::Kind::integers;
+  const std::string& dtype = memory.initial.dtype;
+  const std::size_t size = dtype == "bf16" || dtype == "f16" ? 2 : 4;
+  for (std::size_t i = 0; (i + 1) * size <= out.size(); ++i) {
+    std::uint32_t bits = 0;
+    if (dtype == "u32") {
+      bits = static_cast<std::uint32_t>(random.bits(i) >> 48) + 1;  // never 0: that is "not there"
+    } else {
+      const float value =
+          integers ? static_cast<float>(integer_at(random, i, ranks)) : random.normal(i);
+      bits = size == 4 ? verify::float_bits(value) : to_half(dtype == "bf16", value);
+    }
+    std::memcpy(out.data() + i * size, &bits, size);
+  }
+  return out;
+}
+
+std::vector<std::byte> from_file(const CaseFile& file, const Memory& memory) {
+  const std::string path = file.beside(memory.initial.file);
+  const verify::Safetensors tensors = verify::read_safetensors(path);
+  const verify::Tensor* t = tensors.find(memory.initial.tensor);
+  if (t == nullptr) {
+    throw CaseError(fmt::format("{}: memory '{}' wants the tensor '{}', which {} does not have",
+                                file.path, memory.name, memory.initial.tensor, path));
+  }
+  if (t->bytes.size() > memory.bytes) {
+    throw CaseError(fmt::format("{}: memory '{}' has {} bytes, its tensor '{}' in {} has {}",
+                                file.path, memory.name, memory.bytes, memory.initial.tensor, path,
+                                t->bytes.size()));
+  }
+  std::vector<std::byte> out(memory.bytes);
+  std::copy(t->bytes.begin(), t->bytes.end(), out.begin());
+  return out;
+}
+
+}  // namespace
+
+Payload::Payload(const CaseFile& file, std::uint32_t calls, std::uint64_t seed,
+                 verify::Summation summation)
+    : ranks_(file.ranks) {
+  for (const Memory& m : file.memories) {
+    renewed_.push_back(m.initial.kind != Initial::Kind::zero &&
+                       m.initial.kind != Initial::Kind::poison);
+  }
+  content_.resize(std::size_t{calls} * ranks_ * renewed_.size());
+  expected_.resize(calls);
+  for (std::uint32_t call = 0; call < calls; ++call) {
+    for (std::size_t m = 0; m < renewed_.size(); ++m) {
+      if (!renewed_[m]) continue;
+      const Memory& memory = file.memories[m];
+      for (std::uint32_t rank = 0; rank < ranks_; ++rank) {
+        at(call, rank, m) = memory.initial.kind == Initial::Kind::file
+                                ? from_file(file, memory)
+                                : generate(memory, ranks_, seed, call, m * 1024 + rank);
+      }
+    }
+    if (file.check.reference) fill_operator(file, call, seed, summation);
+  }
+}
+
+bool Payload::any_renewed() const {
+  return std::find(renewed_.begin(), renewed_.end(), true) != renewed_.end();
+}
+
+std::span<const std::byte> Payload::content(std::uint32_t call, std::uint32_t rank,
+                                            std::size_t memory) const {
+  return content_[(std::size_t{call} * ranks_ + rank) * renewed_.size() + memory];
+}
+
+// The memories of the operator get a payload whose result is exact, so that any difference is a
+// fault of the protocol.
+void Payload::fill_operator(const CaseFile& file, std::uint32_t call, std::uint64_t seed,
+                            verify::Summation summation) {
+  const Reference& f = *file.check.reference;
+  const auto index = [&](const std::string& name) {
+    return static_cast<std::size_t>(file.find(name) - file.memories.data());
+  };
+  Expected e;
+  verify::Problem& p = e.problem;
+  p.flavour = verify::parse_flavour(f.protocol);
+  p.ranks = static_cast<int>(file.ranks);
+  p.tokens = static_cast<std::int64_t>(f.tokens);
+  p.hidden = static_cast<std::int64_t>(f.hidden);
+  p.inner = kInnerOfRank * p.ranks;
+  p.dtype = verify::parse_dtype(f.dtype);
+  p.eps = static_cast<float>(f.eps);
+  p.has_beta = !f.beta.empty();
+  verify::validate(p, {.ranks_divide_tokens = false});
+  const bool normal = file.find(f.tensor)->initial.kind == Initial::Kind::normal;
+  const verify::Fill fill = normal                      ? verify::Fill::normal
+                            : f.eps <= kMostAbsorbedEps ? verify::Fill::exact_rows
+                                                        : verify::Fill::integers;
+  const verify::Inputs in = verify::generate(p, fill, seed, call);
+  std::vector<verify::Tensor> parts;
+  verify::Partials partials;
+  for (int r = 0; r < p.ranks; ++r) parts.push_back(verify::product(p, in, r));
+  for (const verify::Tensor& t : parts) partials.push_back(t.bits());
+  const auto put = [&](std::uint32_t rank, const std::string& name, const std::byte* from,
+                       std::size_t bytes) {
+    std::memcpy(at(call, rank, index(name)).data(), from, bytes);
+  };
+  const auto row = static_cast<std::size_t>(p.hidden) * 2;
+  for (std::uint32_t r = 0; r < ranks_; ++r) {
+    put(r, f.tensor, parts[r].bytes.data(), parts[r].bytes.size());
+    put(r, f.gamma, in.gamma.bytes.data(), in.gamma.bytes.size());
+    if (p.has_beta) put(r, f.beta, in.beta.bytes.data(), in.beta.bytes.size());
+    if (file.find(f.residual)->bytes >= f.tokens * row) {
+      put(r, f.residual, in.residual.bytes.data(), in.residual.bytes.size());
+    } else {
+      const verify::RowRange own = p.rows_of(static_cast<int>(r));
+      put(r, f.residual, in.residual.bytes.data() + static_cast<std::size_t>(own.begin) * row,
+          static_cast<std::size_t>(own.count()) * row);
+    }
+  }
+  // Under these policies every rank and schedule has the one sum; a payload that is exact has it
+  // under all of them.
+  e.exact = !normal || summation == verify::Summation::fp32_rank_order ||
+            summation == verify::Summation::exact_once;
+  e.exact = e.exact && (p.flavour == verify::Flavour::tokenweave || !normal);
+  if (e.exact) {
+    const verify::Rsqrt rsqrt{&rsqrt_of_hardware, nullptr};
+    verify::Outputs out = verify::exact_fused(p, in, partials, summation, {}, rsqrt);
+    e.out = std::move(out.out);
+    e.residual_out = std::move(out.residual_out);
+  } else {
+    e.reference = verify::fused_reference(p, in, partials, summation, {0, p.tokens});
+  }
+  expected_[call] = std::move(e);
+}
+
+}  // namespace ringfence::cases

@@ -1,0 +1,39 @@
+#pragma once
+// The addresses that kernels see: every replica of every memory at an address of its own, and the
+// multicast address of each symmetric memory, which names one location on each rank.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace ringfence::cases {
+
+struct Mapping {
+  std::string name;  // "data of rank 1", "data (multicast)"
+  std::uint64_t address = 0;
+  std::uint64_t bytes = 0;
+  bool multicast = false;
+  std::vector<std::uint32_t> regions;  // numbers of the program's regions: one, or one a rank
+};
+
+class Space {
+ public:
+  // Returns the address: a multiple of 2 MiB, with an unmapped page behind the mapping.
+  std::uint64_t add(Mapping mapping);
+  // The mapping whose pages hold the address; null if there is none. An address behind its end but
+  // on its last page is found too.
+  const Mapping* find(std::uint64_t address) const {
+    const std::uint64_t page = (address - kBase) >> kPageBits;
+    if (page >= pages_.size() || pages_[page] < 0) return nullptr;
+    return &mappings_[static_cast<std::size_t>(pages_[page])];
+  }
+
+ private:
+  static constexpr std::uint64_t kBase = 0x1000000000ULL;
+  static constexpr unsigned kPageBits = 21;
+
+  std::vector<Mapping> mappings_;
+  std::vector<std::int32_t> pages_;  // page -> mapping, -1: none
+};
+
+}  // namespace ringfence::cases

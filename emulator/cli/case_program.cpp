@@ -1,0 +1,101 @@
+#include "emulator/cli/case_program.hpp"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <stdexcept>
+
+#include "emulator/cases/case_program.hpp"
+#include "emulator/ptx/error.hpp"
+#include "verify/error.hpp"
+
+namespace ringfence::cli {
+namespace {
+
+// The line of whatever a case's readers threw.
+template <class F>
+auto as_invalid_argument(F&& f) {
+  try {
+    return f();
+  } catch (const cases::CaseError& e) {
+    throw std::invalid_argument(e.what());
+  } catch (const ptx::Error& e) {
+    throw std::invalid_argument(e.what());
+  } catch (const verify::InputError& e) {
+    throw std::invalid_argument(e.what());
+  }
+}
+
+// The digest of what lies there; empty if that is no case.
+std::string digest_at(const std::string& path) {
+  try {
+    return cases::digest(cases::read_case(path));
+  } catch (const cases::CaseError&) {
+    return {};
+  }
+}
+
+}  // namespace
+
+void check_config(const programs::Config& config) {
+  if (!is_case(config)) return programs::validate(config);
+  constexpr std::uint32_t kMostCalls = 4096;
+  if (config.calls < 1 || config.calls > kMostCalls) {
+    throw std::invalid_argument(
+        fmt::format("--calls {}: 1 to {} is due", config.calls, kMostCalls));
+  }
+  as_invalid_argument([&] {
+    verify::parse_summation(config.summation);
+    const std::string now = cases::digest(cases::read_case(config.case_file));
+    if (!config.case_digest.empty() && config.case_digest != now) {
+      throw std::invalid_argument(
+          fmt::format("{}: its content, or that of a file it names (digest {}), is not that of the "
+                      "trace ({})",
+                      config.case_file, now, config.case_digest));
+    }
+  });
+}
+
+std::unique_ptr<schedule::Program> build_program(const programs::Config& config) {
+  if (!is_case(config)) return programs::make_program(config);
+  return as_invalid_argument([&]() -> std::unique_ptr<schedule::Program> {
+    cases::Settings settings;
+    settings.calls = config.calls;
+    settings.payload_seed = config.payload_seed;
+    settings.summation = verify::parse_summation(config.summation);
+    return std::make_unique<cases::CaseProgram>(cases::read_case(config.case_file), settings);
+  });
+}
+
+std::vector<machine::Boundary> read_case(programs::Config& config, bool calls_given) {
+  return as_invalid_argument([&] {
+    const cases::CaseFile file = cases::read_case(config.case_file);
+    config.protocol = "case";
+    config.ranks = file.ranks;
+    if (!calls_given) config.calls = file.calls;
+    config.case_digest = cases::digest(file);
+    return file.check.modes;
+  });
+}
+
+void find_case(programs::Config& config, const std::string& trace_path) {
+  namespace fs = std::filesystem;
+  if (digest_at(config.case_file) == config.case_digest) return;
+  fs::path folder = fs::path(trace_path).parent_path();
+  if (folder.empty()) folder = ".";
+  std::vector<fs::path> places{folder / config.case_file};
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    if (entry.path().extension() == ".toml") places.push_back(entry.path());
+  }
+  for (const fs::path& place : places) {
+    if (!fs::is_regular_file(place, error) || digest_at(place.string()) != config.case_digest) {
+      continue;
+    }
+    config.case_file = place.string();
+    return;
+  }
+  check_config(config);  // says what is wrong with the one at the path
+}
+
+}  // namespace ringfence::cli

@@ -1,0 +1,27 @@
+#pragma once
+// Programs of both kinds: a protocol in C++, or the kernels of a case file.
+
+#include <memory>
+#include <string>
+
+#include "emulator/programs/config.hpp"
+#include "emulator/schedule/program.hpp"
+
+namespace ringfence::cli {
+
+inline bool is_case(const programs::Config& config) { return !config.case_file.empty(); }
+
+// Checks a configuration, and that a case file is still the one of its digest (if it has one).
+// Throws std::invalid_argument.
+void check_config(const programs::Config& config);
+std::unique_ptr<schedule::Program> build_program(const programs::Config& config);
+
+// The modes that a case file claims. Fills in `ranks`, `calls` (unless `calls_given`) and the
+// digest. Throws std::invalid_argument.
+std::vector<machine::Boundary> read_case(programs::Config& config, bool calls_given);
+
+// Where a trace's case is: at its path, beside the trace, or another case file there that has the
+// digest. Throws std::invalid_argument.
+void find_case(programs::Config& config, const std::string& trace_path);
+
+}  // namespace ringfence::cli

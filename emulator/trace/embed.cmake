@@ -1,0 +1,21 @@
+# Writes OUT: the files of FOLDER as string constants. A literal is cut in pieces, as a compiler need
+# take no more than 65536 characters in one.
+function(literal FILE NAME)
+  file(READ ${FOLDER}/${FILE} text)
+  string(LENGTH "${text}" left)
+  set(pieces "")
+  set(at 0)
+  while(left GREATER 0)
+    string(SUBSTRING "${text}" ${at} 8000 piece)
+    string(APPEND pieces "\n    R\"~~~(${piece})~~~\"")
+    math(EXPR at "${at} + 8000")
+    math(EXPR left "${left} - 8000")
+  endwhile()
+  file(APPEND ${OUT} "const std::string_view ${NAME} =${pieces};\n")
+endfunction()
+
+file(WRITE ${OUT} "// Written by embed.cmake.\n#include \"emulator/trace/page_parts.hpp\"\n\nnamespace ringfence::trace {\n\n")
+literal(page.html kPageHtml)
+literal(page.css kPageCss)
+literal(page.js kPageScript)
+file(APPEND ${OUT} "\n}  // namespace ringfence::trace\n")

@@ -1,0 +1,115 @@
+// The HTML page, read as a program would: its data, and that it needs nothing else.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "tests/cli/command.hpp"
+
+namespace ringfence::cli {
+namespace {
+
+using nlohmann::json;
+
+json data_of(const std::string& page) {
+  const std::string begin = "<script type=\"application/json\" id=\"run\">";
+  const std::size_t from = page.find(begin) + begin.size();
+  return json::parse(page.substr(from, page.find("</script>", from) - from));
+}
+
+const std::string kFound =
+    "fuzz --ranks 2 --blocks 1 --tokens 2 --hidden 64 --inner 64 --executor inline "
+    "--boundary coherent --schedules 50 --html p.html --trace t.jsonl --set ";
+
+TEST_CASE("the page of a race holds the run: equal columns, the pair in place, agents and words") {
+  const Folder f;
+  REQUIRE(ringfence(f, kFound + "end.put=relaxed").status == 1);
+  const std::string page = content(f / "p.html");
+  const json d = data_of(page);
+  CHECK(d["format"] == 1);
+  CHECK(d["kind"] == "data-race");
+  CHECK(d["replay"] == "ringfence replay t.jsonl");
+  CHECK(d["remedy"].get<std::string>().find("end.put=release") != std::string::npos);
+  const json& e = d["events"];
+  const std::size_t n = e["kind"].size();
+  REQUIRE(n > 20);
+  for (const auto& [name, column] : e.items()) CHECK_MESSAGE(column.size() == n, name);
+  for (std::size_t i = 0; i < n; ++i) {
+    CHECK(e["agent"][i].get<std::size_t>() < d["agents"].size());
+    if (i > 0) CHECK(e["step"][i].get<int>() >= e["step"][i - 1].get<int>());
+    const int source = e["source"][i];
+    CHECK(source < static_cast<int>(i));
+    if (source < 0) continue;
+    // What was read is a write there, and its value what the read returned.
+    const std::size_t s = static_cast<std::size_t>(source);
+    CHECK(e["region"][s] == e["region"][i]);
+    const int kind = e["kind"][s];
+    CHECK((kind == 1 || kind == 2));
+  }
+  // A race: two accesses of different agents to one place, one of them a write.
+  const std::size_t a = d["pair"][0], b = d["pair"][1];
+  REQUIRE(a < n);
+  REQUIRE(b < n);
+  CHECK(e["agent"][a] != e["agent"][b]);
+  CHECK(e["region"][a] == e["region"][b]);
+  CHECK((e["kind"][a] == 1 || e["kind"][b] == 1));
+  CHECK(d["sites"][std::to_string(e["site"][a].get<int>())].get<std::string>().find(
+            "multimem.st") != std::string::npos);
+}
+
+TEST_CASE("the page loads nothing from elsewhere and has every part in it") {
+  const Folder f;
+  REQUIRE(ringfence(f, kFound + "end.put=relaxed").status == 1);
+  const std::string page = content(f / "p.html");
+  for (const char* elsewhere : {"http:", "https:", "src=", "@import", "url(", "<link"}) {
+    CHECK_MESSAGE(page.find(elsewhere) == std::string::npos, elsewhere);
+  }
+  for (const char* mark : {"@TITLE@", "@STYLE@", "@SCRIPT@", "@DATA@"}) {
+    CHECK_MESSAGE(page.find(mark) == std::string::npos, mark);
+  }
+}
+
+TEST_CASE("the page of a deadlock names who waits for whom, with the cycle marked") {
+  const Folder f;
+  REQUIRE(ringfence(f, kFound + "slot=wrong").status == 1);
+  const json d = data_of(content(f / "p.html"));
+  CHECK(d["kind"] == "deadlock");
+  std::set<std::string> on_cycle;
+  for (const json& row : d["stuck"]) {
+    if (row["cycle"] == true) on_cycle.insert(row["agent"].get<std::string>().substr(0, 2));
+  }
+  CHECK(on_cycle == std::set<std::string>{"r0", "r1"});
+}
+
+TEST_CASE("without a finding the page shows the default schedule; run and replay write one too") {
+  const Folder f;
+  const std::string small =
+      " --ranks 2 --blocks 1 --tokens 2 --hidden 64 --inner 64 --html p.html ";
+  REQUIRE(
+      ringfence(f, "fuzz --boundary coherent --schedules 20 --executor inline" + small).status ==
+      0);
+  const json clean = data_of(content(f / "p.html"));
+  CHECK(clean["kind"] == nullptr);
+  CHECK(clean["pair"] == json({-1, -1}));
+  // Every release of the end barrier is taken in by the peer's acquire.
+  CHECK(clean["synchronises"].size() >= 4);
+  REQUIRE(ringfence(f, "run" + small).status == 0);
+  CHECK(data_of(content(f / "p.html"))["events"]["kind"].size() > 20);
+  REQUIRE(ringfence(f, kFound + "end.put=relaxed").status == 1);
+  std::filesystem::remove(f / "p.html");
+  REQUIRE(ringfence(f, "replay t.jsonl --html p.html").status == 1);
+  CHECK(data_of(content(f / "p.html"))["kind"] == "data-race");
+}
+
+TEST_CASE("text of a case cannot end the page's data: '<' is escaped") {
+  const Folder f;
+  REQUIRE(ringfence(f, kFound + "end.put=relaxed").status == 1);
+  std::filesystem::create_directory(f / "a<");
+  std::filesystem::rename(f / "t.jsonl", f / "a</script>.jsonl");
+  REQUIRE(ringfence(f, "replay a</script>.jsonl --html p.html").status == 1);
+  const json d = data_of(content(f / "p.html"));  // up to the first "</script>"
+  CHECK(d["replay"] == "ringfence replay 'a</script>.jsonl'");
+}
+
+}  // namespace
+}  // namespace ringfence::cli

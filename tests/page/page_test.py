@@ -1,0 +1,240 @@
+#!/usr/bin/env python3
+"""Clicks through the HTML page in headless Chromium, by WebDriver and nothing but the standard library.
+
+  page_test.py RINGFENCE TRACES OUT     exit 0 passed, 1 failed, 77 no Chromium here
+
+Screenshots go to OUT, for people to look at.
+"""
+import base64
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import urllib.request
+
+FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+         "--disable-background-networking", "--disable-component-update", "--disable-sync",
+         "--window-size=1400,1000", "--force-device-scale-factor=1"]
+RIGHT, LEFT, DOWN, HOME = "\ue014", "\ue012", "\ue015", "\ue011"
+
+
+class Browser:
+    def __init__(self, driver, chromium):
+        self.profile = tempfile.mkdtemp(prefix="ringfence-page-")
+        self.process = subprocess.Popen([driver, "--port=0"], stdout=subprocess.PIPE, text=True)
+        for line in self.process.stdout:
+            found = re.search(r"started successfully on port (\d+)", line)
+            if found:
+                self.base = f"http://127.0.0.1:{found.group(1)}/session"
+                break
+        else:
+            raise RuntimeError("chromedriver did not start")
+        options = {"binary": chromium, "args": FLAGS + [f"--user-data-dir={self.profile}"]}
+        answer = self.post("", {"capabilities": {"alwaysMatch": {
+            "browserName": "chrome", "goog:chromeOptions": options,
+            "goog:loggingPrefs": {"browser": "ALL"}}}})
+        self.base += "/" + answer["sessionId"]
+
+    def post(self, path, body):
+        request = urllib.request.Request(self.base + path, json.dumps(body).encode(),
+                                         {"Content-Type": "application/json"})
+        try:
+            with urllib.request.urlopen(request, timeout=120) as reply:
+                return json.load(reply)["value"]
+        except urllib.error.HTTPError as error:
+            raise RuntimeError(f"{path}: {error.read().decode()[:500]}") from error
+
+    def open(self, path):
+        self.post("/url", {"url": "file://" + path})
+
+    def run(self, script, *arguments):
+        return self.post("/execute/sync", {"script": script, "args": list(arguments)})
+
+    def click(self, selector):
+        element = self.post("/element", {"using": "css selector", "value": selector})
+        self.post(f"/element/{list(element.values())[0]}/click", {})
+
+    def press(self, *keys):
+        actions = []
+        for key in keys:
+            actions += [{"type": "keyDown", "value": key}, {"type": "keyUp", "value": key}]
+        self.post("/actions", {"actions": [{"type": "key", "id": "keyboard", "actions": actions}]})
+
+    def click_at(self, x, y):
+        self.post("/actions", {"actions": [{
+            "type": "pointer", "id": "mouse", "parameters": {"pointerType": "mouse"},
+            "actions": [{"type": "pointerMove", "x": round(x), "y": round(y)},
+                        {"type": "pointerDown", "button": 0}, {"type": "pointerUp", "button": 0}]}]})
+
+    def picture(self, path):
+        with open(path, "wb") as out:
+            out.write(base64.b64decode(self.post("/goog/cdp/execute", {
+                "cmd": "Page.captureScreenshot", "params": {"captureBeyondViewport": True}})["data"]))
+
+    def complaints(self):
+        return [e["message"] for e in self.post("/se/log", {"type": "browser"})
+                if e["level"] == "SEVERE"]
+
+    def close(self):
+        try:
+            urllib.request.urlopen(urllib.request.Request(self.base, method="DELETE"), timeout=30)
+        finally:
+            self.process.terminate()
+            self.process.wait(10)
+            shutil.rmtree(self.profile, ignore_errors=True)
+
+
+checks = {"passed": 0, "failed": 0}
+
+
+def check(claim, truth, told=""):
+    checks["passed" if truth else "failed"] += 1
+    if not truth:
+        print(f"FAILED: {claim} {told}")
+
+
+def race(b, page, out):
+    b.open(page)
+    pair = b.run("return ringfence.run.pair")
+    check("the second access is chosen when the page opens", b.run("return ringfence.chosen()") == pair[1])
+    check("a racing access is not in the past of the other",
+          pair[0] not in b.run("return ringfence.past(arguments[0])", pair[1]))
+    b.picture(os.path.join(out, "race-light.png"))
+    b.click("#first")
+    check("the button chooses the first access", b.run("return ringfence.chosen()") == pair[0])
+    check("the panel says so", "first access" in b.run("return document.getElementById('event').textContent"))
+    b.press("2")
+    check("the key 2 chooses the second", b.run("return ringfence.chosen()") == pair[1])
+    rows = b.run("return ringfence.messages(arguments[0]).map(m => m.event)", pair[1])
+    check("the location's messages hold the unordered write", pair[0] in rows)
+    check("its row says read here or unordered", re.search(
+        "unordered|read here", b.run("return document.getElementById('messages').textContent")) is not None)
+    # Steps by key; a thread's own steps by brackets.
+    b.press(HOME)
+    steps = []
+    for _ in range(5):
+        steps.append(b.run("return ringfence.run.events.step[ringfence.chosen()]"))
+        b.press(RIGHT)
+    check("Right goes on in the order of the run", steps == sorted(steps) and steps[-1] > steps[0], steps)
+    here = b.run("return ringfence.chosen()")
+    b.press(RIGHT, LEFT)
+    check("Left undoes Right", b.run("return ringfence.chosen()") == here)
+    agent = b.run("return ringfence.run.events.agent[ringfence.chosen()]")
+    b.press("]")
+    check("] stays in the thread", b.run("return ringfence.run.events.agent[ringfence.chosen()]") == agent)
+    b.run("document.getElementById('lanes').focus()")
+    rank = "return ringfence.run.agents[ringfence.run.events.agent[ringfence.chosen()]].rank"
+    before = b.run(rank)
+    b.press(DOWN)
+    check("Down goes to the next rank's lane", b.run(rank) != before or before == 1)
+    # A click on a drawn event chooses it.
+    b.click("#fit")
+    box = b.run("const r = document.getElementById('lanes').getBoundingClientRect(); return [r.x, r.y]")
+    where = b.run("return ringfence.where(ringfence.run.pair[0])")
+    b.click_at(box[0] + where["x"], box[1] + where["y"])
+    check("a click chooses the event under it", b.run("return ringfence.chosen()") == pair[0])
+    b.run("document.querySelectorAll('#matter tr.can')[1].click()")
+    check("a row of the steps that matter chooses its step",
+          b.run("return ringfence.chosen()") == b.run("return ringfence.run.matter[1]"))
+    scale = b.run("return ringfence.view.scale")
+    b.press("-")
+    check("the whole run stays in view", b.run("return ringfence.view.scale") <= scale)
+    # Colours: the canvas follows.
+    light = b.run("return document.getElementById('lanes').getContext('2d').getImageData(2, 200, 1, 1).data[0]")
+    b.run("const t = document.getElementById('theme'); t.value = 'dark'; t.onchange(); ringfence.paint()")
+    dark = b.run("return document.getElementById('lanes').getContext('2d').getImageData(2, 200, 1, 1).data[0]")
+    check("the dark theme is darker on the canvas too", dark < 80 < 180 < light, (dark, light))
+    b.picture(os.path.join(out, "race-dark.png"))
+    pdf = base64.b64decode(b.post("/goog/cdp/execute", {"cmd": "Page.printToPDF", "params": {"landscape": True}})["data"])
+    with open(os.path.join(out, "race.pdf"), "wb") as f:
+        f.write(pdf)
+    check("it prints", pdf.startswith(b"%PDF") and len(pdf) > 10000)
+    check("nothing is fetched", b.run("return performance.getEntriesByType('resource').length") == 0)
+
+
+def deadlock(b, page, out):
+    b.open(page)
+    check("the cycle is marked", b.run("return document.querySelectorAll('#stuck tr.fault').length") >= 2)
+    b.run("document.querySelectorAll('#stuck tr.can')[1].click()")
+    check("a stuck agent's row chooses its last step",
+          b.run("return ringfence.chosen()") == b.run("return ringfence.run.stuck[1].event"))
+    b.picture(os.path.join(out, "deadlock.png"))
+
+
+def ordered(b, page, out):
+    """A clean run: the broadcast stores of a peer are in the past of the consumer's loads."""
+    b.open(page)
+    missing = b.run("""
+      const r = ringfence.run, e = r.events; let loads = 0, bad = 0;
+      for (let i = 0; i < e.kind.length; ++i) {
+        if (r.agents[e.agent[i]].phase !== 2 || e.kind[i] !== 0 || e.source[i] < 0) continue;
+        ++loads;
+        if (!ringfence.past(i).includes(e.source[i])) ++bad;
+      }
+      return [loads, bad];""")
+    check("what a consumer loads was stored before it", missing[0] > 0 and missing[1] == 0, missing)
+
+
+def large(b, page, out):
+    b.open(page)
+    n = b.run("return ringfence.run.events.kind.length")
+    check("the page has 100,000 events", n >= 100000, n)
+    check("8 ranks of 16 blocks are its lanes", b.run("return ringfence.lanes") == 128)
+    figure = b.run("""
+      const t = performance.now(); ringfence.paint(); const whole = performance.now() - t;
+      ringfence.select(60000); for (let i = 0; i < 12; ++i) document.getElementById('zoom-in').click();
+      const s = performance.now(); ringfence.paint(); return [ringfence.painted, whole, performance.now() - s];""")
+    opened = b.run("return performance.getEntriesByType('paint').map(p => p.startTime)[0]")
+    print(f"{n} events: first picture after {opened:.0f} ms, drawn after {figure[0]:.0f} ms of navigation at most; "
+          f"a frame of the whole run {figure[1]:.0f} ms, zoomed in {figure[2]:.0f} ms (not judged)")
+    b.picture(os.path.join(out, "large.png"))
+    b.click("#fit")
+    b.run("document.getElementById('lanes').focus()")
+    b.press("+", "+", RIGHT)
+    check("it answers to keys", b.run("return ringfence.chosen()") > 60000)
+    b.picture(os.path.join(out, "large-whole.png"))
+
+
+def main():
+    ringfence, traces, out = sys.argv[1:4]
+    chromium = shutil.which("chromium") or shutil.which("google-chrome")
+    driver = shutil.which("chromedriver")
+    if not chromium or not driver:
+        print("page-test: skipped: no chromium and chromedriver (Debian: chromium chromium-driver)")
+        return 77
+    os.makedirs(out, exist_ok=True)
+    out = os.path.abspath(out)
+
+    def page(name, status, *arguments):
+        path = os.path.join(out, name + ".html")
+        code = subprocess.run([ringfence, *arguments, "--html", path], stdout=subprocess.DEVNULL,
+                              cwd=out, check=False).returncode
+        check(f"ringfence {arguments[0]} writes {name}", code == status, code)
+        return path
+
+    trace = lambda name: os.path.join(os.path.abspath(traces), name + ".trace.jsonl")
+    pages = [
+        (race, page("race", 1, "replay", trace("end-put-relaxed"))),
+        (deadlock, page("deadlock", 1, "replay", trace("slot-wrong"))),
+        (ordered, page("clean", 0, "fuzz", "--ranks", "2", "--tokens", "4", "--blocks", "2", "--boundary", "coherent",
+                       "--schedules", "1", "--executor", "inline")),
+        (large, page("large", 0, "run", "--ranks", "8", "--blocks", "16", "--tokens", "320", "--hidden", "64",
+                     "--executor", "inline")),
+    ]
+    b = Browser(driver, chromium)
+    try:
+        for test, path in pages:
+            test(b, path, out)
+            complaints = b.complaints()
+            check(f"no complaint on {os.path.basename(path)}", not complaints, complaints)
+    finally:
+        b.close()
+    print(f"page-test: {checks['passed']} passed, {checks['failed']} failed; pictures in {out}")
+    return 1 if checks["failed"] or not checks["passed"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
