@@ -112,30 +112,36 @@ void Walk::revisit_taken(const Question& q, const Event& read) {
     const std::uint64_t value = value_of(*m, q.size);
     if (q.wanted != nullptr && !q.wanted->holds(value)) continue;
     if (q.compare != nullptr && value != *q.compare) continue;
-    Incoming w;
-    w.self = read.self;
-    w.cell = read.cell;
-    w.past = agents_[current_].past;
-    if (const Live* source = writer(*m, read.cell); source != nullptr) w.past.join(source->carried);
-    bool needed = false;  // by what takes it away
-    for (const Message* x = q.cell->newest; x != nullptr; x = x->older) {
-      if (x->source != m || !x->source_strong) continue;
-      needed = needed || w.past.has(name_of(*x)) || name_of(*x) == kUnknown;
-    }
-    if (needed) continue;
-    w.past.add(read.self);
-    if (q.compare != nullptr) w.value = q.operand;
-    w.limit = lives_.size();
-    w.own.push_back(read);
-    w.own.back().from = name_of(*m);
-    w.own.push_back(read);
-    w.own.back().write = w.own.back().open = true;
-    for (const Message* x = q.cell->newest; x != nullptr; x = x->older) {
-      if ((x->before & bit(*m)) != 0) w.own.back().after.push_back(name_of(*x));
-    }
-    revisit(w);
+    revisit_as_first(q, read, *m, true);
     if (abandoned_) return;
   }
+}
+
+// `fresh`: the read is not in the graph yet.
+void Walk::revisit_as_first(const Question& q, const Event& read, const Message& m, bool fresh) {
+  Incoming w;
+  w.self = read.self;
+  w.cell = read.cell;
+  w.past = agents_[current_].past;
+  if (const Live* source = writer(m, read.cell); source != nullptr) w.past.join(source->carried);
+  for (const Message* x = q.cell->newest; x != nullptr; x = x->older) {
+    if (x->source != &m || !x->source_strong) continue;
+    // What takes it away is needed.
+    if (w.past.has(name_of(*x)) || name_of(*x) == kUnknown) return;
+  }
+  w.past.add(read.self);
+  if (q.compare != nullptr) w.value = q.operand;
+  w.limit = lives_.size();
+  if (fresh) {
+    w.own.push_back(read);
+    w.own.back().from = name_of(m);
+  }
+  w.own.push_back(read);
+  w.own.back().write = w.own.back().open = true;
+  for (const Message* x = q.cell->newest; x != nullptr; x = x->older) {
+    if ((x->before & bit(m)) != 0) w.own.back().after.push_back(name_of(*x));
+  }
+  revisit(w);
 }
 
 void Walk::revisit(const Incoming& w) {

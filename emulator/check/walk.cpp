@@ -399,6 +399,17 @@ void Walk::on_read(const Question& q, std::span<Message* const> options) {
     }
     if (chosen == nullptr || (q.pointed && chosen != q.cell->newest)) {
       lives_[given] = std::move(live);
+      // It reads what it may not write behind, as somebody else has; it may have been the first.
+      for (const Message* m = q.cell->newest; m != nullptr; m = m->older) {
+        const std::uint64_t value = value_of(*m, cell.size);
+        const bool writes = q.kind == machine::AccessKind::rmw &&
+                            (q.may & ~q.takes & bit(*m)) != 0 &&
+                            (q.compare == nullptr || value == *q.compare) &&
+                            (q.wanted == nullptr || q.wanted->holds(value));
+        if (writes && chosen == nullptr && name_of(*m) == lives_[given].event.from) {
+          revisit_as_first(q, Event(lives_[given].event), *m, false);
+        }
+      }
       return abandon();
     }
   } else {

@@ -181,6 +181,8 @@ class Walk final : public schedule::Strategy, public machine::Arbiter {
 
   // revisit.cpp
   void revisit_taken(const Question& q, const Event& read);
+  void revisit_as_first(const Question& q, const Event& read, const machine::Message& m,
+                        bool fresh);
   void revisit(const Incoming& w);
   bool maximal(std::uint32_t event, const Incoming& w) const;
   bool maximal_read(std::uint32_t event, const Incoming& w) const;

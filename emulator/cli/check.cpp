@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "emulator/cli/case_options.hpp"
+#include "emulator/cli/case_program.hpp"
 #include "emulator/cli/commands.hpp"
 #include "emulator/cli/finding.hpp"
 #include "emulator/cli/memory.hpp"
@@ -190,7 +191,7 @@ ModeResult check_mode(const CheckOptions& o, const Case& c, machine::Boundary mo
   spec.seconds = seconds;
   spec.left = left;
   Progress progress(std::string(machine::name(mode)), "executions", 0);
-  m.result = check::check([&] { return programs::make_program(c.config); }, spec, o.jobs, {},
+  m.result = check::check([&] { return build_program(c.config); }, spec, o.jobs, {},
                           [&](const check::CheckResult& r) {
                             progress.at(r.complete + r.blocked, r.seconds,
                                         fmt::format("about {:.2g} % explored", 100 * r.explored));

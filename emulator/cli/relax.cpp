@@ -8,6 +8,7 @@
 
 #include "emulator/check/explorer.hpp"
 #include "emulator/cli/case_options.hpp"
+#include "emulator/cli/case_program.hpp"
 #include "emulator/cli/commands.hpp"
 #include "emulator/cli/finding.hpp"
 #include "emulator/cli/memory.hpp"
@@ -54,7 +55,7 @@ class Relaxer {
     spec.executions = o_.executions;
     programs::Config config = case_.config;
     config.set = set;
-    last_ = check::check([&] { return programs::make_program(config); }, spec, o_.jobs);
+    last_ = check::check([&] { return build_program(config); }, spec, o_.jobs);
     if (schedule::interrupted()) throw Interrupted();
     seconds_ += last_.seconds;
     progress_.at(++checks_, seconds_);
@@ -142,6 +143,10 @@ void print_table(machine::Boundary mode, const std::vector<Site>& sites) {
 
 Exit relax(const RelaxOptions& o) {
   const Case c = resolve(o.c);
+  if (is_case(c.config)) {
+    throw UsageError(
+        "relax --case: only the switches of a protocol are weakened; --protocol is due");
+  }
   check_writable(o.reports);
   if (!o.traces.empty()) check_writable("--traces", o.traces + "/x");
   check_memory(c.config, o.jobs);

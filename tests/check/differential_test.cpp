@@ -121,3 +121,43 @@ locations [x;P0:r0;]
 exists (0 == 0)
 )") == "");
 }
+
+TEST_CASE("a read that a revisit forces on an atomic counts, though its write has no place") {
+  CHECK(compare(R"(PTX a
+{
+x=0;
+}
+ P0@cta 0,gpu 0                 | P1@cta 1,gpu 0      | P2@cta 0,gpu 0                 ;
+ atom.relaxed.sys.exch r0, x, 1 | st.relaxed.sys x, 2 | st.weak x, 4                   ;
+                                |                     | atom.relaxed.sys.exch r0, x, 5 ;
+locations [x;P0:r0;P2:r0;]
+exists (0 == 0)
+)") == "");
+}
+
+TEST_CASE("the write of an atomic follows what its read acquires, so it does not race with that") {
+  CHECK(compare(R"(PTX a
+{
+y=0;
+}
+ P0@cta 0,gpu 0                   | P1@cta 0,gpu 0                 ;
+ atom.acq_rel.sys.cas r0, y, 3, 2 | ld.weak r0, y                  ;
+                                  | atom.release.sys.exch r1, y, 3 ;
+locations [y;P0:r0;P1:r0;P1:r1;]
+exists (0 == 0)
+)") == "");
+}
+
+TEST_CASE("fence.sc that are not morally strong are in no order") {
+  CHECK(compare(R"(PTX a
+{
+x=0;
+}
+ P0@cta 1,gpu 0 | P1@cta 0,gpu 0 ;
+ st.weak x, 1   | fence.sc.sys   ;
+ fence.sc.sys   | ld.weak r0, x  ;
+ fence.sc.cta   |                ;
+locations [x;P1:r0;]
+exists (0 == 0)
+)") == "");
+}
