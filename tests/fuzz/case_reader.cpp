@@ -1,4 +1,5 @@
-// Arbitrary bytes as a case file: read, or refused with a CaseError of one line that names the file.
+// Arbitrary bytes as a case file: read, or refused with a CaseError of one line that names the
+// file.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>

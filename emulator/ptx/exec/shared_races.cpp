@@ -88,13 +88,16 @@ void SharedRaces::check_byte(std::uint64_t at, const Stamp& now, bool writes,
     return;
   }
   if (byte.read.thread / 32 == warp && byte.read.strong == now.strong) return;
-  // A second, unordered reader: one of each warp is enough to find a race with a later write.
+  // A second, unordered reader: one of each warp is enough to find a race with a later write. The
+  // byte keeps the latest, as the warp's other lanes come next.
+  const Stamp before = byte.read;
   const bool known =
       byte.many_readers && std::any_of(readers_.begin(), readers_.end(), [&](const auto& reader) {
-        return reader.first == at && reader.second.thread / 32 == warp &&
-               reader.second.clock == now.clock;
+        return reader.first == at && reader.second.thread / 32 == before.thread / 32 &&
+               reader.second.clock == before.clock;
       });
-  if (!known) readers_.emplace_back(at, now);
+  if (!known) readers_.emplace_back(at, before);
+  byte.read = now;
   byte.many_readers = true;
 }
 
