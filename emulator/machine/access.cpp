@@ -330,9 +330,23 @@ std::uint32_t Machine::placements(const Now& now, const Cell& cell, MessageSet r
     set |= behind;
     const MessageSet before = required | downward(cell, strong & ~set);
     if ((before & set) != 0 || outdates_a_read(cell, before, set)) return false;
+    // With what coherence puts behind those, by way of this write.
+    MessageSet behind_all = set;
     for (const Message* m = cell.newest; m != nullptr; m = m->older) {
-      if ((set & bit(*m)) != 0 && m->source != nullptr && (before & bit(*m->source)) != 0) {
-        return false;
+      if ((m->before & set) != 0) behind_all |= bit(*m);
+    }
+    for (const Message* m = cell.newest; m != nullptr; m = m->older) {
+      if ((behind_all & bit(*m)) == 0 || m->source == nullptr || (before & bit(*m->source)) == 0) {
+        continue;
+      }
+      if ((set & bit(*m)) != 0) return false;
+      const Access mine{
+          .order = m->order, .scope = m->scope, .element = m->element, .proxy = m->proxy};
+      for (const Message* y = cell.newest; y != nullptr; y = y->older) {
+        if (y == m || y->initial || (behind_all & m->before & bit(*y)) == 0) continue;
+        const Access its{
+            .order = y->order, .scope = y->scope, .element = y->element, .proxy = y->proxy};
+        if (morally_strong(m->at.thread, mine, y->at.thread, its)) return false;
       }
     }
     return true;

@@ -295,6 +295,8 @@ class Search {
         if (!memory || s_.event(a).location != s_.event(b).location) continue;
         if (!s_.is(s_.writes, a) && !s_.is(s_.writes, b)) continue;
         if (s_.strong(a, b) || cause_(a, b) || cause_(b, a)) continue;
+        // An atomic is one operation: what follows the observation of its write follows its read.
+        if (precedes_as_atomic(a, b) || precedes_as_atomic(b, a)) continue;
         result_.race = true;
         if (result_.race_text.empty()) result_.race_text = describe(a) + " and " + describe(b);
         if (observation_(a, b) || observation_(b, a)) continue;
@@ -302,6 +304,11 @@ class Search {
         return;
       }
     }
+  }
+
+  bool precedes_as_atomic(int a, int b) const {
+    const int write = s_.is(s_.reads, a) ? s_.event(a).rmw_write : -1;
+    return write >= 0 && cause_(write, b);
   }
 
   std::string describe(int e) const {
