@@ -567,6 +567,15 @@ void KernelRun::load_lane(machine::Machine& machine, Warp& warp, ptx::Request& r
   const std::uint32_t bytes = access.bytes();
   machine.read(warp.agent->lane_thread(lane), place(target), how, {buffer, bytes});
   const std::uint32_t size = size_of(access.type);
+  if (size == 4 && request.lane_bytes == 4) {  // most of them
+    for (std::uint32_t e = 0; e < access.elements; ++e) {
+      std::uint32_t value;
+      std::memcpy(&value, buffer + e * 4, 4);
+      std::memcpy(request.elements[e] + lane * 4, &value, 4);
+      mix(digest, value);
+    }
+    return;
+  }
   for (std::uint32_t e = 0; e < access.elements; ++e) {
     std::uint64_t value = 0;
     std::memcpy(&value, buffer + e * size, size);
@@ -676,8 +685,14 @@ void KernelRun::store(Warp& warp, ptx::Request& request, const Target* targets,
   const std::uint32_t lanes = request.agents.mask;
   const auto one = [&](machine::Machine& m, std::uint32_t lane) {
     alignas(16) std::byte buffer[64];
-    for (std::uint32_t e = 0; e < access.elements; ++e) {
-      std::memcpy(buffer + e * size, request.elements[e] + lane * request.lane_bytes, size);
+    if (size == 4 && request.lane_bytes == 4) {
+      for (std::uint32_t e = 0; e < access.elements; ++e) {
+        std::memcpy(buffer + e * 4, request.elements[e] + lane * 4, 4);
+      }
+    } else {
+      for (std::uint32_t e = 0; e < access.elements; ++e) {
+        std::memcpy(buffer + e * size, request.elements[e] + lane * request.lane_bytes, size);
+      }
     }
     const std::size_t replicas = targets[lane].mapping->regions.size();
     for (std::size_t r = 0; r < replicas; ++r) {
@@ -852,21 +867,30 @@ void KernelRun::load_reduce(Warp& warp, ptx::Request& request, const Target* tar
   // [replica][element][lane], in words of 32 bits or pairs of them.
   const std::size_t words = size == 8 ? 2 : 1;
   const std::size_t stride = kLanes * words;
-  gathered_.assign(replicas * access.elements * stride, 0);
+  if (gathered_.size() < replicas * access.elements * stride) {
+    gathered_.resize(replicas * access.elements * stride);
+  }
   agent.act(how.site, [&](machine::Machine& m) {
     std::uint64_t digest = 0;
     each_lane(lanes, [&](std::uint32_t lane) {
       alignas(16) std::byte buffer[64];
       for (std::size_t r = 0; r < replicas; ++r) {
         m.read(agent.lane_thread(lane), place(targets[lane], r), how, {buffer, access.bytes()});
-        for (std::uint32_t e = 0; e < access.elements; ++e) {
-          std::memcpy(&gathered_[(r * access.elements + e) * stride + lane * words],
-                      buffer + e * size, size);
+        if (access.bytes() == 16 && size == 4) {
+          std::uint32_t* const to = &gathered_[r * 4 * stride + lane];
+          std::uint32_t parts[4];
+          std::memcpy(parts, buffer, 16);
+          for (std::uint32_t e = 0; e < 4; ++e) to[e * stride] = parts[e];
+          mix(digest, std::uint64_t{parts[1]} << 32 | parts[0]);
+          mix(digest, std::uint64_t{parts[3]} << 32 | parts[2]);
+          continue;
         }
-        std::uint64_t word = 0;
-        for (std::uint32_t b = 0; b < access.bytes(); b += 8) {
-          std::memcpy(&word, buffer + b, std::min<std::uint32_t>(8, access.bytes() - b));
-          mix(digest, word);
+        for (std::uint32_t e = 0; e < access.elements; ++e) {
+          std::uint64_t value = 0;
+          std::memcpy(&value, buffer + e * size, size);
+          std::memcpy(&gathered_[(r * access.elements + e) * stride + lane * words], &value,
+                      words * 4);
+          mix(digest, value);
         }
       }
     });

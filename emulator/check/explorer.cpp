@@ -191,7 +191,8 @@ class Search {
     const auto second = schedule::failure(replayed);
     if (!second || second->kind != first->kind) {
       sets_.turn_all_off();
-      if (!spec_.sets || turned_off_) throw std::logic_error("check: a finding that is not replayed");
+      if (!spec_.sets || turned_off_)
+        throw std::logic_error("check: a finding that is not replayed");
       turned_off_ = true;
       return restart();
     }

@@ -19,8 +19,8 @@ struct CheckSpec {
   // Go on past races (ignore them in `run` as well): weak accesses are then events too, and a read
   // that races may return any of the racing writes.
   bool weak_events = false;
-  bool sets = true;         // take reductions for sets where that is exact
-  bool all = false;         // go on past findings and deadlocks, which are counted
+  bool sets = true;              // take reductions for sets where that is exact
+  bool all = false;              // go on past findings and deadlocks, which are counted
   std::uint64_t executions = 0;  // at most so many, complete or not; 0: no limit
   double seconds = 0;            // at most; 0: no limit
   bool fingerprints = false;     // count how often a graph was reached twice (tests)
@@ -31,9 +31,9 @@ enum class Verdict : std::uint8_t { pass, fail, unknown };
 
 struct CheckResult {
   Verdict verdict = Verdict::unknown;
-  std::uint64_t complete = 0;  // executions in which every thread came to its end
-  std::uint64_t blocked = 0;   // maximal ones in which some waits for ever
-  std::uint64_t bounded = 0;   // given up at the limit of points: not explored to their end
+  std::uint64_t complete = 0;   // executions in which every thread came to its end
+  std::uint64_t blocked = 0;    // maximal ones in which some waits for ever
+  std::uint64_t bounded = 0;    // given up at the limit of points: not explored to their end
   std::uint64_t abandoned = 0;  // runs that turned out to be no execution
   std::uint64_t repeated = 0;   // complete graphs met again (only with fingerprints)
   std::uint64_t findings = 0;

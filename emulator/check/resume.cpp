@@ -108,6 +108,7 @@ class Reader {
     e.stuck = (flags & 2) != 0;
     e.open = (flags & 4) != 0;
     e.pointed = (flags & 8) != 0;
+    e.scope = static_cast<machine::Scope>(flags >> 4 & 3);
     e.cell = cell();
     e.from = name(false);
     while (words_ >> std::ws && !words_.eof()) e.after.push_back(name(false));
@@ -126,7 +127,8 @@ std::string to_text(const Left& left) {
   std::ostringstream out;
   out.precision(17);
   out << "search 1\ncounts " << left.complete << ' ' << left.blocked << ' ' << left.bounded << ' '
-      << left.abandoned << ' ' << left.events << ' ' << left.seconds << ' ' << left.explored << '\n';
+      << left.abandoned << ' ' << left.events << ' ' << left.seconds << ' ' << left.explored
+      << '\n';
   if (left.all_ordered) out << "ordered all\n";
   for (const CellKey& c : left.ordered) {
     out << "ordered " << c.region << ' ' << c.offset << ' ' << int{c.size} << '\n';
@@ -138,10 +140,10 @@ std::string to_text(const Left& left) {
     out << "item " << item.share << '\n';
     for (const Event& e : item.graph) {
       const int flags = (e.write ? 1 : 0) | (e.stuck ? 2 : 0) | (e.open ? 4 : 0) |
-                        (e.pointed ? 8 : 0);
+                        (e.pointed ? 8 : 0) | static_cast<int>(e.scope) << 4;
       out << "event " << e.self.agent << ' ' << e.self.nth << ' ' << e.piece << ' ' << flags << ' '
-          << e.cell.region << ' ' << e.cell.offset << ' ' << int{e.cell.size} << ' '
-          << e.from.agent << ' ' << e.from.nth;
+          << e.cell.region << ' ' << e.cell.offset << ' ' << int{e.cell.size} << ' ' << e.from.agent
+          << ' ' << e.from.nth;
       for (const Name& n : e.after) out << ' ' << n.agent << ' ' << n.nth;
       out << '\n';
     }

@@ -133,7 +133,7 @@ class Walk final : public schedule::Strategy, public machine::Arbiter {
     bool red = false;
     Prefix past;     // itself included
     Prefix carried;  // a write: what a reader takes over; differs from `past` in a set
-    machine::MessageSet known = 0;         // reads: what it could not fall behind
+    machine::MessageSet known = 0;          // reads: what it could not fall behind
     std::optional<machine::Wanted> wanted;  // awaits
     machine::ThreadId thread = machine::kNoThread;
     machine::Access access;
@@ -162,6 +162,7 @@ class Walk final : public schedule::Strategy, public machine::Arbiter {
   schedule::AgentId repeat(const schedule::ReadyView& ready);
   schedule::AgentId extend(const schedule::ReadyView& ready);
   void relate();
+  bool waits(std::uint32_t event, std::uint32_t other) const;
   std::uint32_t find(const Name& self, std::uint32_t piece, bool write) const;
   std::uint32_t find_write(const Name& self, const CellKey& cell) const;
   const Live* writer(const machine::Message& m, const CellKey& cell) const;
@@ -180,6 +181,8 @@ class Walk final : public schedule::Strategy, public machine::Arbiter {
 
   // revisit.cpp
   void revisit_taken(const Question& q, const Event& read);
+  void revisit_as_first(const Question& q, const Event& read, const machine::Message& m,
+                        bool fresh);
   void revisit(const Incoming& w);
   bool maximal(std::uint32_t event, const Incoming& w) const;
   bool maximal_read(std::uint32_t event, const Incoming& w) const;
@@ -192,14 +195,14 @@ class Walk final : public schedule::Strategy, public machine::Arbiter {
   Sets& sets_;
   const bool weak_events_;
   schedule::Execution* execution_ = nullptr;
-  std::vector<AgentState> agents_;             // by AgentId
-  std::vector<schedule::AgentId> id_of_;       // by Name::agent
-  std::vector<Live> lives_;                    // by stamp
+  std::vector<AgentState> agents_;                     // by AgentId
+  std::vector<schedule::AgentId> id_of_;               // by Name::agent
+  std::vector<Live> lives_;                            // by stamp
   std::vector<std::vector<std::uint32_t>> waits_for_;  // by stamp: of the given graph's events
   std::unordered_map<std::uint64_t, std::uint32_t> index_;
   std::vector<Name> step_names_;                             // by the machine's step
   std::unordered_map<std::uint64_t, std::uint32_t> writes_;  // by step and offset
-  std::unordered_map<const void*, Prefix> arrivals_;  // by barrier
+  std::unordered_map<const void*, Prefix> arrivals_;         // by barrier
   std::vector<Incoming> due_;
   std::vector<Graph> found_;
   std::size_t given_ = 0;      // events of the graph given

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "emulator/cli/case_options.hpp"
+#include "emulator/cli/case_program.hpp"
 #include "emulator/cli/commands.hpp"
 #include "emulator/cli/finding.hpp"
 #include "emulator/cli/memory.hpp"
@@ -118,11 +119,11 @@ Json result_json(const CheckOptions& o, const Case& c, const std::vector<ModeRes
     seconds += r.seconds;
     const std::string mode(machine::name(m.mode));
     verdicts[mode] = name(m.verdict());
-    detail[mode] = Json{{"claimed", m.claimed},       {"judged", m.judged},
-                        {"complete", r.complete},     {"blocked", r.blocked},
-                        {"abandoned", r.abandoned},   {"bounded", r.bounded},
-                        {"explored", r.explored},     {"events", r.events},
-                        {"ordered_cells", r.ordered_cells}, {"seconds", r.seconds}};
+    detail[mode] = Json{
+        {"claimed", m.claimed},   {"judged", m.judged},       {"complete", r.complete},
+        {"blocked", r.blocked},   {"abandoned", r.abandoned}, {"bounded", r.bounded},
+        {"explored", r.explored}, {"events", r.events},       {"ordered_cells", r.ordered_cells},
+        {"seconds", r.seconds}};
     if (m.recorded) {
       findings.push_back(Json{{"kind", machine::name(m.recorded->kind)},
                               {"mode", mode},
@@ -180,8 +181,8 @@ std::string trace_path(const CheckOptions& o, const ModeResult& m, bool taken) {
   return o.trace + mode;
 }
 
-ModeResult check_mode(const CheckOptions& o, const Case& c, machine::Boundary mode,
-                      double seconds, const check::Left* left) {
+ModeResult check_mode(const CheckOptions& o, const Case& c, machine::Boundary mode, double seconds,
+                      const check::Left* left) {
   ModeResult m{mode, c.claims(mode), c.judges(mode), {}, {}};
   check::CheckSpec spec;
   spec.run = run_spec(c, mode);
@@ -190,12 +191,11 @@ ModeResult check_mode(const CheckOptions& o, const Case& c, machine::Boundary mo
   spec.seconds = seconds;
   spec.left = left;
   Progress progress(std::string(machine::name(mode)), "executions", 0);
-  m.result = check::check(
-      [&] { return programs::make_program(c.config); }, spec, o.jobs, {},
-      [&](const check::CheckResult& r) {
-        progress.at(r.complete + r.blocked, r.seconds,
-                    fmt::format("about {:.2g} % explored", 100 * r.explored));
-      });
+  m.result = check::check([&] { return build_program(c.config); }, spec, o.jobs, {},
+                          [&](const check::CheckResult& r) {
+                            progress.at(r.complete + r.blocked, r.seconds,
+                                        fmt::format("about {:.2g} % explored", 100 * r.explored));
+                          });
   return m;
 }
 
@@ -204,9 +204,8 @@ Exit run_check(const CheckOptions& o) {
   check_writable(o.reports);
   check_writable("--trace", o.trace);
   check_memory(c.config, o.jobs);
-  const std::string what =
-      fmt::format("{} {} arrivals={}", trace::case_text(c.config),
-                  trace::policy_text(c.policy, c.config), o.arrivals);
+  const std::string what = fmt::format("{} {} arrivals={}", trace::case_text(c.config),
+                                       trace::policy_text(c.policy, c.config), o.arrivals);
   check_writable("--resume", o.resume.empty() ? "" : o.resume + ".new");
   LeftByMode earlier = read_resume(o.resume, what);
   print_head(o, c);
@@ -217,8 +216,8 @@ Exit run_check(const CheckOptions& o) {
         o.seconds > 0 ? std::max(left, 0.001) / static_cast<double>(c.modes.size() - i) : 0;
     const auto before = earlier.find(c.modes[i]);
     const double already = before != earlier.end() ? before->second.seconds : 0;
-    modes.push_back(check_mode(o, c, c.modes[i], share,
-                               before != earlier.end() ? &before->second : nullptr));
+    modes.push_back(
+        check_mode(o, c, c.modes[i], share, before != earlier.end() ? &before->second : nullptr));
     left -= modes.back().result.seconds - already;
     if (modes.back().verdict() != Verdict::finding) {
       earlier[c.modes[i]] = std::move(modes.back().result.left);

@@ -11,6 +11,7 @@ namespace ringfence::cli {
 void add_run(CLI::App& app, Exit& exit);
 void add_fuzz(CLI::App& app, Exit& exit);
 void add_check(CLI::App& app, Exit& exit);
+void add_relax(CLI::App& app, Exit& exit);
 void add_litmus(CLI::App& app, Exit& exit);
 void add_replay(CLI::App& app, Exit& exit);
 void add_merge(CLI::App& app, Exit& exit);

@@ -39,11 +39,12 @@ struct TestResult {
   const litmus::Test* test = nullptr;
   std::map<std::string, std::string> settings;  // of its line of the expectation file
   std::optional<litmus::Expectation> expected;
-  check::CheckResult search;
+  std::uint64_t complete = 0, blocked = 0;
+  double seconds = 0;
   litmus::States states;
   litmus::Verdict verdict;
   bool race = false;
-  bool whole = false;      // every execution was seen to its end
+  bool whole = false;  // every execution was seen to its end
   std::string not_modelled;
 
   // Whether it is as expected: by its line, else by the test's own condition.
@@ -62,7 +63,8 @@ machine::Policy policy_of(const LitmusOptions& o,
   std::string summation;
   const auto boundary = [&](const std::string& value) {
     const auto mode = machine::parse_boundary(value);
-    if (!mode) throw UsageError(fmt::format("--boundary {}: strict, stream or coherent is due", value));
+    if (!mode)
+      throw UsageError(fmt::format("--boundary {}: strict, stream or coherent is due", value));
     policy.boundary = *mode;
   };
   boundary(o.boundary);
@@ -88,22 +90,31 @@ void explore(const LitmusOptions& o, TestResult& r) {
   spec.executions = o.executions;
   spec.seconds = o.seconds;
   bool bounded = false;
+  r.whole = true;
   try {
-    r.search = check::check(
-        [&] { return std::make_unique<litmus::LitmusProgram>(*r.test); }, spec, o.jobs,
-        [&](const schedule::Program& program, const machine::Machine& machine,
-            const schedule::Outcome& outcome) {
-          const auto& run = dynamic_cast<const litmus::LitmusProgram&>(program);
-          bounded = bounded || run.bounded();
-          if (outcome.end != schedule::RunEnd::complete) return;
-          r.race = r.race || machine.ignored_races() > 0;
-          for (const litmus::State& s : run.final_states(machine)) ++r.states[s];
-        });
+    // Accesses of one instruction are in no order: both directions, where it can show.
+    const std::uint32_t directions = 1u << litmus::LitmusProgram::unordered(*r.test);
+    for (std::uint32_t reversed = 0; reversed < directions; ++reversed) {
+      const check::CheckResult one = check::check(
+          [&] { return std::make_unique<litmus::LitmusProgram>(*r.test, reversed); }, spec, o.jobs,
+          [&](const schedule::Program& program, const machine::Machine& machine,
+              const schedule::Outcome& outcome) {
+            const auto& run = dynamic_cast<const litmus::LitmusProgram&>(program);
+            bounded = bounded || run.bounded();
+            if (outcome.end != schedule::RunEnd::complete) return;
+            r.race = r.race || machine.ignored_races() > 0;
+            for (const litmus::State& s : run.final_states(machine)) ++r.states[s];
+          });
+      r.complete += one.complete;
+      r.blocked += one.blocked;
+      r.seconds += one.seconds;
+      r.whole = r.whole && one.explored == 1 && one.bounded == 0;
+    }
   } catch (const litmus::NotModelled& e) {
     r.not_modelled = fmt::format("{}: {}", r.file, e.what());
     return;
   }
-  r.whole = r.search.explored == 1 && r.search.bounded == 0 && !bounded;
+  r.whole = r.whole && !bounded;
   r.verdict = litmus::judge(*r.test, r.states);
 }
 
@@ -113,14 +124,17 @@ void print(const TestResult& r) {
     return;
   }
   fmt::print("{}", litmus::herd_block(*r.test, r.states));
-  fmt::print("Executions {} complete, {} blocked{}{}\n", r.search.complete, r.search.blocked,
+  fmt::print("Executions {} complete, {} blocked{}{}\n", r.complete, r.blocked,
              r.race ? ", with a data race" : "",
              r.whole ? "" : "; a bound ended the search, so there may be more");
   if (r.expected) {
     std::string settings;
     for (const auto& [name, value] : r.settings) settings += " " + name + "=" + value;
     fmt::print("Expected {}{}{}: {}\n", to_string(r.expected->observation),
-               !r.expected->race ? "" : *r.expected->race ? " race" : " no-race", settings,
+               !r.expected->race   ? ""
+               : *r.expected->race ? " race"
+                                   : " no-race",
+               settings,
                r.outcome() == Verdict::pass      ? "as found"
                : r.outcome() == Verdict::finding ? "DIFFERS"
                                                  : "not decided");
@@ -140,9 +154,9 @@ Json result_json(const std::vector<TestResult>& results, Verdict verdict) {
       one["negative"] = r.verdict.others;
       one["states"] = r.states.size();
       one["race"] = r.race;
-      one["complete"] = r.search.complete;
-      one["blocked"] = r.search.blocked;
-      one["seconds"] = r.search.seconds;
+      one["complete"] = r.complete;
+      one["blocked"] = r.blocked;
+      one["seconds"] = r.seconds;
     } else {
       one["message"] = r.not_modelled;
     }
@@ -165,7 +179,7 @@ verify::JunitSuite junit_of(const std::vector<TestResult>& results) {
     one.classname = "litmus";
     one.name = r.test->name;
     for (const auto& [name, value] : r.settings) one.name += " " + name + "=" + value;
-    one.seconds = r.search.seconds;
+    one.seconds = r.seconds;
     if (!r.not_modelled.empty()) {
       one.status = Status::skipped;
       one.message = r.not_modelled;
@@ -203,9 +217,10 @@ Exit run_litmus(const LitmusOptions& o) {
     }
     if (any) continue;
     if (!o.expect.empty()) {
-      throw UsageError(fmt::format("{}: {} has no line for {}; '{} Never', 'Sometimes' or 'Always' "
-                                   "is due",
-                                   file, o.expect, test.name, test.name));
+      throw UsageError(
+          fmt::format("{}: {} has no line for {}; '{} Never', 'Sometimes' or 'Always' "
+                      "is due",
+                      file, o.expect, test.name, test.name));
     }
     results.push_back({});
     results.back().file = file;
@@ -219,9 +234,9 @@ Exit run_litmus(const LitmusOptions& o) {
     std::fflush(stdout);
     ++count[r.outcome()];
   }
-  fmt::print("{} tests: {} {}, {} not, {} undecided (load buffering is left out)\n",
-             results.size(), count[Verdict::pass], o.expect.empty() ? "Ok" : "as expected",
-             count[Verdict::finding], count[Verdict::unknown]);
+  fmt::print("{} tests: {} {}, {} not, {} undecided (load buffering is left out)\n", results.size(),
+             count[Verdict::pass], o.expect.empty() ? "Ok" : "as expected", count[Verdict::finding],
+             count[Verdict::unknown]);
   const Verdict verdict = count[Verdict::finding] > 0   ? Verdict::finding
                           : count[Verdict::unknown] > 0 ? Verdict::unknown
                                                         : Verdict::pass;

@@ -28,10 +28,9 @@ Progress::~Progress() {
 }
 
 void Progress::at(std::uint64_t done, double seconds, const std::string& more) {
-  const std::string text =
-      fmt::format("{}: {}{} {}, {:.0f}/s{}", what_, done, of_ > 0 ? fmt::format(" of {}", of_) : "",
-                  unit_, seconds > 0 ? static_cast<double>(done) / seconds : 0.0,
-                  more.empty() ? "" : ", " + more);
+  const std::string text = fmt::format(
+      "{}: {}{} {}, {:.0f}/s{}", what_, done, of_ > 0 ? fmt::format(" of {}", of_) : "", unit_,
+      seconds > 0 ? static_cast<double>(done) / seconds : 0.0, more.empty() ? "" : ", " + more);
   if (terminal_) {
     constexpr std::uint64_t kBar = 24;
     std::string bar;

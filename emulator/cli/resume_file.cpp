@@ -23,17 +23,18 @@ LeftByMode read_resume(const std::string& path, const std::string& what) {
   std::ifstream in(path, std::ios::binary);
   std::string line;
   if (!in || !std::getline(in, line) || line != kHead) {
-    throw UsageError(fmt::format("--resume {}: line 1: '{}' is due, as check writes it", path, kHead));
+    throw UsageError(
+        fmt::format("--resume {}: line 1: '{}' is due, as check writes it", path, kHead));
   }
   if (!std::getline(in, line) || line != what) {
-    throw UsageError(
-        fmt::format("--resume {}: line 2: it is of another case: '{}'; '{}' is due", path, line, what));
+    throw UsageError(fmt::format("--resume {}: line 2: it is of another case: '{}'; '{}' is due",
+                                 path, line, what));
   }
   int at = 2;
   while (std::getline(in, line)) {
     ++at;
-    const auto mode = line.starts_with("mode ") ? machine::parse_boundary(line.substr(5))
-                                                : std::nullopt;
+    const auto mode =
+        line.starts_with("mode ") ? machine::parse_boundary(line.substr(5)) : std::nullopt;
     if (!mode) {
       throw UsageError(fmt::format("--resume {}: line {}: 'mode' and its name are due", path, at));
     }

@@ -22,6 +22,20 @@ void store(std::byte* p, std::uint64_t v, std::uint32_t bytes) { std::memcpy(p, 
 
 bool several(MessageSet set) { return (set & (set - 1)) != 0; }
 
+// The write of a read-modify-write follows what its read acquires: earlier readers of the cell are
+// looked at once it has (finish_rmw), and kept from the check before.
+class UntilAcquired {
+ public:
+  UntilAcquired(Cell& cell, Order order) : cell_(cell), readers_(cell.readers) {
+    if (acquires(order)) cell.readers = nullptr;
+  }
+  void put_back() const { cell_.readers = readers_; }
+
+ private:
+  Cell& cell_;
+  Reader* readers_;
+};
+
 }  // namespace
 
 // -- what a thread knows and may see --------------------------------------------------------------
@@ -424,7 +438,7 @@ bool Machine::rmw_may_take(const Now& now, const Cell& cell, const Message& m,
       return false;
     }
   }
-  if (&m == cell.newest || goes_to_coherence_point(*now.access)) return true;
+  if (&m == cell.newest) return true;
   MessageSet after = 0;
   for (const Message* x = cell.newest; x != nullptr; x = x->older) {
     if ((x->before & bit(m)) != 0 && morally_strong(now, *x)) after |= bit(*x);
@@ -565,9 +579,8 @@ void Machine::reduce(ThreadId id, Address to, const Access& access,
               if (ask_by_element(access, cell)) return false;
               const Past before_it = past(cell, now);
               check_race(now, cell, before_it.known);
-              Message* source =
-                  choose_rmw_source(now, cell, before_it, nullptr,
-                                    load(operand.data() + at, access.element), false);
+              Message* source = choose_rmw_source(now, cell, before_it, nullptr,
+                                                  load(operand.data() + at, access.element), false);
               std::array<std::byte, kLineBytes> next = source->value;
               const std::uint32_t step = std::min<std::uint32_t>(access.element, cell.size);
               for (std::uint32_t o = 0; o < cell.size; o += step) {
@@ -591,7 +604,9 @@ std::uint64_t Machine::rmw(ThreadId id, Address at, const Access& access, std::u
   if (!check_range(now, access.element)) return 0;
   Cell& cell = one_cell(at.region, at.offset, access.element);
   const Past before_it = past(cell, now);
+  const UntilAcquired readers(cell, access.order);
   check_race(now, cell, before_it.known);
+  readers.put_back();
   Message* source = choose_rmw_source(now, cell, before_it, nullptr, operand, true);
   const std::uint64_t old = load(source->value.data(), cell.size);
   finish_rmw(now, cell, *source, before_it, combine(old, operand));
@@ -607,7 +622,9 @@ std::uint64_t Machine::cas(ThreadId id, Address at, const Access& access, std::u
   Message* source = choose_rmw_source(now, cell, before_it, &compare, value, true);
   const std::uint64_t old = load(source->value.data(), cell.size);
   if (old == compare) {
+    const UntilAcquired readers(cell, access.order);
     check_race(now, cell, before_it.known);
+    readers.put_back();
     finish_rmw(now, cell, *source, before_it, value);
   } else {
     finish_failed_cas(now, cell, *source, before_it.known);
@@ -629,6 +646,7 @@ void Machine::finish_rmw(Now& now, Cell& cell, Message& source, const Past& past
     source.observers = observers_.take(source.observers, m->at);
   }
   take_in(now, source);
+  if (acquires(now.access->order)) check_race(now, cell, cell.ids);  // with readers
   finish_strong_write(now);
 }
 
@@ -727,7 +745,9 @@ std::optional<std::uint64_t> Machine::try_cas_until(ThreadId id, Address at, con
   if (source == nullptr) return std::nullopt;
   now.step = ++step_;
   const Past before_it = past(cell, now);
+  const UntilAcquired readers(cell, access.order);
   check_race(now, cell, before_it.known);
+  readers.put_back();
   finish_rmw(now, cell, *source, before_it, value);
   return compare;
 }
@@ -775,8 +795,8 @@ void Machine::tell_blocked(const Now& now, const Cell& cell, const Wanted& wante
   Now asking = now;
   asking.kind = by_rmw ? AccessKind::rmw : AccessKind::read;
   const Past before_it = past(cell, asking);
-  Arbiter::Question q{now.id, now.address, cell.size, asking.kind, now.access, &cell,
-                      before_it.known};
+  Arbiter::Question q{now.id,     now.address, cell.size,      asking.kind,
+                      now.access, &cell,       before_it.known};
   q.may = cell.ids & ~before_it.overwritten;
   q.takes = takes(asking, cell, before_it);
   q.pointed = goes_to_coherence_point(*now.access);

@@ -395,8 +395,8 @@ class Machine {
   void bridge(Thread& t, ThreadId id);
   void note_read(const Now& now, Cell& cell, Message& m, MessageSet known_set);
   using Placements = std::array<MessageSet, 64>;
-  std::uint32_t placements(const Now& now, const Cell& cell, MessageSet required,
-                           MessageSet behind, MessageSet& strong, Placements& options) const;
+  std::uint32_t placements(const Now& now, const Cell& cell, MessageSet required, MessageSet behind,
+                           MessageSet& strong, Placements& options) const;
   MessageSet place(const Now& now, Cell& cell, MessageSet required, MessageSet behind,
                    MessageSet& after);
   // What an arbiter is told. `ask` is true where one is set that wants to know of this access.

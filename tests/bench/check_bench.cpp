@@ -46,9 +46,7 @@ void cas_relaxed(benchmark::State& state) {
 void cas_missing(benchmark::State& state) {
   search<CasBarrier>(state, {.missing = true}, true, true);
 }
-void counter(benchmark::State& state, bool sets) {
-  search<CounterBarrier>(state, {}, sets, false);
-}
+void counter(benchmark::State& state, bool sets) { search<CounterBarrier>(state, {}, sets, false); }
 BENCHMARK_CAPTURE(cas, A_loop, Form::loop)->Arg(2)->Arg(4)->Arg(8)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(cas, A_split, Form::split)->Arg(2)->Arg(4)->Arg(8)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(cas, A_par, Form::par)->Arg(2)->Arg(4)->Arg(8)->Unit(benchmark::kMillisecond);

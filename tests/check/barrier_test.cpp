@@ -62,10 +62,9 @@ TEST_CASE("a barrier of CAS slots that is used twice still has one execution") {
 TEST_CASE("a relaxed or half relaxed barrier of CAS slots races") {
   for (const auto form : kForms) {
     for (const std::uint16_t ranks : {2, 4, 8}) {
-      CHECK(found(run<CasBarrier>({.ranks = ranks,
-                                   .form = form,
-                                   .put = Order::relaxed,
-                                   .wait = Order::relaxed})) == FindingKind::data_race);
+      CHECK(found(run<CasBarrier>(
+                {.ranks = ranks, .form = form, .put = Order::relaxed, .wait = Order::relaxed})) ==
+            FindingKind::data_race);
       CHECK(found(run<CasBarrier>({.ranks = ranks, .form = form, .put = Order::relaxed})) ==
             FindingKind::data_race);
       CHECK(found(run<CasBarrier>({.ranks = ranks, .form = form, .wait = Order::relaxed})) ==
@@ -120,7 +119,8 @@ TEST_CASE("a counter barrier without release or without acquire races, with the 
 }
 
 TEST_CASE("reductions whose parts a wait could see are not taken for a set") {
-  // Two add 1 each and a third waits for 1: it may be satisfied before the second arrival, or never.
+  // Two add 1 each and a third waits for 1: it may be satisfied before the second arrival, or
+  // never.
   const auto make = [] {
     return std::make_unique<testing::HostProgram>(
         3, [](testing::HostProgram& p, schedule::Agent& host, std::uint16_t rank) {

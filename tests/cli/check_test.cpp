@@ -43,8 +43,9 @@ TEST_CASE("check finds a signal relaxed, and a trace of it replays") {
 
 TEST_CASE("a bound makes the verdict unknown, and the search goes on from its file") {
   const Folder f;
-  const std::string search = "check --protocol pypto --ranks 2 --blocks 1 --tokens 8 --hidden 8 "
-                             "--inner 8 --boundary strict --arrivals order";
+  const std::string search =
+      "check --protocol pypto --ranks 2 --blocks 1 --tokens 8 --hidden 8 "
+      "--inner 8 --boundary strict --arrivals order";
   const Result whole = ringfence(f, search + " --json whole.json");
   CHECK_MESSAGE(whole.status == 0, whole.out, whole.err);
   const int all = json_of(f / "whole.json")["searches"]["strict"]["complete"];
@@ -95,8 +96,7 @@ TEST_CASE("litmus prints herd7's block and compares with the expectation file") 
 TEST_CASE("a litmus test that is not as expected is a mismatch") {
   const Folder f;
   std::ofstream(f / "expected.txt") << "SB+relaxed Never\n";
-  const Result r = ringfence(
-      f, "litmus " + kCorpus + "/SB+relaxed.litmus --expect expected.txt");
+  const Result r = ringfence(f, "litmus " + kCorpus + "/SB+relaxed.litmus --expect expected.txt");
   CHECK(r.status == 1);
   CHECK(r.out.find("DIFFERS") != std::string::npos);
 }

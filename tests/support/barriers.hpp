@@ -2,8 +2,9 @@
 // The two signal barriers that checkers are measured on, with a cell that each rank writes weakly
 // before it and all others read weakly after it.
 //
-//   A: one CAS slot for each pair of ranks; put = CAS 0 -> 1 at the peer, wait = CAS 1 -> 0 at home.
-//   B: an arrival counter on each rank; everybody adds 1 to all of them and polls his own until R.
+//   A: one CAS slot for each pair of ranks; put = CAS 0 -> 1 at the peer, wait = CAS 1 -> 0 at
+//   home. B: an arrival counter on each rank; everybody adds 1 to all of them and polls his own
+//   until R.
 
 #include "tests/support/small_programs.hpp"
 
@@ -11,7 +12,11 @@ namespace ringfence::testing {
 
 class CasBarrier final : public SmallProgram {
  public:
-  enum class Form { loop, split, par };  // put, wait by peer; all puts, then all waits; a thread each
+  enum class Form {
+    loop,
+    split,
+    par
+  };  // put, wait by peer; all puts, then all waits; a thread each
   struct Shape {
     std::uint16_t ranks = 4;
     Form form = Form::split;

@@ -58,6 +58,13 @@ void SharedRaces::check_byte(std::uint64_t at, const Stamp& now, bool writes,
   const std::uint32_t warp = now.thread / 32;
   const std::uint32_t lane = now.thread % 32;
   Byte& byte = bytes_[at];
+  // What a thread keeps for itself.
+  if (!byte.many_readers && byte.write.thread == now.thread && byte.write.clock != 0 &&
+      (byte.read.clock == 0 || byte.read.thread == now.thread)) {
+    if (writes) byte.write = now;
+    byte.read = writes ? Stamp{} : now;
+    return;
+  }
   const auto conflict = [&](const Stamp& before, bool wrote) {
     if (race || (now.strong && before.strong) || ordered(before, warp, lane)) return;
     race = Race{before.thread, wrote, static_cast<std::uint32_t>(at)};
