@@ -182,13 +182,16 @@ int run_bench(const RunOptions& options, const BenchOptions& bench,
   int64_t total_wrong = 0;
   for (int64_t tokens : options.tokens) {
     std::map<std::string, double> times;
-    for (int blocks : block_list) {
+    for (int asked : block_list) {
       for (const std::string& name : names) {
         const bool by_blocks = name.find("fused") == 0 || name == "product+fused" ||
                                name.find("waves") == 0 || name == "pypto";
         if (!by_blocks && times.count(name) != 0) continue;
         if (name == "pypto" && options.dtype != verify::Dtype::bf16) continue;
         if (name == "nccl-rs-ag" && tokens % world.size() != 0) continue;
+        RunOptions of_method = options;
+        if (name == "pypto") of_method.protocol = verify::Flavour::pypto;
+        const int blocks = asked > 0 ? asked : chosen_blocks(of_method, world, tokens);
         Row row{tokens, by_blocks ? blocks : 0, name, {}};
         {
           const Bench context{world, options, tokens, blocks, nccl.get()};

@@ -12,7 +12,7 @@ namespace ringfence::cuda {
 
 struct BenchOptions {
   std::vector<std::string> methods;  // empty: those that the world allows
-  std::vector<int> blocks;           // empty: RunOptions::blocks
+  std::vector<int> blocks;           // empty: RunOptions::blocks, or chosen
   int iterations = 0;                // 0: by size
   int samples = 15;
   std::string json;

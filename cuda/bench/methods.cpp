@@ -50,6 +50,7 @@ TokenweaveOptions tokenweave_options(const Bench& b) {
   TokenweaveOptions o;
   o.dtype = data_type(b.options.dtype);
   o.transport = parse_transport(b.options.transport);
+  o.push_tokens = push_tokens_of(b.options);
   o.start = b.options.start;
   o.max_tokens = b.tokens;
   o.hidden = static_cast<int>(b.options.hidden);
@@ -64,6 +65,7 @@ std::shared_ptr<Tokenweave> make_tokenweave(const Bench& b, Tensors& t, StartOrd
                                             bool push = false) {
   TokenweaveOptions o = tokenweave_options(b);
   o.start = start;
+  o.launch = b.options.dependent_launch ? Launch::dependent : Launch::cooperative;
   if (push) o.transport = Transport::push;
   auto fused = std::make_shared<Tokenweave>(b.world, o);
   for (size_t i = 0; i < b.world.members().size(); ++i) {

@@ -4,7 +4,7 @@
 #
 #   multi_gpu.sh [--executable FILE [--test-executable FILE]] [--include FOLDER]... [--dry-run] RESULTS
 #
-# RESULTS: a folder for the tables, logs and JSON. Without --executable it builds by build.sh (add
+# RESULTS: a folder for the tables, logs and JSON, and for all.tgz, which holds all of them. Without --executable it builds by build.sh (add
 # --include for header-only libraries that are not where the compiler looks).
 #
 # NVLink multicast stays off: the script stops where one of the three switches is set to anything but
@@ -36,6 +36,16 @@ results=$(readlink -f "$1")
 here=$(cd "$(dirname "$0")" && pwd)
 log=$results/steps.log
 : > "$log"
+
+# One archive of everything, also of what an early stop leaves; the build stays out.
+archive() {
+  local status=$?
+  tar czf "$results/all.tgz.part" -C "$results" --exclude=./build --exclude='./all.tgz*' . &&
+    mv "$results/all.tgz.part" "$results/all.tgz" || status=1
+  exit $status
+}
+[ $dry = 1 ] || trap archive EXIT
+
 failures=0 steps=0
 
 # step SECONDS WANTED_STATUS COMMAND...: one line on failure, everything in the log.
@@ -114,8 +124,11 @@ if [ -n "$tests" ]; then step 120 0 "$tests" -tce="multicast gate*"; fi
 for tokens in "${lists[@]}"; do
   for dtype in bf16 fp16; do
     for fill in exact-rows normal; do
+      # By barriers, and as the product chooses.
+      transport=peer
+      [ $fill = exact-rows ] || transport=auto
       step 90 0 "$gpu" run --launch fork --ranks "$n" ${share[@]+"${share[@]}"} --tokens "$tokens" \
-        --dtype "$dtype" --fill "$fill" --graph "${small[@]}"
+        --dtype "$dtype" --fill "$fill" --transport $transport --graph "${small[@]}"
     done
     [ "$count" -gt 1 ] && step 90 0 "$gpu" run --launch one-process --ranks "$n" \
       --tokens "$tokens" --dtype "$dtype" --fill integers --graph "${small[@]}"
@@ -131,6 +144,14 @@ if [ "$count" -gt 1 ]; then
   for launch in fork one-process; do
     step 90 0 "$gpu" run --launch $launch --ranks "$n" --transport push --tokens 1,64,7,2,300 \
       --hidden 8192 --inner $((n * 64)) --calls 20 --fill exact-rows --graph --timeout 10
+  done
+  # The transport auto: pushes and barriers in turn (8 blocks push up to 16 tokens a rank), launches
+  # that start early.
+  for launch in fork one-process; do
+    step 90 0 "$gpu" run --launch $launch --ranks "$n" --tokens 1,64,65,7,2,300 --hidden 8192 \
+      --inner $((n * 64)) --calls 18 --fill exact-rows --graph --timeout 10 --blocks 8
+    step 90 0 "$gpu" run --launch $launch --ranks "$n" --tokens 1,64,65,7,2,300 --hidden 8192 \
+      --inner $((n * 64)) --calls 18 --fill exact-rows --graph --timeout 10 --blocks 8 --dependent-launch
   done
   step 90 0 "$gpu" run --launch fork --ranks "$n" --tokens 64 --trace "$results/tokenweave.jsonl" \
     "${small[@]}"
@@ -165,9 +186,14 @@ if [ "$count" -gt 1 ]; then
     cat "$results/$name.txt"
   }
   table fused --launch fork --ranks "$n" "${common[@]}" --tokens 8,64,256,1024,4096 \
-    --block-list 8,16,32,64 --methods nccl,nccl-rs-ag,fused,fused-push --nccl-id-file "$results/nccl.id"
+    --transport peer --block-list 8,16,32,64,128 --methods nccl,nccl-rs-ag,fused,fused-push \
+    --nccl-id-file "$results/nccl.id"
+  table dependent --launch fork --ranks "$n" "${common[@]}" --tokens 8,64,256,1024 \
+    --transport peer --block-list 8,32,64,128 --methods fused,fused-push --dependent-launch
   table whole --launch fork --ranks "$n" "${common[@]}" --tokens 64,256,1024,4096,8192 \
-    --block-list 8 --methods product,product+nccl,product+fused,waves2,waves4,waves8,pypto
+    --block-list 8,16,128 --methods product,product+nccl,product+fused,waves2,waves4,waves8
+  table pypto --launch fork --ranks "$n" "${common[@]}" --tokens 8,64,256,1024 \
+    --block-list 128 --methods product,product+nccl,pypto
   if [ $dry = 0 ] && python3 -c 'import torch' 2> /dev/null; then
     timeout 150 "${tr[@]:0:1}" --nproc-per-node "$n" "$here/torch_baseline.py" \
       2> "$results/torch.err" | tee "$results/torch.txt"
@@ -185,5 +211,5 @@ if command -v compute-sanitizer > /dev/null; then
   [ "$count" -gt 1 ] && step 120 0 compute-sanitizer --tool memcheck --error-exitcode 9 "$gpu" run \
     --launch one-process --ranks "$n" --tokens 3 --hidden 256 --inner $((n * 16)) --calls 1 --blocks 2
 fi
-echo "$steps steps, $failures failed"
+echo "$steps steps, $failures failed" | tee "$results/summary.txt"
 [ $failures -eq 0 ]

@@ -10,6 +10,7 @@
 #include "cuda/bench/bench.hpp"
 #include "cuda/host/error.hpp"
 #include "cuda/host/run_command.hpp"
+#include "cuda/kernels/push.hpp"
 #include "verify/error.hpp"
 
 namespace ringfence::cuda {
@@ -87,20 +88,34 @@ void add_common(CLI::App& app, RunOptions& o, Texts& t) {
 
   group = "Kernel";
   app.add_option("--transport", o.transport,
-                 "auto (peer), peer, multimem, or push (no barriers: for few tokens)")
+                 "auto (peer, and push for few tokens), peer, multimem, or push (no barriers)")
       ->group(group)
       ->capture_default_str();
+  app.add_option(
+         "--push-tokens", o.push_tokens,
+         fmt::format(
+             "transport auto: up to so many tokens push (default: 2 rows a block, 4 with 128 "
+             "blocks, at most {} tokens; on one GPU 0)",
+             kPushTokens))
+      ->group(group);
+  app.add_flag("--dependent-launch", o.dependent_launch,
+               "tokenweave: a launch may take up multiprocessors before the one before it ends")
+      ->group(group);
   app.add_option("--start-order", t.start, "relaxed, or strict (release/acquire)")
       ->group(group)
       ->capture_default_str();
-  app.add_option("--blocks", o.blocks, "blocks a rank")->group(group)->capture_default_str();
+  app.add_option("--blocks", o.blocks,
+                 "blocks a rank (default: 8 on one GPU; else one for each of a rank's rows up to "
+                 "128, pypto 128)")
+      ->group(group)
+      ->check(CLI::PositiveNumber);
   app.add_option("--tile-rows", o.tile_rows, "pypto: 8, 64 or 128")
       ->group(group)
       ->capture_default_str();
   app.add_option("--slots", o.slots, "pypto: tiles in the rings")->group(group);
-  app.add_option("--cluster", o.cluster,
-                 "pypto: blocks that share the rows of x, 1 or 2 (default: 2 where that can be)")
-      ->group(group);
+  app.add_option("--cluster", o.cluster, "pypto: blocks that share the rows of x, 1 or 2")
+      ->group(group)
+      ->capture_default_str();
   app.add_option("--pipeline", t.pipeline, "pypto: on or off")->group(group);
   app.add_option("--timeout", o.timeout_seconds,
                  "seconds after which a waiting thread gives up (0: never)")

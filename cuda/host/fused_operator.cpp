@@ -36,6 +36,11 @@ struct FusedOperator::Group {
 
 FusedOperator::FusedOperator(const World& world, const FusedOptions& options)
     : world_(world), options_(options), tokenweave_(world, options.tokenweave) {
+  options_.tokenweave = tokenweave_.options();  // with what it has chosen
+  if (options_.tokenweave.launch != Launch::cooperative) {
+    throw Error(ErrorCode::invalid_argument,
+                "waves run beside products of another stream: their launch must be cooperative");
+  }
   if (options_.inner < 1) throw Error(ErrorCode::invalid_argument, "inner must be 1 or more");
   if (options_.waves < 1) throw Error(ErrorCode::invalid_argument, "waves must be 1 or more");
   tensors_.resize(world.members().size());

@@ -30,8 +30,8 @@ void check_shape(const PyptoOptions& o) {
   }
   if (o.max_tokens < 1) refuse("pypto needs at least one token");
   if (o.blocks < 1) refuse(fmt::format("blocks {}: use 1 or more", o.blocks));
-  if (o.cluster < 0 || o.cluster > 2 ||
-      (o.cluster == 2 && pypto_cluster(o.tile_rows, o.blocks) != 2)) {
+  if (o.cluster < 1 || o.cluster > 2 ||
+      (o.cluster == 2 && !pypto_can_pair(o.tile_rows, o.blocks))) {
     refuse(
         fmt::format("cluster {} with tiles of {} rows and {} blocks: clusters of 2 need tiles of "
                     "64 or 128 rows and an even number of blocks; use --cluster 1",
@@ -78,14 +78,21 @@ CUtensorMap map_of(const void* base, int64_t rows, int inner, int box_rows) {
 
 }  // namespace
 
+int pypto_default_blocks(const World& world) {
+  return world.kind() == World::Kind::virtual_ranks ? 8 : 128;
+}
+
 Pypto::Pypto(const World& world, const PyptoOptions& options) : world_(world), options_(options) {
+  if (options_.blocks == 0) options_.blocks = pypto_default_blocks(world);
   check_shape(options_);
   options_.slots = slots_within_limits(options_);
-  if (options_.cluster == 0) {
-    options_.cluster = pypto_cluster(options_.tile_rows, options_.blocks);
-  }
-  const void* kernel = pypto_kernel(options_.tile_rows, options_.cluster);
-  const int shared = pypto_shared_bytes(options_.tile_rows);
+  shape_.tile_rows = options_.tile_rows;
+  shape_.cluster = options_.cluster == 2 ? 2 : 1;
+  shape_.chunk = shape_.cluster == 2 ? pypto_whole_chunk(options_.tile_rows)
+                                     : pypto_chunk(options_.tile_rows, options_.hidden,
+                                                   options_.blocks, options_.max_tokens);
+  const void* kernel = pypto_kernel(shape_);
+  const int shared = pypto_shared_bytes(shape_);
   const bool share = world.kind() == World::Kind::virtual_ranks;
   for (const World::Member& m : world.members()) {
     const Device device = require_device(m.device);
@@ -98,14 +105,14 @@ Pypto::Pypto(const World& world, const PyptoOptions& options) : world_(world), o
     }
     require_kernels(device, kernel, "the pypto kernel");
     require_resident(m.device, kernel, kPyptoThreads, shared, options_.blocks,
-                     share ? world.size() : 1, options_.cluster);
+                     share ? world.size() : 1, shape_.cluster);
     if (share) break;
   }
   const size_t tile =
       static_cast<size_t>(options_.tile_rows) * static_cast<size_t>(options_.hidden) * 2;
   data_ = world.allocate(tile * static_cast<size_t>(options_.slots));
   pads_ = world.allocate(static_cast<size_t>(pad_words()) * sizeof(uint32_t));
-  counters_ = world.allocate(256);
+  counters_ = world.allocate((1 + kPyptoLead) * sizeof(uint32_t));
   report_ = std::make_unique<WaitReport>();
   args_ = std::make_unique<PyptoArgs>();
   tensors_.resize(world.members().size());
@@ -145,8 +152,7 @@ void Pypto::set_tensors(size_t member, const PyptoTensors& t) {
   local.out = t.out;
   local.gamma = t.gamma;
   local.beta = t.beta;
-  args_->weight[rank] =
-      map_of(t.weight, options_.hidden, options_.inner, pypto_chunk(options_.tile_rows));
+  args_->weight[rank] = map_of(t.weight, options_.hidden, options_.inner, shape_.chunk);
   mapped_tokens_ = -1;
 }
 
@@ -165,7 +171,7 @@ void Pypto::enqueue_on(const std::vector<cudaStream_t>& streams, int64_t tokens)
     // The map ends at the last token: what lies beyond must arrive as zeros.
     for (size_t i = 0; i < members.size(); ++i) {
       args_->x[members[i].rank] =
-          map_of(tensors_[i].x, tokens, options_.inner, options_.tile_rows / options_.cluster);
+          map_of(tensors_[i].x, tokens, options_.inner, shape_.tile_rows / shape_.cluster);
     }
     mapped_tokens_ = tokens;
   }
@@ -176,17 +182,14 @@ void Pypto::enqueue_on(const std::vector<cudaStream_t>& streams, int64_t tokens)
   if (world_.kind() == World::Kind::virtual_ranks) {
     const DeviceScope scope(members.front().device);
     args_->first_rank = 0;
-    check(launch_pypto(*args_, options_.tile_rows, options_.cluster, world_.size(), true,
-                       streams.front()),
-          "launch of pypto");
+    check(launch_pypto(*args_, shape_, world_.size(), true, streams.front()), "launch of pypto");
     return;
   }
   for (size_t i = 0; i < members.size(); ++i) {
     if (members[i].rank == absent_) continue;
     const DeviceScope scope(members[i].device);
     args_->first_rank = members[i].rank;
-    check(launch_pypto(*args_, options_.tile_rows, options_.cluster, 1, true, streams[i]),
-          "launch of pypto");
+    check(launch_pypto(*args_, shape_, 1, true, streams[i]), "launch of pypto");
   }
 }
 

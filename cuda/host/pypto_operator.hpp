@@ -16,15 +16,19 @@ struct PyptoOptions {
   int inner = 0;  // of one rank
   int hidden = 0;
   float eps = 1e-6f;
-  int blocks = 8;  // a rank
+  int blocks = 0;  // a rank; 0: pypto_default_blocks
   int tile_rows = 8;
   int slots = 4;    // of the rings
-  int cluster = 0;  // blocks that share the rows of x: 1, 2, or 0 for 2 where that can be
+  int cluster = 1;  // blocks that share the rows of x: 1 or 2
   bool pipelined = true;
   uint64_t timeout_ns = 0;
   size_t data_limit = size_t{200} << 20;  // bytes of the data ring
   size_t signal_limit = size_t{1} << 20;  // bytes of the signal rings
 };
+
+/// Blocks a rank where none are asked for: 8 for virtual ranks, 128 where each rank has a GPU of
+/// its own.
+int pypto_default_blocks(const World& world);
 
 struct PyptoTensors {
   const void* x = nullptr;       // [max_tokens, inner]
@@ -61,6 +65,7 @@ class Pypto {
  private:
   const World& world_;
   PyptoOptions options_;
+  PyptoShape shape_{};
   std::unique_ptr<SymmetricMemory> data_;
   std::unique_ptr<SymmetricMemory> pads_;
   std::unique_ptr<SymmetricMemory> counters_;

@@ -235,6 +235,7 @@ int run_operator(const RunOptions& given, const std::optional<Place>& place) {
   }
   const World world = make_world(o, place);
   const int64_t max_tokens = *std::max_element(o.tokens.begin(), o.tokens.end());
+  if (o.blocks == 0) o.blocks = chosen_blocks(o, world, max_tokens);
   // Rows beyond the last token keep their poison, or a store went astray.
   Session session(world, o, max_tokens + 2);
   std::unique_ptr<TraceRecorder> recorder;

@@ -30,14 +30,16 @@ struct RunOptions {
   int device = 0;               // of virtual ranks
   bool share_device = false;    // several processes on device 0
   bool stream_a_rank = false;
+  bool dependent_launch = false;
 
   std::string transport = "auto";
+  int64_t push_tokens = -1;  // transport auto: calls of up to so many tokens push; -1: chosen
   StartOrder start = StartOrder::relaxed;
-  int blocks = 8;
+  int blocks = 0;       // a rank; 0: chosen
   int wave_blocks = 0;  // bench: blocks a rank beside a product; 0: chosen
   int tile_rows = 8;
   int slots = 4;
-  int cluster = 0;  // pypto: 1, 2, or 0: chosen
+  int cluster = 1;  // pypto: 1 or 2
   bool pipelined = true;
   double timeout_seconds = 0;
 

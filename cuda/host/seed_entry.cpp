@@ -67,7 +67,7 @@ int fused_rs_ln_ag_cta(const RingfenceTensor* input, const RingfenceTensor* resi
   }
   shape.transport = ringfence::cuda::Transport::multimem;
   args.multicast = whole(mcptr, *input, rank);
-  return launch_tokenweave(args, shape, 1, true, stream);
+  return launch_tokenweave(args, shape, 1, Launch::cooperative, stream);
 }
 
 int fused_rs_ln_ag_cta_peer(const RingfenceTensor* input, const RingfenceTensor* residual,
@@ -84,5 +84,5 @@ int fused_rs_ln_ag_cta_peer(const RingfenceTensor* input, const RingfenceTensor*
     if (!on_16_bytes(peers[r])) return cudaErrorInvalidValue;
     args.replica[r] = whole(reinterpret_cast<int64_t>(peers[r]), *input, rank);
   }
-  return launch_tokenweave(args, shape, 1, true, stream);
+  return launch_tokenweave(args, shape, 1, Launch::cooperative, stream);
 }

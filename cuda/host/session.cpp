@@ -45,6 +45,16 @@ DataType data_type(verify::Dtype dtype) {
   return dtype == verify::Dtype::f16 ? DataType::fp16 : DataType::bf16;
 }
 
+int64_t push_tokens_of(const RunOptions& o) {
+  return o.transport == "auto" && o.trace.empty() ? o.push_tokens : 0;
+}
+
+int chosen_blocks(const RunOptions& o, const World& world, int64_t max_tokens) {
+  if (o.share_device) return 8;
+  return o.protocol == verify::Flavour::pypto ? pypto_default_blocks(world)
+                                              : default_blocks(world, max_tokens);
+}
+
 World make_world(const RunOptions& o, const std::optional<Place>& place) {
   if (o.virtual_ranks > 0) return World::virtual_ranks(o.virtual_ranks, o.device);
   const int available = static_cast<int>(devices().size());
@@ -109,11 +119,13 @@ Session::Session(const World& world, const RunOptions& options, int64_t max_toke
     TokenweaveOptions o;
     o.dtype = data_type(options_.dtype);
     o.transport = parse_transport(options_.transport);
+    o.push_tokens = push_tokens_of(options_);
     o.start = options_.start;
     o.max_tokens = max_tokens;
     o.hidden = static_cast<int>(options_.hidden);
     o.eps = static_cast<float>(options_.eps);
     o.blocks = options_.blocks;
+    o.launch = options_.dependent_launch ? Launch::dependent : Launch::cooperative;
     o.stream_a_rank = options_.stream_a_rank;
     o.timeout_ns = timeout_ns;
     tokenweave_ = std::make_unique<Tokenweave>(world, o);

@@ -21,6 +21,12 @@ namespace ringfence::cuda {
 /// child's place.
 World make_world(const RunOptions& options, const std::optional<Place>& place);
 
+/// TokenweaveOptions::push_tokens as the options mean it: the transport auto may push, unless the
+/// signals, which pushing has none of, are to be traced.
+int64_t push_tokens_of(const RunOptions& options);
+
+/// Blocks a rank where the options ask for none.
+int chosen_blocks(const RunOptions& options, const World& world, int64_t max_tokens);
 DataType data_type(verify::Dtype dtype);
 
 class Session {

@@ -30,6 +30,9 @@ void check_shape(const World& world, const TokenweaveOptions& o) {
     refuse(fmt::format("tokens {} x hidden {} is more than 64 GiB: use fewer tokens", o.max_tokens,
                        o.hidden));
   }
+  if (o.push_tokens < TokenweaveOptions::kChoose) {
+    refuse(fmt::format("push tokens {}: use 0 or more", o.push_tokens));
+  }
   if (o.blocks < 1) refuse(fmt::format("blocks {}: use 1 or more", o.blocks));
   if (o.blocks * world.size() > kPadWords) {
     refuse(fmt::format(
@@ -44,8 +47,15 @@ bool on_16_bytes(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 
 
 }  // namespace
 
+int default_blocks(const World& world, int64_t max_tokens) {
+  if (world.kind() == World::Kind::virtual_ranks) return 8;
+  const int64_t rows = owned_rows(max_tokens, world.size(), 0).count;
+  return static_cast<int>(std::clamp<int64_t>(rows, 1, 128));
+}
+
 Tokenweave::Tokenweave(const World& world, const TokenweaveOptions& options)
     : world_(world), options_(options) {
+  if (options_.blocks == 0) options_.blocks = default_blocks(world, options_.max_tokens);
   check_shape(world, options_);
   const bool multimem = options_.transport == Transport::multimem;
   if (multimem && world.kind() != World::Kind::processes) {
@@ -66,14 +76,23 @@ Tokenweave::Tokenweave(const World& world, const TokenweaveOptions& options)
   shape_.transport = options_.transport;
   shape_.start = options_.start;
   shape_.aligned = options_.hidden % 8 == 0;
-  const void* kernel = push ? push_kernel(options_.dtype, world.size(), options_.hidden)
-                            : tokenweave_kernel(shape_, world.size(), options_.hidden);
-  const int threads =
-      tokenweave_block(tokenweave_layout(shape_, world.size(), options_.hidden), options_.hidden);
   const bool share = world.kind() == World::Kind::virtual_ranks;
+  const bool can_push = options_.transport == Transport::peer && shape_.aligned && world.size() > 1;
+  if (push) {
+    push_tokens_ = options_.max_tokens;
+  } else if (can_push && options_.push_tokens != TokenweaveOptions::kChoose) {
+    push_tokens_ = std::min(options_.push_tokens, options_.max_tokens);
+  } else if (can_push && !share && options_.start == StartOrder::relaxed) {
+    push_tokens_ = std::min(push_limit(world.size(), options_.blocks), options_.max_tokens);
+    push_chosen_ = true;
+  }
+  if (options_.launch == Launch::dependent && options_.stream_a_rank) {
+    refuse(
+        "a dependent launch takes up multiprocessors early, which the other ranks' streams may "
+        "need: leave --dependent-launch or --stream-a-rank out");
+  }
   for (const World::Member& m : world.members()) {
-    require_kernels(require_device(m.device), kernel, "the tokenweave kernel");
-    require_resident(m.device, kernel, threads, 0, options_.blocks, share ? world.size() : 1);
+    require_launchable(m.device, share ? world.size() : 1);
     if (share) break;
   }
 
@@ -102,16 +121,36 @@ Tokenweave::Tokenweave(const World& world, const TokenweaveOptions& options)
   args_.residual_sharded = options_.residual_sharded ? 1 : 0;
   args_.spin.timeout_ns = options_.timeout_ns;
   args_.spin.report = report_->page();
-  if (push) make_mailboxes();
+  if (push_tokens_ > 0) make_mailboxes();
+}
+
+void Tokenweave::require_launchable(int device, int ranks) const {
+  const auto require = [&](const void* kernel, int threads) {
+    require_kernels(require_device(device), kernel, "the tokenweave kernel");
+    require_resident(device, kernel, threads, 0, options_.blocks, ranks);
+  };
+  if (push_tokens_ > 0) {
+    require(push_kernel(options_.dtype, world_.size(), options_.hidden),
+            tokenweave_threads(options_.hidden));
+  }
+  if (options_.transport == Transport::push) return;
+  // Which kernel a call takes depends on its rows: all of them must fit.
+  for (RowsABlock rows : kAllRowsABlock) {
+    TokenweaveShape shape = shape_;
+    shape.rows = rows;
+    require(tokenweave_kernel(shape, world_.size(), options_.hidden),
+            tokenweave_block(tokenweave_layout(shape, world_.size(), options_.hidden),
+                             options_.hidden));
+  }
 }
 
 void Tokenweave::make_mailboxes() {
-  const int64_t rows = 2 * push_half_rows(options_.max_tokens, world_.size());
+  const int64_t rows = 2 * push_half_rows(push_tokens_, world_.size());
   if (rows * (options_.hidden / 8) > int64_t{0xffffffff}) {
     refuse(
         fmt::format("tokens {} x hidden {}: the mailboxes of transport push would be more than "
                     "64 GiB; use --transport peer",
-                    options_.max_tokens, options_.hidden));
+                    push_tokens_, options_.hidden));
   }
   mailboxes_ =
       world_.allocate(static_cast<size_t>(rows) * static_cast<size_t>(options_.hidden) * 2);
@@ -124,19 +163,25 @@ void Tokenweave::make_mailboxes() {
   world_.barrier();  // before any rank sends
 }
 
+bool Tokenweave::pushes(const TokenweaveArgs& args) const {
+  // A call may take fewer blocks than the operator has.
+  return push_tokens_ > 0 && args.tokens <= push_tokens_ &&
+         (!push_chosen_ || args.tokens <= push_limit(world_.size(), args.blocks));
+}
+
 void Tokenweave::launch(const TokenweaveArgs& args, int ranks, cudaStream_t stream) const {
-  if (options_.transport != Transport::push) {
-    check(launch_tokenweave(args, shape_, ranks, true, stream), "launch of tokenweave");
+  if (!pushes(args)) {
+    check(launch_tokenweave(args, shape_, ranks, options_.launch, stream), "launch of tokenweave");
     return;
   }
   PushArgs push{};
   push.common = args;
-  push.max_tokens = options_.max_tokens;
+  push.max_tokens = push_tokens_;
   for (int r = 0; r < world_.size(); ++r) {
     push.mailbox[r] = mailboxes_->replica(r);
     push.state[r] = static_cast<uint32_t*>(states_->replica(r));
   }
-  check(launch_push(push, options_.dtype, ranks, true, stream), "launch of push");
+  check(launch_push(push, options_.dtype, ranks, options_.launch, stream), "launch of push");
 }
 
 void Tokenweave::set_tensors(size_t member, const TokenweaveTensors& t) {

@@ -15,15 +15,31 @@ namespace ringfence::cuda {
 struct TokenweaveOptions {
   DataType dtype = DataType::bf16;
   Transport transport = Transport::peer;
+  // Transport peer: calls with at most so many tokens go through mailboxes, as transport push does.
+  // kChoose: push_limit(ranks, blocks of the call) where each rank has a GPU of its own and push
+  // can do what is asked (a relaxed start, hidden % 8 == 0), else 0.
+  int64_t push_tokens = kChoose;
+  static constexpr int64_t kChoose = -1;
   StartOrder start = StartOrder::relaxed;
   int64_t max_tokens = 0;
   int hidden = 0;
   float eps = 1e-6f;
-  int blocks = 8;  // a rank
+  int blocks = 0;  // a rank; 0: default_blocks
   bool residual_sharded = false;
+  // dependent: what keeps a waiting block from waiting for one that never starts is then this. The
+  // constructor has checked that a launch fits on the device at once; a launch's blocks may start
+  // early only when all blocks of the one before have started, and that one needs nothing from
+  // this; and kernels beside it on other streams must end by themselves, without waiting for a
+  // peer. Where they do wait (another operator, NCCL), leave it cooperative.
+  Launch launch = Launch::cooperative;
   bool stream_a_rank = false;  // virtual ranks: a launch a rank instead of one cooperative launch
   uint64_t timeout_ns = 0;     // 0: wait for ever
 };
+
+/// Blocks a rank where none are asked for: 8 for virtual ranks. Where each rank has a GPU of its
+/// own, one for each of its rows, up to 128: more never were slower with nothing beside them
+/// (cuda/bench/results). The same on all ranks, whatever their devices.
+int default_blocks(const World& world, int64_t max_tokens);
 
 /// A rank's own tensors, on its device.
 struct TokenweaveTensors {
@@ -71,7 +87,9 @@ class Tokenweave {
   void set_call(uint32_t call) { args_.spin.call = call; }
 
  private:
+  void require_launchable(int device, int ranks) const;
   void make_mailboxes();
+  bool pushes(const TokenweaveArgs& args) const;
   void launch(const TokenweaveArgs& args, int ranks, cudaStream_t stream) const;
 
   const World& world_;
@@ -82,6 +100,8 @@ class Tokenweave {
   std::unique_ptr<SymmetricMemory> mailboxes_;  // transport push
   std::unique_ptr<SymmetricMemory> states_;
   std::unique_ptr<WaitReport> report_;
+  int64_t push_tokens_ = 0;   // calls with up to so many tokens go through mailboxes
+  bool push_chosen_ = false;  // and only up to push_limit
   int absent_ = -1;
   TokenweaveArgs args_{};
 };

@@ -14,6 +14,13 @@ enum class DataType { bf16, fp16 };
 ///   push      stores into the peers' mailboxes, no barriers: for few tokens (push.hpp)
 enum class Transport { peer, multimem, push };
 
+/// How a launch follows the one before it on its stream.
+///   cooperative  its blocks start together or not at all
+///   dependent    its blocks may take up free multiprocessors while the launch before is still
+///                running, and wait there for its end (programmatic dependent launch): the start of
+///                the launch costs less. It cannot be cooperative at once; see TokenweaveOptions.
+enum class Launch { cooperative, dependent };
+
 /// Orders of the start barrier's put and wait. The end barrier is always release/acquire.
 ///   relaxed  relaxed/relaxed, as the original: right where strong accesses meet at a point of
 ///            coherence and kernel boundaries fence

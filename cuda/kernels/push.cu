@@ -34,20 +34,18 @@ const void* push_kernel(DataType dtype, int world, int hidden) {
   return two ? kernel_of<__half, 2>(world) : kernel_of<__half, 1>(world);
 }
 
-cudaError_t launch_push(const PushArgs& args, DataType dtype, int ranks, bool cooperative,
+cudaError_t launch_push(const PushArgs& args, DataType dtype, int ranks, Launch how,
                         cudaStream_t stream) {
   if (args.common.tokens == 0) return cudaSuccess;
   const void* kernel = push_kernel(dtype, args.common.world, args.common.hidden);
   if (kernel == nullptr) return cudaErrorNotSupported;
-  cudaLaunchAttribute attribute{};
-  attribute.id = cudaLaunchAttributeCooperative;
-  attribute.val.cooperative = 1;
+  cudaLaunchAttribute attribute = attribute_of(how);
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(static_cast<unsigned>(args.common.blocks * ranks));
   config.blockDim = dim3(static_cast<unsigned>(tokenweave_threads(args.common.hidden)));
   config.stream = stream;
   config.attrs = &attribute;
-  config.numAttrs = cooperative ? 1u : 0u;
+  config.numAttrs = 1;
   void* params[] = {const_cast<PushArgs*>(&args)};
   return cudaLaunchKernelExC(&config, kernel, params);
 }

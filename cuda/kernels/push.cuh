@@ -4,6 +4,7 @@
 
 #include "cuda/kernels/divide.hpp"
 #include "cuda/kernels/element.cuh"
+#include "cuda/kernels/ptx/launch.cuh"
 #include "cuda/kernels/push.hpp"
 #include "cuda/kernels/reduce.cuh"
 #include "cuda/kernels/signals.cuh"
@@ -25,6 +26,7 @@ class Push {
         vectors_(args.common.hidden / kVector) {}
 
   __device__ void run() {
+    ptx::follow_launch_before();
     __shared__ uint32_t launches;
     if (threadIdx.x == 0) launches = *args_.state[rank_];
     __syncthreads();

@@ -22,6 +22,21 @@ constexpr int64_t push_half_rows(int64_t max_tokens, int world) {
   return push_rows_each(max_tokens, world) * world + max_tokens;
 }
 
+/// Up to so many tokens the mailboxes are faster than the barriers where each rank has a GPU of its
+/// own. They spare two barriers and the way of a read, and take each byte through memory once more,
+/// which costs the blocks time, unless there are so many of them that the link is what they wait
+/// for. Two H200s, hidden 8192, bf16, us by push and by barriers (cuda/bench/results):
+///   1 row a block    T 64, 32 blocks: 8.9, 10.6     T 256, 128 blocks: 16.6, 19.1
+///   2 rows           T 64, 16 blocks: 11.0, 10.8    T 256, 64 blocks: 17.0, 19.2
+///   4 rows           T 256, 32 blocks: 20.5, 19.8   T 1024, 128 blocks: 53.7, 55.9
+///   16 rows                                         T 4096, 128 blocks: 208, 205
+inline constexpr int64_t kPushTokens = 1024;  // the most whose mailboxes are worth their memory
+constexpr int64_t push_limit(int world, int blocks) {
+  const int64_t rows_a_block = blocks >= 128 ? 4 : 2;
+  const int64_t limit = rows_a_block * blocks * world;
+  return limit < kPushTokens ? limit : kPushTokens;
+}
+
 /// Orders: all accesses to mailboxes are relaxed.sys, and no fence is used. That is right in the
 /// boundary modes `stream` and `coherent` and wrong in `strict`: a word is cleared in launch n and
 /// written by a peer again in launch n + 2, and what orders these is the end of launch n, the
@@ -38,7 +53,7 @@ const void* push_kernel(DataType dtype, int world, int hidden);
 
 /// As launch_tokenweave. All ranks launch with the same tokens and blocks; tokens 0 launches
 /// nothing.
-cudaError_t launch_push(const PushArgs& args, DataType dtype, int ranks, bool cooperative,
+cudaError_t launch_push(const PushArgs& args, DataType dtype, int ranks, Launch how,
                         cudaStream_t stream);
 
 }  // namespace ringfence::cuda

@@ -12,84 +12,88 @@ namespace ringfence::cuda {
 namespace {
 
 #ifdef RINGFENCE_WGMMA
-template <int kRows>
-using ProductOf = std::conditional_t<kRows == 128, WideProduct, NarrowProduct<kRows>>;
+template <int kRows, int kChunk>
+struct ProductFor : std::type_identity<NarrowProduct<kRows, kChunk>> {};
+template <int kChunk>
+struct ProductFor<128, kChunk> : std::type_identity<WideProduct<kChunk>> {};
+template <int kRows, int kChunk>
+using ProductOf = typename ProductFor<kRows, kChunk>::type;
 #endif
 
-template <int kRows, int kCluster>
+template <int kRows, int kChunk, int kCluster>
 __global__ void __launch_bounds__(kPyptoThreads, 1) pypto(const __grid_constant__ PyptoArgs args) {
 #ifdef RINGFENCE_WGMMA
   extern __shared__ char dynamic[];
   char* shared = dynamic + (1024 - __cvta_generic_to_shared(dynamic) % 1024) % 1024;
-  Pypto<ProductOf<kRows>, kCluster> kernel(args, shared);
+  Pypto<ProductOf<kRows, kChunk>, kCluster> kernel(args, shared);
   kernel.initialise();
-  // The copying warpgroup hands registers to the others, whose accumulators fill theirs.
-  static_assert(128 * 40 + kPyptoConsumers * 232 == kPyptoThreads * 168);
+  // The first warpgroup hands registers to the others, whose accumulators fill theirs.
+  static_assert(128 * 72 + kPyptoConsumers * 216 == kPyptoThreads * 168);
   if (threadIdx.x < 128) {
-    ptx::give_registers<40>();
+    ptx::give_registers<72>();
     if (threadIdx.x == 0) kernel.produce();
+    if (threadIdx.x >= 32) kernel.finish_tiles();
   } else {
-    ptx::take_registers<232>();
-    kernel.consume();
+    ptx::take_registers<216>();
+    kernel.multiply_tiles();
   }
   __syncwarp();
   kernel.end();
 #endif
 }
 
-template <int kRows>
+template <int kRows, int kChunk>
 constexpr int shared_bytes() {
 #ifdef RINGFENCE_WGMMA
-  return PyptoShared<ProductOf<kRows>>::kBytes;
+  return PyptoShared<ProductOf<kRows, kChunk>>::kBytes;
 #else
   return 0;
 #endif
 }
 
+struct Kernel {
+  PyptoShape shape;
+  const void* kernel;
+  int shared_bytes;
+};
+
+template <int kRows, int kChunk, int kCluster>
+Kernel entry() {
+  return {{kRows, kChunk, kCluster},
+          reinterpret_cast<const void*>(pypto<kRows, kChunk, kCluster>),
+          shared_bytes<kRows, kChunk>()};
+}
+
+Kernel find(const PyptoShape& shape) {
+  static const Kernel all[] = {
+      entry<8, 128, 1>(),  entry<8, 64, 1>(),    entry<64, 128, 1>(),  entry<64, 64, 1>(),
+      entry<64, 128, 2>(), entry<128, 256, 1>(), entry<128, 128, 1>(), entry<128, 256, 2>(),
+  };
+  for (const Kernel& k : all) {
+    if (k.shape == shape) return k;
+  }
+  return {shape, nullptr, 0};
+}
+
 }  // namespace
 
-const void* pypto_kernel(int tile_rows, int cluster) {
-  const bool pair = cluster == 2;
-  switch (tile_rows) {
-    case 8:
-      return pair ? nullptr : reinterpret_cast<const void*>(pypto<8, 1>);
-    case 64:
-      return pair ? reinterpret_cast<const void*>(pypto<64, 2>)
-                  : reinterpret_cast<const void*>(pypto<64, 1>);
-    case 128:
-      return pair ? reinterpret_cast<const void*>(pypto<128, 2>)
-                  : reinterpret_cast<const void*>(pypto<128, 1>);
-    default:
-      return nullptr;
-  }
-}
+const void* pypto_kernel(const PyptoShape& shape) { return find(shape).kernel; }
 
-int pypto_shared_bytes(int tile_rows) {
-  switch (tile_rows) {
-    case 8:
-      return shared_bytes<8>();
-    case 64:
-      return shared_bytes<64>();
-    case 128:
-      return shared_bytes<128>();
-    default:
-      return 0;
-  }
-}
+int pypto_shared_bytes(const PyptoShape& shape) { return find(shape).shared_bytes; }
 
-cudaError_t launch_pypto(const PyptoArgs& args, int tile_rows, int cluster, int ranks,
+cudaError_t launch_pypto(const PyptoArgs& args, const PyptoShape& shape, int ranks,
                          bool cooperative, cudaStream_t stream) {
-  const void* kernel = pypto_kernel(tile_rows, cluster);
+  const void* kernel = pypto_kernel(shape);
   if (kernel == nullptr) return cudaErrorNotSupported;
-  const int bytes = pypto_shared_bytes(tile_rows);
+  const int bytes = pypto_shared_bytes(shape);
   const cudaError_t raised =
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
   if (raised != cudaSuccess) return raised;
   cudaLaunchAttribute attributes[2]{};
   unsigned count = 0;
-  if (cluster > 1) {
+  if (shape.cluster > 1) {
     attributes[count].id = cudaLaunchAttributeClusterDimension;
-    attributes[count].val.clusterDim.x = static_cast<unsigned>(cluster);
+    attributes[count].val.clusterDim.x = static_cast<unsigned>(shape.cluster);
     attributes[count].val.clusterDim.y = 1;
     attributes[count].val.clusterDim.z = 1;
     ++count;

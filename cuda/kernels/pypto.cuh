@@ -1,7 +1,12 @@
 // Body of the pypto kernel, over a product (pypto_product.cuh).
 //
-// Roles: warpgroup 0 feeds the ring of stages with the copy engine and runs ahead over tiles, since
-// its inputs depend on nothing; warpgroups 1 and 2 do everything else.
+// Roles of a block's warps:
+//   copier       one thread of warp 0 feeds the ring of stages with the copy engine and runs ahead
+//                over tiles, since its inputs depend on nothing
+//   finishers    warps 1 to 3 do what waits for others: clear, barrier_all, signal, wait, and the
+//                rows of a summed tile (add, RMSNorm), so that none of it holds up a product
+//   multipliers  warps 4 to 11, two warpgroups: product and put. At the last tile, when nothing is
+//                left to multiply, they are the finishers.
 //
 // The chunks of all tiles form one sequence that goes around the blocks, so that more blocks than a
 // tile has chunks are at work on the next tile meanwhile.
@@ -10,11 +15,19 @@
 //   clear     each block clears the rows of the data tile that it will read, and its signal
 //   arrive    at the rank's counter (acq_rel); the last block adds 1 (release) to the barrier slot
 //             of every block of every rank: barrier_all's arrival
-//   wait      each block waits for its barrier slot EQ world (acquire), clears it, and may put
-//   put       red.add (relaxed) of its columns into every rank's tile
+//   wait      each block waits for its barrier slot EQ world (acquire), clears it, and may put: the
+//             finishers tell the multipliers by a barrier of the block ("open")
+//   put       red.add (relaxed) of its columns into every rank's tile; the multipliers tell the
+//             finishers by a barrier of the block ("put")
 //   arrive    at the counter (acq_rel); the last block adds 1 (release) to every signal slot
 //   wait      each block waits for its signal slot EQ world (acquire), clears it, and reads rows
 // A slot a block instead of one a rank spares the wait a second hop inside the rank.
+//
+// Pipelined, up to kPyptoLead tiles (and slots) are open at once: tile i + lead opens when tile i
+// has been finished, which is also when its slot is free again. So at most `lead` tiles are between
+// open and finished anywhere, and what each of them needs for itself (two barriers of the block, a
+// counter of the rank) exists `lead` times. Not pipelined, lead is 1 and a product begins when its
+// tile is open.
 #pragma once
 
 #include "cuda/kernels/element.cuh"
@@ -56,6 +69,23 @@ __device__ __forceinline__ void wait_equal_and_clear(uint32_t* slot, uint32_t ex
   ptx::st_relaxed_sys(slot, 0u);
 }
 
+/// Threads of a block that do something together, with a barrier of their own.
+template <int kFirstThread, int kCount, int kBarrier>
+struct PyptoTeam {
+  static constexpr int kThreads = kCount;
+  static __device__ int thread() { return static_cast<int>(threadIdx.x) - kFirstThread; }
+  static __device__ void sync() { ptx::named_barrier(kBarrier, kCount); }
+  /// Sums of its warps, in turn for one reduction and the next.
+  static __device__ float* warp_sums() {
+    __shared__ float sums[2 * kCount / kWarp];
+    return sums;
+  }
+  static __device__ int* flag() {
+    __shared__ int value;
+    return &value;
+  }
+};
+
 template <class Product, int kCluster>
 class Pypto {
   using Shared = PyptoShared<Product>;
@@ -63,6 +93,13 @@ class Pypto {
   static constexpr int kRows = Product::kRows;
   static constexpr int kChunk = Product::kChunk;
   static_assert(kCluster == 1 || (kCluster == 2 && kRows % 16 == 0));
+  using Finishers = PyptoTeam<32, 96, 2>;
+  using Multipliers = PyptoTeam<128, kPyptoConsumers, kPyptoConsumerBarrier>;
+  // Barriers of both teams, where one waits and the other only arrives.
+  static constexpr int kHandover = Finishers::kThreads + Multipliers::kThreads;
+  static constexpr int kOpenBarrier = 3;
+  static constexpr int kPutBarrier = kOpenBarrier + kPyptoLead;
+  static_assert(kPutBarrier + kPyptoLead <= 16);
 
  public:
   __device__ Pypto(const PyptoArgs& args, char* shared)
@@ -77,7 +114,10 @@ class Pypto {
         empty_(full_ + Shared::kStages),
         tiles_(static_cast<int>((args.tokens + kRows - 1) / kRows)),
         parts_((args.hidden + kChunk * kCluster - 1) / (kChunk * kCluster)),
-        steps_((args.inner + kPyptoInner - 1) / kPyptoInner) {}
+        steps_((args.inner + kPyptoInner - 1) / kPyptoInner),
+        lead_(!args.pipelined           ? 1
+              : args.slots < kPyptoLead ? args.slots
+                                        : kPyptoLead) {}
 
   __device__ void initialise() {
     if (threadIdx.x == 0) {
@@ -127,34 +167,42 @@ class Pypto {
     }
   }
 
-  /// The two multiplying warpgroups.
-  __device__ void consume() {
+  /// The finishers.
+  __device__ void finish_tiles() {
+    for (int tile = 0; tile < lead_ && tile < tiles_; ++tile) open(tile);
+    for (int tile = 0; tile + 1 < tiles_; ++tile) {
+      ptx::named_barrier(kPutBarrier + tile % lead_, kHandover);
+      arrive<Finishers>(kSignal, tile);
+      finish<Finishers>(tile);
+      if (tile + lead_ < tiles_) open(tile + lead_);
+    }
+  }
+
+  /// The multipliers.
+  __device__ void multiply_tiles() {
     for (int tile = 0; tile < tiles_; ++tile) {
-      clear_and_arrive(tile);
       bool may_put = false;
+      if (!args_.pipelined) wait_open(tile, may_put);
       for (int part = first_part(tile); part < parts_; part += clusters()) {
         float d[Product::kAccumulators];
         multiply(d);
-        if (!may_put) {
-          wait_barrier_all(tile);
-          may_put = true;
-        }
+        wait_open(tile, may_put);
         put(d, tile, chunk_of(part));
       }
-      if (!may_put) wait_barrier_all(tile);  // no chunk of this tile: the slot must be cleared
-      arrive_and_signal(tile);
-      if (!args_.pipelined) {
-        finish(tile);
-      } else if (tile > 0) {
-        finish(tile - 1);
+      wait_open(tile, may_put);  // where there was no chunk of this tile
+      if (tile + 1 < tiles_) {
+        ptx::named_barrier_arrive(kPutBarrier + tile % lead_, kHandover);
+      } else {
+        arrive<Multipliers>(kSignal, tile);
+        finish<Multipliers>(tile);
       }
     }
-    if (args_.pipelined && tiles_ > 0) finish(tiles_ - 1);
   }
 
  private:
-  __device__ int thread() const { return static_cast<int>(threadIdx.x) - 128; }
-  __device__ void sync() const { ptx::named_barrier(kPyptoConsumerBarrier, kPyptoConsumers); }
+  static constexpr int kBarrier = 0;  // kinds of slots
+  static constexpr int kSignal = 1;
+  __device__ static int thread() { return Multipliers::thread(); }
   __device__ int clusters() const { return args_.blocks / kCluster; }
   /// The first part of a tile (a chunk for each block of a cluster) that is this cluster's: part
   /// number tile * parts + part goes to cluster number % clusters.
@@ -174,58 +222,69 @@ class Pypto {
     return static_cast<char*>(args_.data[owner]) +
            (slot_of(tile) * tile_elements() + static_cast<int64_t>(row) * args_.hidden) * 2;
   }
-  /// Index in a pad of the barrier (kind 0) or signal (kind 1) slot of a block.
+  /// Index in a pad of the barrier or signal slot of a block.
   __device__ uint32_t pad_index(int kind, int tile, int block) const {
     return static_cast<uint32_t>((kind * args_.slots + slot_of(tile)) * args_.blocks + block);
   }
 
-  __device__ void clear_and_arrive(int tile) {
+  /// Clears a tile's slot, meets all ranks, and lets the own multipliers put.
+  __device__ void open(int tile) {
     const int vectors = args_.hidden / kVector;
     for (int row = block_; row < rows_of(tile); row += args_.blocks) {
       char* to = data_row(rank_, tile, row);
-      for (int i = thread(); i < vectors; i += kPyptoConsumers) {
+      for (int i = Finishers::thread(); i < vectors; i += Finishers::kThreads) {
         ptx::st_weak_16(to + i * 16, uint4{0, 0, 0, 0});
       }
     }
-    if (thread() == 0) ptx::st_relaxed_sys(args_.pad[rank_] + pad_index(1, tile, block_), 0u);
-    arrive(0, tile);
+    if (Finishers::thread() == 0) {
+      ptx::st_relaxed_sys(args_.pad[rank_] + pad_index(kSignal, tile, block_), 0u);
+    }
+    arrive<Finishers>(kBarrier, tile);
+    wait_slot<Finishers>(kBarrier, tile);
+    ptx::named_barrier_arrive(kOpenBarrier + tile % lead_, kHandover);
   }
 
-  __device__ void arrive_and_signal(int tile) { arrive(1, tile); }
+  /// The multipliers wait for open, once a tile.
+  __device__ void wait_open(int tile, bool& may_put) const {
+    if (!may_put) ptx::named_barrier(kOpenBarrier + tile % lead_, kHandover);
+    may_put = true;
+  }
 
-  /// All of the block's consumers arrive at the rank's counter `kind`; the last block of the rank
-  /// adds 1 to the slot `kind` of every block of every rank.
+  /// A team arrives for its block at the rank's counter; the last block of the rank adds 1 to the
+  /// slot of every block of every rank. Blocks arrive at barriers one after another (each waits
+  /// before the next), so one counter serves them; signals of up to `lead` tiles are under way.
+  template <class Team>
   __device__ void arrive(int kind, int tile) {
-    sync();
-    if (thread() == 0) {
-      uint32_t* counter = args_.local[rank_].counter + kind;
+    Team::sync();
+    if (Team::thread() == 0) {
+      uint32_t* counter = args_.local[rank_].counter + (kind == kBarrier ? 0 : 1 + tile % lead_);
       const bool last =
           ptx::add_acq_rel_sys(counter, 1u) == static_cast<uint32_t>(args_.blocks) - 1;
       if (last) ptx::st_relaxed_sys(counter, 0u);
-      *flag() = last;
+      *Team::flag() = last;
     }
-    sync();
-    if (!*flag()) return;
-    for (int i = thread(); i < args_.world * args_.blocks; i += kPyptoConsumers) {
+    Team::sync();
+    if (!*Team::flag()) return;
+    for (int i = Team::thread(); i < args_.world * args_.blocks; i += Team::kThreads) {
       const int peer = i / args_.blocks;
       ptx::red_add_release_sys(args_.pad[peer] + pad_index(kind, tile, i % args_.blocks), 1u);
     }
   }
 
+  template <class Team>
   __device__ void wait_slot(int kind, int tile) {
-    if (thread() == 0) {
+    if (Team::thread() == 0) {
       const uint32_t index = pad_index(kind, tile, block_);
       const SpinPlace place{static_cast<uint32_t>(rank_), static_cast<uint32_t>(block_),
                             SpinTimeout::kAnyPeer, index,
-                            kind == 0 ? SignalKind::tile_barrier : SignalKind::tile_signal};
+                            kind == kBarrier ? SignalKind::tile_barrier : SignalKind::tile_signal};
       const uint64_t begin = args_.spin.trace == nullptr ? 0 : ptx::globaltimer_ns();
       wait_equal_and_clear(args_.pad[rank_] + index, static_cast<uint32_t>(args_.world), place,
                            args_.spin);
       if (args_.spin.trace != nullptr) log(place, begin, tile);
     }
-    sync();
+    Team::sync();
   }
-  __device__ void wait_barrier_all(int tile) { wait_slot(0, tile); }
 
   __device__ void log(const SpinPlace& place, uint64_t begin, int tile) const {
     const uint64_t index = static_cast<uint64_t>(args_.spin.call) * args_.spin.trace_stride +
@@ -274,7 +333,7 @@ class Pypto {
   __device__ __forceinline__ void put(float (&d)[Product::kAccumulators], int tile, int chunk) {
     const int column0 = chunk * kChunk;
     Product::deliver(
-        d, staging_, thread(), rows_of(tile), [&] { sync(); },
+        d, staging_, thread(), rows_of(tile), [] { Multipliers::sync(); },
         [&](int row, int column, uint4 v) {
           if (column0 + column >= args_.hidden) return;
           for (int p = 0; p < args_.world; ++p) {
@@ -286,8 +345,9 @@ class Pypto {
 
   /// Waits for all ranks' sums of a tile, then the block's rows of it: add, RMSNorm, store. All
   /// arithmetic in fp32, each operation rounded, nothing fused.
+  template <class Team>
   __device__ void finish(int tile) {
-    wait_slot(1, tile);
+    wait_slot<Team>(kSignal, tile);
     const PyptoArgs::Local& local = args_.local[rank_];
     const int vectors = args_.hidden / kVector;
     const float reciprocal = 1.0f / static_cast<float>(args_.hidden);
@@ -295,11 +355,11 @@ class Pypto {
       const int64_t at = (static_cast<int64_t>(tile) * kRows + row) * args_.hidden * 2;
       const char* data = data_row(rank_, tile, row);
       const char* residual = static_cast<const char*>(local.residual) + at;
-      // Sums and residual are read twice, the second time from L1 or L2: the accumulators leave no
-      // registers to keep a row in.
+      // Sums and residual are read twice, the second time from L1 or L2: there are no registers to
+      // keep a row in.
       float mean = 0.0f;
 #pragma unroll 4
-      for (int i = thread(); i < vectors; i += kPyptoConsumers) {
+      for (int i = Team::thread(); i < vectors; i += Team::kThreads) {
         const uint4 sum = ptx::ld_weak_16(data + i * 16);
         const uint4 add = ptx::ld_weak_16(residual + i * 16);
 #pragma unroll
@@ -309,9 +369,10 @@ class Pypto {
           mean = __fadd_rn(mean, __fmul_rn(__fmul_rn(z.y, z.y), reciprocal));
         }
       }
-      mean = reduce(mean);
+      mean = reduce<Team>(mean);
       const float root = __fsqrt_rn(__fadd_rn(mean, args_.eps));
-      for (int i = thread(); i < vectors; i += kPyptoConsumers) {
+#pragma unroll 2
+      for (int i = Team::thread(); i < vectors; i += Team::kThreads) {
         const uint4 sum = ptx::ld_weak_16(data + i * 16);
         const uint4 add = ptx::ld_weak_16(residual + i * 16);
         const uint4 gamma = ptx::ld_weak_16(static_cast<const char*>(local.gamma) + i * 16);
@@ -346,23 +407,17 @@ class Pypto {
     return {__fadd_rn(a.x, b.x), __fadd_rn(a.y, b.y)};
   }
 
-  /// Sum over the consumers: as blockReduceSum, with their own barrier.
+  /// Sum over a team: as blockReduceSum, with its own barrier.
+  template <class Team>
   __device__ float reduce(float value) {
-    float* sums = warp_sums() + parity_ * (kPyptoConsumers / kWarp);
+    constexpr int kWarps = Team::kThreads / kWarp;
+    float* sums = Team::warp_sums() + parity_ * kWarps;
     parity_ ^= 1;
     value = warpReduceSum(value);
-    if (thread() % kWarp == 0) sums[thread() / kWarp] = value;
-    sync();
-    const int lane = thread() % kWarp;
-    return warpReduceSum(lane < kPyptoConsumers / kWarp ? sums[lane] : 0.0f);
-  }
-  __device__ static float* warp_sums() {
-    __shared__ float sums[2 * kPyptoConsumers / kWarp];
-    return sums;
-  }
-  __device__ static int* flag() {
-    __shared__ int value;
-    return &value;
+    if (Team::thread() % kWarp == 0) sums[Team::thread() / kWarp] = value;
+    Team::sync();
+    const int lane = Team::thread() % kWarp;
+    return warpReduceSum(lane < kWarps ? sums[lane] : 0.0f);
   }
 
   const PyptoArgs& args_;
@@ -377,6 +432,7 @@ class Pypto {
   const int tiles_;
   const int parts_;
   const int steps_;
+  const int lead_;
   uint32_t taken_ = 0;  // stages consumed so far
   int parity_ = 0;
 };

@@ -14,16 +14,24 @@
 
 namespace ringfence::cuda {
 
-/// Columns of a tile that a block multiplies at once (rows of weight).
-constexpr int pypto_chunk(int tile_rows) { return tile_rows == 128 ? 256 : 128; }
+/// Columns of a tile that a block multiplies at once (rows of weight), and where that would leave
+/// blocks of a rank without any part of so many tokens, half as many.
+constexpr int pypto_whole_chunk(int tile_rows) { return tile_rows == 128 ? 256 : 128; }
+constexpr int pypto_chunk(int tile_rows, int hidden, int blocks, int64_t tokens) {
+  const int whole = pypto_whole_chunk(tile_rows);
+  const int64_t tiles = (tokens + tile_rows - 1) / tile_rows;
+  return tiles * ((hidden + whole - 1) / whole) < blocks ? whole / 2 : whole;
+}
 /// Inner elements a pipeline stage: one 128-byte swizzle row.
 inline constexpr int kPyptoInner = 64;
-/// 1 producer warpgroup (one thread of it copies) and 2 that multiply.
+/// A warpgroup that copies, signals and finishes, and two that multiply.
 inline constexpr int kPyptoThreads = 384;
+/// Tiles that may be between their barrier and their end at once.
+inline constexpr int kPyptoLead = 4;
 
 /// One launch, for one rank or for `ranks` virtual ranks of one GPU.
 struct PyptoArgs {
-  CUtensorMap weight[kMaxRanks];  // [hidden, inner] of each rank, box pypto_chunk x kPyptoInner
+  CUtensorMap weight[kMaxRanks];  // [hidden, inner] of each rank, box chunk x kPyptoInner
   CUtensorMap x[kMaxRanks];  // [tokens, inner] of each rank, box tile_rows / cluster x kPyptoInner
   void* data[kMaxRanks];     // every rank's ring of data tiles: [slots][tile_rows, hidden]
   uint32_t* pad[kMaxRanks];  // every rank's ring of slots: [2][slots][blocks]: barrier, signal
@@ -33,7 +41,7 @@ struct PyptoArgs {
     void* out;             // [tokens, hidden]
     const void* gamma;     // [hidden]
     const void* beta;      // [hidden] or null
-    uint32_t* counter;     // 2 words, zero before and after: arrivals of the rank's own blocks
+    uint32_t* counter;     // 1 + kPyptoLead words, zero before and after: arrivals of own blocks
   } local[kMaxRanks];
   int64_t tokens;
   int inner;   // of one rank, % 8 == 0
@@ -56,17 +64,27 @@ constexpr bool pypto_tile_rows_supported(int rows) {
   return rows == 8 || rows == 64 || rows == 128;
 }
 
-/// Blocks of a cluster: 2 share the rows of x where there are enough rows to split and an even
-/// number of blocks a rank, else 1.
-constexpr int pypto_cluster(int tile_rows, int blocks) {
-  return tile_rows > 8 && blocks % 2 == 0 ? 2 : 1;
+/// Which kernel.
+struct PyptoShape {
+  int tile_rows;
+  int chunk;
+  int cluster;  // blocks that share the rows of x: 1, or 2 (pypto_can_pair)
+  bool operator==(const PyptoShape&) const = default;
+};
+
+/// Whether 2 blocks can share the rows of x: enough rows to split, whole chunks, an even number of
+/// blocks a rank. It is asked for by name only: alone was faster wherever both were measured (R 1
+/// and 2, T 64 to 1024; cuda/bench/results).
+constexpr bool pypto_can_pair(int tile_rows, int blocks) {
+  return tile_rows > 8 && blocks % 2 == 0;
 }
 
-const void* pypto_kernel(int tile_rows, int cluster);
-int pypto_shared_bytes(int tile_rows);
+/// Null where there is none.
+const void* pypto_kernel(const PyptoShape& shape);
+int pypto_shared_bytes(const PyptoShape& shape);
 
 /// Enqueues `ranks` ranks from args.first_rank on. The caller has checked the arguments.
-cudaError_t launch_pypto(const PyptoArgs& args, int tile_rows, int cluster, int ranks,
+cudaError_t launch_pypto(const PyptoArgs& args, const PyptoShape& shape, int ranks,
                          bool cooperative, cudaStream_t stream);
 
 }  // namespace ringfence::cuda

@@ -8,6 +8,8 @@
 //                  for 128 x 256 x 64 products, a quarter less than a square of the same rows: what
 //                  limits large tiles is operands read from L2. The result is put from registers.
 //
+// Both have chunks of half as many columns, for where whole ones would leave blocks without any.
+//
 // A cluster of two blocks takes two neighbouring chunks of one tile: each fetches half of the rows
 // of x and the copy engine hands them to both.
 #pragma once
@@ -25,12 +27,19 @@ inline constexpr int kPyptoConsumerBarrier = 1;
 /// Where a thread's vectors of a chunk go; called for each vector of 8 columns that exists.
 ///   put(row of the tile, column of the chunk, vector)
 
-template <int kTileRows>
+template <int kTileRows, int kColumns>
 struct NarrowProduct {
   static constexpr int kRows = kTileRows;
-  static constexpr int kChunk = pypto_chunk(kTileRows);
-  static constexpr int kStages = kRows == 64 ? 7 : 10;
-  static constexpr int kAccumulators = kRows / 2;
+  static constexpr int kChunk = kColumns;
+  static constexpr bool kWhole = kChunk == 128;
+  static_assert(kWhole || kChunk == 64);
+  // A warpgroup multiplies 64 columns. Of half a chunk, which has no more, each takes half of the
+  // rows. 8 rows are the least that there is: there both multiply all of them and the first
+  // delivers, since the weight is not there any sooner and a branch would serialise the products.
+  static constexpr bool kTwice = !kWhole && kRows == 8;
+  static constexpr int kGroupRows = kWhole || kTwice ? kRows : kRows / 2;
+  static constexpr int kStages = kRows == 64 ? (kWhole ? 7 : 12) : (kWhole ? 10 : 20);
+  static constexpr int kAccumulators = kGroupRows / 2;
   // A row of the staged product is 16 bytes longer than it need be: transposing stores then meet no
   // bank twice.
   static constexpr int kPitch = kChunk + 8;
@@ -39,9 +48,12 @@ struct NarrowProduct {
   /// One k16 step of a stage; `group`: of the two multiplying warpgroups.
   static __device__ __forceinline__ void multiply(float (&d)[kAccumulators], uint32_t weight,
                                                   uint32_t x, int group, bool accumulate) {
-    ptx::wgmma_bf16<kRows>(
-        d, ptx::wgmma_descriptor(weight + static_cast<uint32_t>(group * 64 * kPyptoInner * 2)),
-        ptx::wgmma_descriptor(x), accumulate);
+    constexpr int kBytes = kPyptoInner * 2;  // a row of an operand
+    const int weight_row = kWhole ? group * 64 : 0;
+    const int x_row = kGroupRows == kRows ? 0 : group * kGroupRows;
+    ptx::wgmma_bf16<kGroupRows>(
+        d, ptx::wgmma_descriptor(weight + static_cast<uint32_t>(weight_row * kBytes)),
+        ptx::wgmma_descriptor(x + static_cast<uint32_t>(x_row * kBytes)), accumulate);
   }
 
   /// Called by all consumers. sync: their barrier.
@@ -51,15 +63,19 @@ struct NarrowProduct {
                                                  const Put& put) {
     uint16_t* product = reinterpret_cast<uint16_t*>(staging);
     sync();  // the chunk before has been put: the staging is free
+    const int group = thread / 128;
     const int lane = thread % 32;
-    const int h = thread / 32 * 16 + lane / 4;
+    const int h = (kWhole ? group * 64 : 0) + thread % 128 / 32 * 16 + lane / 4;
+    const int t0 = kGroupRows == kRows ? 0 : group * kGroupRows;
+    if (!kTwice || group == 0) {
 #pragma unroll
-    for (int j = 0; j < kRows / 8; ++j) {
+      for (int j = 0; j < kGroupRows / 8; ++j) {
 #pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const int t = 8 * j + lane % 4 * 2 + i % 2;
-        product[t * kPitch + h + i / 2 * 8] =
-            __bfloat16_as_ushort(__float2bfloat16_rn(d[4 * j + i]));
+        for (int i = 0; i < 4; ++i) {
+          const int t = t0 + 8 * j + lane % 4 * 2 + i % 2;
+          product[t * kPitch + h + i / 2 * 8] =
+              __bfloat16_as_ushort(__float2bfloat16_rn(d[4 * j + i]));
+        }
       }
     }
     sync();
@@ -72,10 +88,12 @@ struct NarrowProduct {
   }
 };
 
+template <int kColumns>
 struct WideProduct {
   static constexpr int kRows = 128;
-  static constexpr int kChunk = pypto_chunk(kRows);
-  static constexpr int kStages = 4;
+  static constexpr int kChunk = kColumns;
+  static_assert(kChunk == 256 || kChunk == 128);
+  static constexpr int kStages = kChunk == 256 ? 4 : 6;
   static constexpr int kAccumulators = kChunk / 2;
   static constexpr int kStagingBytes = 0;
 

@@ -11,20 +11,19 @@ const void* tokenweave_kernel(const TokenweaveShape& shape, int world, int hidde
                                        : tokenweave_kernel_fp16(shape, world, hidden);
 }
 
-cudaError_t launch_tokenweave(const TokenweaveArgs& args, const TokenweaveShape& shape, int ranks,
-                              bool cooperative, cudaStream_t stream) {
+cudaError_t launch_tokenweave(const TokenweaveArgs& args, TokenweaveShape shape, int ranks,
+                              Launch how, cudaStream_t stream) {
+  shape.rows = rows_a_block(args.tokens, args.world, args.blocks);
   const void* kernel = tokenweave_kernel(shape, args.world, args.hidden);
   if (kernel == nullptr) return cudaErrorNotSupported;
-  cudaLaunchAttribute attribute{};
-  attribute.id = cudaLaunchAttributeCooperative;
-  attribute.val.cooperative = 1;
+  cudaLaunchAttribute attribute = attribute_of(how);
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(static_cast<unsigned>(args.blocks * ranks));
   config.blockDim = dim3(static_cast<unsigned>(
       tokenweave_block(tokenweave_layout(shape, args.world, args.hidden), args.hidden)));
   config.stream = stream;
   config.attrs = &attribute;
-  config.numAttrs = cooperative ? 1u : 0u;
+  config.numAttrs = 1;
   void* params[] = {const_cast<TokenweaveArgs*>(&args)};
   return cudaLaunchKernelExC(&config, kernel, params);
 }

@@ -20,6 +20,7 @@
 
 #include "cuda/kernels/divide.hpp"
 #include "cuda/kernels/element.cuh"
+#include "cuda/kernels/ptx/launch.cuh"
 #include "cuda/kernels/reduce.cuh"
 #include "cuda/kernels/signals.cuh"
 #include "cuda/kernels/tokenweave.hpp"
@@ -40,6 +41,7 @@ __device__ __forceinline__ void tokenweave_body(const TokenweaveArgs& args) {
   __shared__ float warp_sums[2][kGroups][kRows][kMaxWarps];
   __shared__ uint4 gamma[kVectors * kMaxThreads];
 
+  ptx::follow_launch_before();
   const int rank = args.first_rank + static_cast<int>(blockIdx.x) / args.blocks;
   const int block = static_cast<int>(blockIdx.x) % args.blocks;
   const int vectors = (args.hidden + kVector - 1) / kVector;

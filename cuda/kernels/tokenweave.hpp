@@ -35,11 +35,17 @@ struct TokenweaveArgs {
   SpinControl spin;
 };
 
+/// How many rows a block has, which decides how its threads are best laid out.
+enum class RowsABlock { few, some, many };
+inline constexpr RowsABlock kAllRowsABlock[] = {RowsABlock::few, RowsABlock::some,
+                                                RowsABlock::many};
+
 struct TokenweaveShape {
   DataType dtype = DataType::bf16;
   Transport transport = Transport::peer;
   StartOrder start = StartOrder::relaxed;
-  bool aligned = true;  // hidden % 8 == 0 and every pointer on 16 bytes
+  bool aligned = true;                 // hidden % 8 == 0 and every pointer on 16 bytes
+  RowsABlock rows = RowsABlock::some;  // launch_tokenweave sets it
 };
 
 /// Rank r owns token rows [first, first + count): r * ceil(tokens / world) on, cut at tokens.
@@ -52,6 +58,12 @@ constexpr RowRange owned_rows(int64_t tokens, int world, int rank) {
   const int64_t first = each * rank < tokens ? each * rank : tokens;
   const int64_t last = first + each < tokens ? first + each : tokens;
   return {first, last - first};
+}
+
+/// 1 row at most is few, 16 or more are many.
+constexpr RowsABlock rows_a_block(int64_t tokens, int world, int blocks) {
+  const int64_t each = (owned_rows(tokens, world, 0).count + blocks - 1) / blocks;
+  return each <= 1 ? RowsABlock::few : each < 16 ? RowsABlock::some : RowsABlock::many;
 }
 
 /// Threads a row, which fix the order of its sums: min(1024, hidden / 8 rounded up to whole warps).
@@ -68,6 +80,22 @@ struct TokenweaveLayout {
   int play;    // threads of a row that one thread plays
   int rows;    // a batch
   int stages;  // vectors whose loads are in flight
+  bool operator==(const TokenweaveLayout&) const = default;
+};
+
+/// Where another layout than the usual one was faster: medians on H200s, hidden 8192, bf16, each in
+/// one run (cuda/bench/results). The sums are the same bits in every layout.
+struct MeasuredLayout {
+  int world;
+  RowsABlock rows;
+  TokenweaveLayout layout;
+};
+inline constexpr MeasuredLayout kMeasuredLayouts[] = {
+    {2, RowsABlock::few, {1, 2, 1, 2}},   // two GPUs, T 64, 32 blocks: 9.42 us, usual 9.94
+    {4, RowsABlock::few, {1, 2, 1, 2}},   // virtual ranks, T 64, 16 blocks: 6.48, 6.72
+    {4, RowsABlock::many, {2, 2, 1, 1}},  // T 1024, 16 blocks: 51.4, 53.8; T 8192: 360, 402
+    {8, RowsABlock::few, {1, 2, 1, 2}},   // T 64, 16 blocks: 8.28, 8.74
+    {8, RowsABlock::many, {2, 4, 1, 2}},  // T 8192, 16 blocks: 612, 619
 };
 
 /// The layout that each kernel is compiled with. A thread has 65536 / (block's threads) registers;
@@ -79,6 +107,9 @@ constexpr TokenweaveLayout tokenweave_layout(const TokenweaveShape& shape, int w
   if (shape.transport == Transport::multimem)
     return two ? TokenweaveLayout{1, 1, 1, 2} : TokenweaveLayout{1, 2, 2, 4};
   if (two) return {1, 1, 1, world <= 2 ? 2 : 1};
+  for (const MeasuredLayout& m : kMeasuredLayouts) {
+    if (m.world == world && m.rows == shape.rows) return m.layout;
+  }
   const int rows = world <= 2 ? 2 : 1;
   return {1, 1, rows, rows};
 }
@@ -92,9 +123,21 @@ constexpr int tokenweave_block(const TokenweaveLayout& layout, int hidden) {
 /// The kernel for a shape, for occupancy queries and attributes; null if there is none.
 const void* tokenweave_kernel(const TokenweaveShape& shape, int world, int hidden);
 
-/// Enqueues `ranks` ranks from args.first_rank on. cooperative: the launch fails instead of
-/// hanging if its blocks cannot all be resident. The caller has checked the arguments.
-cudaError_t launch_tokenweave(const TokenweaveArgs& args, const TokenweaveShape& shape, int ranks,
-                              bool cooperative, cudaStream_t stream);
+/// Enqueues `ranks` ranks from args.first_rank on. The caller has checked the arguments.
+cudaError_t launch_tokenweave(const TokenweaveArgs& args, TokenweaveShape shape, int ranks,
+                              Launch how, cudaStream_t stream);
+
+/// The attribute of a launch.
+inline cudaLaunchAttribute attribute_of(Launch how) {
+  cudaLaunchAttribute a{};
+  if (how == Launch::cooperative) {
+    a.id = cudaLaunchAttributeCooperative;
+    a.val.cooperative = 1;
+  } else {
+    a.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    a.val.programmaticStreamSerializationAllowed = 1;
+  }
+  return a;
+}
 
 }  // namespace ringfence::cuda

@@ -9,25 +9,32 @@ namespace ringfence::cuda {
 namespace {
 
 /// The layout of a kernel, from what its template arguments say of the shape.
-constexpr TokenweaveLayout layout_of(Transport transport, bool aligned, int world, int vectors) {
+constexpr TokenweaveLayout layout_of(Transport transport, int world, int vectors, RowsABlock rows) {
   TokenweaveShape shape;
   shape.transport = transport;
-  shape.aligned = aligned;
+  shape.rows = rows;
   return tokenweave_layout(shape, world, vectors == 1 ? 8 : kMaxHidden);
+}
+/// The rows a block that a kernel is compiled for: one kernel where the layouts are the same.
+constexpr RowsABlock compiled_rows(int world, int vectors, RowsABlock rows) {
+  const TokenweaveLayout own = layout_of(Transport::peer, world, vectors, rows);
+  const TokenweaveLayout usual = layout_of(Transport::peer, world, vectors, RowsABlock::some);
+  return own == usual ? RowsABlock::some : rows;
 }
 constexpr int threads_of(const TokenweaveLayout& layout) {
   return tokenweave_block(layout, kMaxHidden);
 }
 
-template <int kWorld, int kVectors>
-constexpr TokenweaveLayout kPeer = layout_of(Transport::peer, true, kWorld, kVectors);
+template <int kWorld, int kVectors, RowsABlock kRows>
+constexpr TokenweaveLayout kPeer = layout_of(Transport::peer, kWorld, kVectors, kRows);
 template <int kVectors>
-constexpr TokenweaveLayout kMultimem = layout_of(Transport::multimem, true, 1, kVectors);
+constexpr TokenweaveLayout kMultimem = layout_of(Transport::multimem, 1, kVectors,
+                                                 RowsABlock::some);
 
-template <int kWorld, int kVectors, Order kPut, Order kWait>
-__global__ void __launch_bounds__(threads_of(kPeer<kWorld, kVectors>), 1)
+template <int kWorld, int kVectors, RowsABlock kRows, Order kPut, Order kWait>
+__global__ void __launch_bounds__(threads_of(kPeer<kWorld, kVectors, kRows>), 1)
     tokenweave_peer(const __grid_constant__ TokenweaveArgs args) {
-  constexpr TokenweaveLayout kLayout = kPeer<kWorld, kVectors>;
+  constexpr TokenweaveLayout kLayout = kPeer<kWorld, kVectors, kRows>;
   constexpr bool kAhead = kVectors == 1 || kWorld < 7;
   tokenweave_body<RINGFENCE_ELEMENT, PeerTransport<RINGFENCE_ELEMENT, kWorld, kAhead>, kVectors,
                   kLayout.groups, kLayout.play, kLayout.rows, kLayout.stages, kPut, kWait>(args);
@@ -54,13 +61,26 @@ template <int kVectors, Order kPut, Order kWait>
 __global__ void tokenweave_multimem(const __grid_constant__ TokenweaveArgs) {}
 #endif
 
-template <int kVectors, Order kPut, Order kWait>
+template <int kVectors, RowsABlock kRows, Order kPut, Order kWait>
 const void* peer_kernel(int world) {
   static constexpr auto kernels = []<int... kRank>(std::integer_sequence<int, kRank...>) {
-    return std::array{tokenweave_peer<kRank + 1, kVectors, kPut, kWait>...};
+    return std::array{tokenweave_peer<kRank + 1, kVectors,
+                                      compiled_rows(kRank + 1, kVectors, kRows), kPut, kWait>...};
   }
   (std::make_integer_sequence<int, kMaxRanks>{});
   return reinterpret_cast<const void*>(kernels[world - 1]);
+}
+
+template <int kVectors, Order kPut, Order kWait>
+const void* peer_kernel(int world, RowsABlock rows) {
+  switch (rows) {
+    case RowsABlock::few:
+      return peer_kernel<kVectors, RowsABlock::few, kPut, kWait>(world);
+    case RowsABlock::many:
+      return peer_kernel<kVectors, RowsABlock::many, kPut, kWait>(world);
+    default:
+      return peer_kernel<kVectors, RowsABlock::some, kPut, kWait>(world);
+  }
 }
 
 template <Order kPut, Order kWait>
@@ -74,7 +94,8 @@ const void* kernel_of(const TokenweaveShape& shape, int world, int hidden) {
   if (!shape.aligned) {
     return reinterpret_cast<const void*>(tokenweave_peer_scalar<kPut, kWait>);
   }
-  return two ? peer_kernel<2, kPut, kWait>(world) : peer_kernel<1, kPut, kWait>(world);
+  return two ? peer_kernel<2, kPut, kWait>(world, shape.rows)
+             : peer_kernel<1, kPut, kWait>(world, shape.rows);
 }
 
 }  // namespace

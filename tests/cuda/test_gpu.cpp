@@ -63,6 +63,27 @@ TEST_CASE("gpu: tokenweave over virtual ranks gives exact rows bit for bit, size
   }
 }
 
+TEST_CASE("gpu: every layout gives exact rows bit for bit, launched cooperative or dependent") {
+  if (tests::gpu_missing()) return;
+  for (int ranks : {2, 4, 8}) {
+    for (const char* transport : {"peer", "push"}) {
+      for (bool dependent : {false, true}) {
+        RunOptions o = small(ranks);
+        o.transport = transport;
+        o.dependent_launch = dependent;
+        o.fill = verify::Fill::exact_rows;
+        CAPTURE(ranks);
+        CAPTURE(dependent);
+        const int64_t one = int64_t{ranks} * o.blocks;  // a row a block
+        REQUIRE(rows_a_block(one, ranks, o.blocks) == RowsABlock::few);
+        REQUIRE(rows_a_block(3 * one, ranks, o.blocks) == RowsABlock::some);
+        REQUIRE(rows_a_block(15 * one + 1, ranks, o.blocks) == RowsABlock::many);
+        run_and_check(o, {one, 3 * one, 15 * one + 1, one - 1});
+      }
+    }
+  }
+}
+
 TEST_CASE("gpu: push gives what tokenweave gives, exact rows bit for bit, sizes changing") {
   if (tests::gpu_missing()) return;
   for (int ranks : {2, 3, 4, 8}) {
@@ -82,6 +103,20 @@ TEST_CASE("gpu: push gives what tokenweave gives, exact rows bit for bit, sizes 
   o.beta = true;
   o.stream_a_rank = true;
   run_and_check(o, {19, 2, 7});
+}
+
+TEST_CASE("gpu: calls that push and calls that do not follow one another, exact rows bit for bit") {
+  if (tests::gpu_missing()) return;
+  for (int ranks : {2, 5}) {
+    for (bool dependent : {false, true}) {
+      RunOptions o = small(ranks);
+      o.push_tokens = 8;
+      o.dependent_launch = dependent;
+      o.fill = verify::Fill::exact_rows;
+      CAPTURE(ranks);
+      run_and_check(o, {3, 40, 8, 9, 1, 2, 33, 8, 8, 8, 100, 100, 7});
+    }
+  }
 }
 
 TEST_CASE("gpu: tokenweave with beta, odd hidden and a launch a rank stays within the bounds") {
@@ -111,6 +146,42 @@ TEST_CASE(
       CAPTURE(rows);
       CAPTURE(pipelined);
       run_and_check(o, {5, 150, 1});
+    }
+  }
+}
+
+TEST_CASE("gpu: pypto gives integers bit for bit with any number of tiles open at once") {
+  if (tests::gpu_missing()) return;
+  for (int slots : {2, 3, 4, 7}) {
+    for (int blocks : {1, 4, 5}) {
+      RunOptions o = small(3);
+      o.protocol = verify::Flavour::pypto;
+      o.slots = slots;
+      o.blocks = blocks;
+      o.hidden = 1024;
+      o.fill = verify::Fill::integers;
+      CAPTURE(slots);
+      CAPTURE(blocks);
+      run_and_check(o, {100, 8, 33, 9});
+    }
+  }
+}
+
+TEST_CASE("gpu: pypto gives integers bit for bit in half chunks and in pairs of blocks") {
+  if (tests::gpu_missing()) return;
+  for (int rows : {8, 64, 128}) {
+    for (int cluster : {1, 2}) {
+      if (cluster == 2 && !pypto_can_pair(rows, 4)) continue;
+      RunOptions o = small(2);
+      o.protocol = verify::Flavour::pypto;
+      o.tile_rows = rows;
+      o.cluster = cluster;
+      o.hidden = 248;  // the last chunk is not whole
+      o.fill = verify::Fill::integers;
+      CAPTURE(rows);
+      CAPTURE(cluster);
+      REQUIRE(pypto_chunk(rows, 248, o.blocks, rows) == pypto_whole_chunk(rows) / 2);
+      run_and_check(o, {rows - 1, 1, 5});
     }
   }
 }
@@ -152,6 +223,10 @@ TEST_CASE("gpu: what cannot run is refused before a launch, with what would be r
   RunOptions o = small(4);
   o.blocks = 64;
   CHECK(refusal(o).find("cannot all be resident") != std::string::npos);
+  o = small(4);
+  o.stream_a_rank = true;
+  o.dependent_launch = true;
+  CHECK(refusal(o).find("leave --dependent-launch or --stream-a-rank out") != std::string::npos);
   o = small(4);
   o.blocks = 8192;
   CHECK(refusal(o).find("slots of a signal pad") != std::string::npos);

@@ -2,11 +2,14 @@
 // stand on. Reads PTX and ptxas' log, so it needs no GPU.
 #include <doctest/doctest.h>
 
+#include <iterator>
 #include <set>
 
+#include "cuda/kernels/tokenweave.hpp"
 #include "tests/cuda/ptx_text.hpp"
 
 using namespace ringfence::tests;
+using ringfence::cuda::kMeasuredLayouts;
 
 namespace {
 
@@ -73,7 +76,8 @@ TEST_CASE("ptx: the end barrier is release and acquire at system scope, the star
         CHECK(opcodes(lines, "^(bar|barrier)\\.").size() >= 2);
       }
     }
-    CHECK(seen == 2 * (2 * 8 + 1 + 2));  // worlds x vectors, the scalar one, multimem
+    // worlds x vectors, the layouts for few and many rows, the scalar one, multimem
+    CHECK(seen == 2 * (2 * 8 + std::ssize(kMeasuredLayouts) + 1 + 2));
   }
 }
 
@@ -91,6 +95,26 @@ TEST_CASE("ptx: the peer transport moves 16 bytes, relaxed at system scope, and 
     const size_t world = std::stoul(match[1]);
     const size_t stores = opcodes(lines, "^st\\.relaxed\\.sys\\.global\\.v4").size();
     CHECK(stores % world == 0);
+  }
+}
+
+TEST_CASE("ptx: a kernel touches no global memory before the launch before it has ended") {
+  for (const char* file : {"tokenweave_bf16.ptx", "tokenweave_fp16.ptx", "push.ptx"}) {
+    for (const auto& [name, lines] : kernels_named(file, "")) {
+      CAPTURE(name);
+      bool waited = false;
+      int waits = 0;
+      for (const std::string& code :
+           opcodes(lines, "^griddepcontrol\\.wait$|^(ld|st|red|atom|multimem)\\b")) {
+        if (code == "griddepcontrol.wait") {
+          waited = true;
+          ++waits;
+        } else if (!contains(code, ".param") && !contains(code, ".shared")) {
+          CHECK(waited);
+        }
+      }
+      CHECK(waits == 1);
+    }
   }
 }
 
@@ -131,7 +155,8 @@ TEST_CASE("ptx: push moves 16 bytes, relaxed at system scope, and has neither si
 TEST_CASE(
     "ptx: pypto adds 16 bytes of bf16 at system scope, releases its signals, acquires its waits") {
   const auto kernels = kernels_named("pypto.ptx", "pypto");
-  CHECK(kernels.size() == 5);  // tile rows 8; 64 and 128 with clusters of 1 and 2
+  // tile rows 8, 64 and 128 with whole and half chunks; 64 and 128 in clusters of 2
+  CHECK(kernels.size() == 3 * 2 + 2);
   for (const auto& [name, lines] : kernels) {
     CAPTURE(name);
     CHECK(!opcodes(lines, "^red\\.relaxed\\.sys\\.global\\.add\\.noftz\\.v4\\.bf16x2$").empty());

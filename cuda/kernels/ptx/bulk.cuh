@@ -70,5 +70,9 @@ __device__ __forceinline__ void copy_box_2d(void* shared, const CUtensorMap* map
 __device__ __forceinline__ void named_barrier(int id, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
+/// Arrives without waiting: what this thread wrote is there for those who wait.
+__device__ __forceinline__ void named_barrier_arrive(int id, int threads) {
+  asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
 
 }  // namespace ringfence::cuda::ptx
