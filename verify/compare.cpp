@@ -61,6 +61,7 @@ Comparison begin(std::string name, Dtype dtype, const Shape& shape, std::size_t 
 
 void note(Comparison& c, const Mismatch& mismatch) {
   ++c.mismatches;
+  c.heat.add(c.shape, mismatch.index);
   if (std::isnan(mismatch.actual) != std::isnan(mismatch.expected)) {
     ++c.nan_mismatches;
   } else if (std::isinf(mismatch.actual) || std::isinf(mismatch.expected)) {
@@ -89,16 +90,24 @@ void compare_elements(Comparison& c, const Source& actual, const double* expecte
                       const double* bound, std::size_t count, std::size_t first_index) {
   for (std::size_t i = 0; i < count; ++i) {
     const Element element = actual[i];
+    const bool match = matches(c.dtype, element.value, expected[i], bound[i]);
     if (std::isfinite(element.value) && std::isfinite(expected[i])) {
       const double error = std::abs(element.value - expected[i]);
-      if (error > 0) {
+      if (error == 0) {
+        c.histogram.add(0);
+      } else {
         const double ratio = bound[i] > 0 ? error / bound[i] : kInfinity;
+        c.histogram.add(ratio);
         c.max_error_over_bound = std::max(c.max_error_over_bound, ratio);
         const double larger = std::max(std::abs(element.value), std::abs(expected[i]));
         c.max_ulp = std::max(c.max_ulp, error / ulp_of(c.dtype, larger));
       }
+    } else if (match) {
+      c.histogram.add(0);
+    } else {
+      c.histogram.add_class_mismatch();
     }
-    if (!matches(c.dtype, element.value, expected[i], bound[i])) {
+    if (!match) {
       note(c, {first_index + i, expected[i], element.value, bound[i],
                rounded_bits(c.dtype, expected[i]), element.bits});
     }
@@ -112,7 +121,11 @@ void compare_patterns(Comparison& c, const Source& actual, const Source& expecte
   for (std::size_t i = 0; i < count; ++i) {
     const Element a = actual[i];
     const Element e = expected[i];
-    if (a.bits == e.bits) continue;
+    if (a.bits == e.bits) {
+      c.histogram.add(0);
+      continue;
+    }
+    c.histogram.add(kInfinity);
     c.max_error_over_bound = kInfinity;
     if (std::isfinite(a.value) && std::isfinite(e.value)) {
       const auto distance = std::abs(ordinal(a.bits, c.dtype) - ordinal(e.bits, c.dtype));
@@ -144,6 +157,8 @@ void Comparison::merge(const Comparison& other) {
   infinity_mismatches += other.infinity_mismatches;
   max_error_over_bound = std::max(max_error_over_bound, other.max_error_over_bound);
   max_ulp = std::max(max_ulp, other.max_ulp);
+  histogram.merge(other.histogram);
+  heat.merge(other.heat);
   if (other.has_mismatch && (!has_mismatch || other.first.index < first.index)) first = other.first;
   has_mismatch = has_mismatch || other.has_mismatch;
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "verify/dtype.hpp"
+#include "verify/spread.hpp"
 #include "verify/tensor.hpp"
 
 namespace ringfence::verify {
@@ -36,6 +37,8 @@ struct Comparison {
   double max_error_over_bound = 0;
   double max_ulp = 0;
   bool has_mismatch = false;
+  ErrorHistogram histogram;
+  HeatMap heat;
   Mismatch first;  // the lowest index that mismatches, where has_mismatch
 
   // A comparison of nothing is not a pass.

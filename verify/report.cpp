@@ -2,7 +2,9 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cmath>
+#include <string_view>
 
 namespace ringfence::verify {
 namespace {
@@ -43,9 +45,34 @@ std::string comparison_table(const std::vector<Comparison>& comparisons) {
       table += fmt::format("; {} NaN and {} infinity mismatches", c.nan_mismatches,
                            c.infinity_mismatches);
     }
-    table += "\n";
+    table += "\n" + heat_text(c);
   }
   return table;
+}
+
+std::uint64_t cell_elements(const Comparison& c, std::uint32_t row, std::uint32_t column) {
+  const std::uint64_t tensor = c.heat.all_rows * c.heat.all_columns;
+  return c.heat.elements(row, column) * std::max<std::uint64_t>(1, c.elements / tensor);
+}
+
+std::string heat_text(const Comparison& c) {
+  const HeatMap& m = c.heat;
+  if (m.rows * m.columns < 2) return "";
+  constexpr std::string_view kShades = ".:-=+*#%@";
+  std::string text = fmt::format("  where, {} rows x {} columns a cell, . few to @ all:\n",
+                                 m.row_extent, m.column_extent);
+  for (std::uint32_t r = 0; r < m.rows; ++r) {
+    std::string line;
+    for (std::uint32_t k = 0; k < m.columns; ++k) {
+      const std::uint64_t over = m.over[r * m.columns + k];
+      const std::uint64_t all = cell_elements(c, r, k);
+      line += over == 0 ? ' '
+                        : kShades[std::min<std::uint64_t>(over, all) * (kShades.size() - 1) / all];
+    }
+    if (line.find_first_not_of(' ') == std::string::npos) continue;
+    text += fmt::format("  row {:>6} |{}|\n", r * m.row_extent, line);
+  }
+  return text;
 }
 
 bool all_passed(const std::vector<Comparison>& comparisons) {

@@ -32,6 +32,18 @@ ordered_json to_json(const Comparison& c) {
   object["dtype"] = dtype_name(c.dtype);
   object["shape"] = c.shape;
   object["bit_exact"] = c.bit_exact;
+  object["histogram"] =
+      ordered_json{{"upper", ErrorHistogram::kUpper}, {"counts", c.histogram.counts}};
+  if (!c.heat.over.empty()) {
+    ordered_json rows = ordered_json::array();
+    for (std::uint32_t r = 0; r < c.heat.rows; ++r) {
+      const auto row = c.heat.over.begin() + static_cast<std::ptrdiff_t>(r * c.heat.columns);
+      rows.push_back(std::vector<std::uint32_t>(row, row + c.heat.columns));
+    }
+    object["heat_map"] = ordered_json{{"row_extent", c.heat.row_extent},
+                                      {"column_extent", c.heat.column_extent},
+                                      {"mismatches", rows}};
+  }
   if (c.has_mismatch) {
     ordered_json first;
     first["index"] = c.first.index;

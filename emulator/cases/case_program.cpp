@@ -374,6 +374,8 @@ void CaseProgram::run_stream(Agent& host, std::uint32_t rank, std::uint32_t call
                   shared_->fault[rank]);
     host.launch(stream(rank, slot), static_cast<std::uint16_t>(call), run.children(),
                 static_cast<std::uint16_t>(l));
+    counts_.warp_instructions += run.counts().warp_instructions;
+    counts_.thread_instructions += run.counts().thread_instructions;
   }
 }
 

@@ -44,6 +44,8 @@ class CaseProgram final : public schedule::Program {
   std::vector<verify::Comparison> comparisons() const;
   // Where `equal` memories differ after a call; empty if they agree, or none are named.
   std::string replica_difference() const;
+  // By the launches that ended in this process, over all runs.
+  const ptx::ExecutionCounts& counts() const { return counts_; }
 
   std::uint16_t ranks() const override { return static_cast<std::uint16_t>(file_.ranks); }
   std::uint64_t shared_bytes() const override;
@@ -130,6 +132,7 @@ class CaseProgram final : public schedule::Program {
   Shared* shared_ = nullptr;
   std::byte* results_ = nullptr;
   std::string mismatch_;
+  ptx::ExecutionCounts counts_;
 };
 
 }  // namespace ringfence::cases

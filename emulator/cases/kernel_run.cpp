@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <optional>
 
 #include "emulator/ptx/atomic.hpp"
 
@@ -17,6 +18,9 @@ using ptx::Operation;
 constexpr int kMostSingleLanes = 8;
 // Reads that a lane's polls are compared with; a loop over more places is not recognised.
 constexpr std::size_t kMostPolls = 64;
+// Looks at one place among those, all alike, after which a loop waits although its registers
+// differ.
+constexpr std::size_t kMostLooks = 8;
 
 std::uint32_t first_lane(std::uint32_t mask) {
   return static_cast<std::uint32_t>(std::countr_zero(mask));
@@ -266,22 +270,26 @@ void KernelRun::run(Warp& warp) {
 void KernelRun::wait(Warp& warp) {
   std::vector<schedule::LaneWait> waits;
   each_lane(warp.waiting, [&](std::uint32_t lane) {
-    waits.insert(waits.end(), warp.waits[lane].begin(), warp.waits[lane].end());
+    for (schedule::LaneWait w : warp.waits[lane]) {
+      w.missed = (warp.missed >> lane & 1U) != 0;
+      waits.push_back(w);
+    }
   });
-  // A lane that can go on by now, because another one of the warp wrote there, needs no wait.
-  std::uint32_t free = 0;
-  warp.agent->act(warp.last_site, [&](machine::Machine& m) {
-    each_lane(warp.waiting, [&](std::uint32_t lane) {
-      if (may_go_on(m, warp, lane)) free |= 1U << lane;
-    });
-  });
-  if (free == 0) {
-    warp.agent->await_any(waits);
+  const auto free_of = [&](std::uint32_t lanes) {
+    std::uint32_t free = 0;
     warp.agent->act(warp.last_site, [&](machine::Machine& m) {
-      each_lane(warp.waiting, [&](std::uint32_t lane) {
+      each_lane(lanes, [&](std::uint32_t lane) {
         if (may_go_on(m, warp, lane)) free |= 1U << lane;
       });
     });
+    return free;
+  };
+  // A lane that can go on by now, because another one of the warp wrote there, needs no wait.
+  std::uint32_t free = free_of(warp.waiting & ~warp.missed);
+  if (free == 0) {
+    warp.agent->await_any(waits);
+    warp.missed = 0;
+    free = free_of(warp.waiting);
   }
   warp.waiting &= ~free;
 }
@@ -394,27 +402,43 @@ bool KernelRun::repeats(Warp& warp, const ptx::Request& request, std::uint32_t l
   }
   if (!seen) return false;
   digest = ptx::lane_digest(kernel_.program, request, lane) | 1U;
+  const auto same_place = [&](const Poll& p) {
+    return p.instruction == request.instruction && p.at.offset == at.offset &&
+           p.at.region == at.region;
+  };
+  std::size_t from = polls.size();
   for (std::size_t i = polls.size(); i-- > 0;) {
-    if (polls[i].instruction != request.instruction || polls[i].digest != digest ||
-        polls[i].at.offset != at.offset || polls[i].at.region != at.region) {
-      continue;
-    }
-    std::vector<schedule::LaneWait>& waits = warp.waits[lane];
-    waits.clear();
-    for (std::size_t j = i; j < polls.size(); ++j) {
-      schedule::LaneWait w;
-      w.lane = lane;
-      w.thread = warp.agent->lane_thread(lane);
-      w.await = {
-          polls[j].at, polls[j].access, {machine::Compare::ne, polls[j].value}, polls[j].by_rmw};
-      w.needs = polls[j].needs;
-      waits.push_back(w);
-    }
-    // What follows repeats these.
-    polls.resize(i);
-    return true;
+    if (!same_place(polls[i]) || polls[i].digest != digest) continue;
+    from = i;
+    break;
   }
-  return false;
+  if (from == polls.size() && polls.size() == kMostPolls) {
+    // A loop that counts its attempts: it has looked often enough.
+    std::size_t looks = 0;
+    bool alike = true;
+    for (std::size_t i = 0; i < polls.size(); ++i) {
+      if (!same_place(polls[i])) continue;
+      alike = alike && (looks == 0 || polls[i].value == polls[from].value);
+      ++looks;
+      from = i;
+    }
+    if (!alike || looks < kMostLooks) from = polls.size();
+  }
+  if (from == polls.size()) return false;
+  std::vector<schedule::LaneWait>& waits = warp.waits[lane];
+  waits.clear();
+  for (std::size_t j = from; j < polls.size(); ++j) {
+    schedule::LaneWait w;
+    w.lane = lane;
+    w.thread = warp.agent->lane_thread(lane);
+    w.await = {
+        polls[j].at, polls[j].access, {machine::Compare::ne, polls[j].value}, polls[j].by_rmw};
+    w.needs = polls[j].needs;
+    waits.push_back(w);
+  }
+  // What follows repeats these.
+  polls.resize(from);
+  return true;
 }
 
 void KernelRun::remember(Warp& warp, std::uint32_t lane, const Poll& poll) {
@@ -430,6 +454,33 @@ void KernelRun::remember(Warp& warp, std::uint32_t lane, const Poll& poll) {
 void KernelRun::had_effect(Warp& warp, std::uint32_t lanes) {
   if (warp.polls.empty()) return;
   each_lane(lanes, [&](std::uint32_t lane) { warp.polls[lane].clear(); });
+  warp.armed &= ~lanes;
+}
+
+const schedule::LaneWait* KernelRun::armed_wait(const Warp& warp, std::uint32_t lane,
+                                                machine::Address at, bool by_rmw) const {
+  if ((warp.armed >> lane & 1U) == 0) return nullptr;
+  for (const schedule::LaneWait& w : warp.waits[lane]) {
+    if (w.await.at.region == at.region && w.await.at.offset == at.offset &&
+        w.await.by_rmw == by_rmw) {
+      return &w;
+    }
+  }
+  return nullptr;
+}
+
+bool KernelRun::read_change(machine::Machine& machine, Warp& warp, std::uint32_t lane,
+                            machine::Address at, const machine::Access& how, std::byte* out) {
+  const machine::ThreadId thread = warp.agent->lane_thread(lane);
+  const schedule::LaneWait* w = armed_wait(warp, lane, at, false);
+  if (w == nullptr || !machine.can_end(thread, at, how, w->await.wanted, false)) {
+    machine.read(thread, at, how, {out, how.element});
+    return true;
+  }
+  const auto value = machine.try_read_until(thread, at, how, w->await.wanted);
+  if (!value) return false;
+  std::memcpy(out, &*value, how.element);
+  return true;
 }
 
 // -- accesses -------------------------------------------------------------------------------------
@@ -516,6 +567,15 @@ void KernelRun::load_lane(machine::Machine& machine, Warp& warp, ptx::Request& r
   const std::uint32_t bytes = access.bytes();
   machine.read(warp.agent->lane_thread(lane), place(target), how, {buffer, bytes});
   const std::uint32_t size = size_of(access.type);
+  if (size == 4 && request.lane_bytes == 4) {  // most of them
+    for (std::uint32_t e = 0; e < access.elements; ++e) {
+      std::uint32_t value;
+      std::memcpy(&value, buffer + e * 4, 4);
+      std::memcpy(request.elements[e] + lane * 4, &value, 4);
+      mix(digest, value);
+    }
+    return;
+  }
   for (std::uint32_t e = 0; e < access.elements; ++e) {
     std::uint64_t value = 0;
     std::memcpy(&value, buffer + e * size, size);
@@ -544,15 +604,46 @@ void KernelRun::load(Warp& warp, ptx::Request& request, const Target* targets,
   const bool single = std::popcount(lanes) <= kMostSingleLanes;
   std::uint32_t todo = lanes;
   const auto one = [&](machine::Machine& m, std::uint32_t lane) {
-    if ((warp.waiting >> lane & 1U) != 0 && !may_go_on(m, warp, lane)) return;
-    std::uint64_t state = 0;
-    if (repeats(warp, request, lane, place(targets[lane]), state) && !may_go_on(m, warp, lane)) {
-      warp.waiting |= 1U << lane;
+    const std::uint32_t bit = 1U << lane;
+    if ((warp.waiting & bit) != 0 && ((warp.missed & bit) != 0 || !may_go_on(m, warp, lane)))
       return;
+    std::uint64_t state = 0;
+    if (repeats(warp, request, lane, place(targets[lane]), state)) {
+      warp.armed |= bit;
+      if (!may_go_on(m, warp, lane)) {
+        warp.waiting |= bit;
+        return;
+      }
     }
-    warp.waiting &= ~(1U << lane);
-    load_lane(m, warp, request, lane, targets[lane], how, digest);
-    request.completed |= 1U << lane;
+    if ((warp.armed & bit) == 0) {
+      load_lane(m, warp, request, lane, targets[lane], how, digest);
+    } else {
+      std::byte elements[ptx::kMostElements][8] = {};
+      for (std::uint32_t e = 0; e < request.access->elements; ++e) {
+        machine::Address at = place(targets[lane]);
+        at.offset += e * how.element;
+        if (!read_change(m, warp, lane, at, how, elements[e])) {
+          warp.waiting |= bit;
+          warp.missed |= bit;
+          return;
+        }
+      }
+      bool changed = false;
+      for (std::uint32_t e = 0; e < request.access->elements; ++e) {
+        std::memcpy(request.elements[e] + lane * request.lane_bytes, elements[e],
+                    request.lane_bytes);
+        std::uint64_t value = 0;
+        std::memcpy(&value, elements[e], 8);
+        mix(digest, value);
+        machine::Address at = place(targets[lane]);
+        at.offset += e * how.element;
+        const schedule::LaneWait* w = armed_wait(warp, lane, at, false);
+        changed = changed || w == nullptr || w->await.wanted.holds(value);
+      }
+      if (changed) warp.armed &= ~bit;
+    }
+    warp.waiting &= ~bit;
+    request.completed |= bit;
     const std::uint32_t size = how.element;
     for (std::uint32_t e = 0; e < request.access->elements; ++e) {
       Poll poll;
@@ -594,8 +685,14 @@ void KernelRun::store(Warp& warp, ptx::Request& request, const Target* targets,
   const std::uint32_t lanes = request.agents.mask;
   const auto one = [&](machine::Machine& m, std::uint32_t lane) {
     alignas(16) std::byte buffer[64];
-    for (std::uint32_t e = 0; e < access.elements; ++e) {
-      std::memcpy(buffer + e * size, request.elements[e] + lane * request.lane_bytes, size);
+    if (size == 4 && request.lane_bytes == 4) {
+      for (std::uint32_t e = 0; e < access.elements; ++e) {
+        std::memcpy(buffer + e * 4, request.elements[e] + lane * 4, 4);
+      }
+    } else {
+      for (std::uint32_t e = 0; e < access.elements; ++e) {
+        std::memcpy(buffer + e * size, request.elements[e] + lane * request.lane_bytes, size);
+      }
     }
     const std::size_t replicas = targets[lane].mapping->regions.size();
     for (std::size_t r = 0; r < replicas; ++r) {
@@ -634,14 +731,32 @@ void KernelRun::atomic(Warp& warp, ptx::Request& request, const Target* targets,
     };
     const machine::Address at = place(targets[lane]);
     const machine::ThreadId thread = agent.lane_thread(lane);
-    if ((warp.waiting >> lane & 1U) != 0 && !may_go_on(m, warp, lane)) return;
-    std::uint64_t state = 0;
-    if (repeats(warp, request, lane, at, state) && !may_go_on(m, warp, lane)) {
-      warp.waiting |= 1U << lane;
+    const std::uint32_t bit = 1U << lane;
+    if ((warp.waiting & bit) != 0 && ((warp.missed & bit) != 0 || !may_go_on(m, warp, lane)))
       return;
+    std::uint64_t state = 0;
+    if (repeats(warp, request, lane, at, state)) {
+      warp.armed |= bit;
+      if (!may_go_on(m, warp, lane)) {
+        warp.waiting |= bit;
+        return;
+      }
     }
-    warp.waiting &= ~(1U << lane);
-    request.completed |= 1U << lane;
+    std::optional<std::uint64_t> ended;
+    if (cas && armed_wait(warp, lane, at, true) != nullptr) {
+      const std::uint64_t compare = operand_at(request.compare, size);
+      if (m.can_end(thread, at, how, {machine::Compare::eq, compare}, true)) {
+        ended = m.try_cas_until(thread, at, how, compare, operand_at(request.elements[0], size));
+        if (!ended) {
+          warp.waiting |= bit;
+          warp.missed |= bit;
+          return;
+        }
+      }
+    }
+    warp.armed &= ~bit;
+    warp.waiting &= ~bit;
+    request.completed |= bit;
     bool effect = false;
     std::uint64_t first_old = 0;
     Poll poll;
@@ -655,7 +770,7 @@ void KernelRun::atomic(Warp& warp, ptx::Request& request, const Target* targets,
       std::uint64_t old = 0;
       if (cas) {
         const std::uint64_t compare = operand_at(request.compare, size);
-        old = m.cas(thread, at, how, compare, operand);
+        old = ended ? *ended : m.cas(thread, at, how, compare, operand);
         effect = old == compare;
         poll.needs = {machine::Compare::eq, compare};
       } else {
@@ -752,21 +867,30 @@ void KernelRun::load_reduce(Warp& warp, ptx::Request& request, const Target* tar
   // [replica][element][lane], in words of 32 bits or pairs of them.
   const std::size_t words = size == 8 ? 2 : 1;
   const std::size_t stride = kLanes * words;
-  gathered_.assign(replicas * access.elements * stride, 0);
+  if (gathered_.size() < replicas * access.elements * stride) {
+    gathered_.resize(replicas * access.elements * stride);
+  }
   agent.act(how.site, [&](machine::Machine& m) {
     std::uint64_t digest = 0;
     each_lane(lanes, [&](std::uint32_t lane) {
       alignas(16) std::byte buffer[64];
       for (std::size_t r = 0; r < replicas; ++r) {
         m.read(agent.lane_thread(lane), place(targets[lane], r), how, {buffer, access.bytes()});
-        for (std::uint32_t e = 0; e < access.elements; ++e) {
-          std::memcpy(&gathered_[(r * access.elements + e) * stride + lane * words],
-                      buffer + e * size, size);
+        if (access.bytes() == 16 && size == 4) {
+          std::uint32_t* const to = &gathered_[r * 4 * stride + lane];
+          std::uint32_t parts[4];
+          std::memcpy(parts, buffer, 16);
+          for (std::uint32_t e = 0; e < 4; ++e) to[e * stride] = parts[e];
+          mix(digest, std::uint64_t{parts[1]} << 32 | parts[0]);
+          mix(digest, std::uint64_t{parts[3]} << 32 | parts[2]);
+          continue;
         }
-        std::uint64_t word = 0;
-        for (std::uint32_t b = 0; b < access.bytes(); b += 8) {
-          std::memcpy(&word, buffer + b, std::min<std::uint32_t>(8, access.bytes() - b));
-          mix(digest, word);
+        for (std::uint32_t e = 0; e < access.elements; ++e) {
+          std::uint64_t value = 0;
+          std::memcpy(&value, buffer + e * size, size);
+          std::memcpy(&gathered_[(r * access.elements + e) * stride + lane * words], &value,
+                      words * 4);
+          mix(digest, value);
         }
       }
     });

@@ -54,6 +54,7 @@ class KernelRun final : public ptx::GlobalMemory {
 
   // One agent for each warp.
   std::vector<schedule::Agent::ChildSpec> children();
+  const ptx::ExecutionCounts& counts() const { return execution_.counts(); }
 
   void access(ptx::Request& request) override;
   void fence(const ptx::Agents& agents, const ptx::Fence& fence,
@@ -78,6 +79,8 @@ class KernelRun final : public ptx::GlobalMemory {
     std::uint32_t block = 0;
     std::uint32_t index = 0;
     std::uint32_t waiting = 0;  // lanes that wait for a place to change
+    std::uint32_t missed = 0;   // of these: the last poll saw no change though it could have
+    std::uint32_t armed = 0;    // lanes whose next read of a place in `waits` is to see a change
     bool parked = false;        // waits for other warps of the block
     bool accessed = false;
     std::uint16_t last_site = 0;
@@ -114,6 +117,12 @@ class KernelRun final : public ptx::GlobalMemory {
   void load(Warp& warp, ptx::Request& request, const Target* targets, const machine::Access& how);
   void load_lane(machine::Machine& machine, Warp& warp, ptx::Request& request, std::uint32_t lane,
                  const Target& target, const machine::Access& how, std::uint64_t& digest);
+  // Of an armed lane: the read of one element that sees a change where there is one to see. False:
+  // the poll missed it.
+  bool read_change(machine::Machine& machine, Warp& warp, std::uint32_t lane, machine::Address at,
+                   const machine::Access& how, std::byte* out);
+  const schedule::LaneWait* armed_wait(const Warp& warp, std::uint32_t lane, machine::Address at,
+                                       bool by_rmw) const;
   void store(Warp& warp, ptx::Request& request, const Target* targets, const machine::Access& how);
   void atomic(Warp& warp, ptx::Request& request, const Target* targets, const machine::Access& how);
   void reduce(Warp& warp, ptx::Request& request, const Target* targets, const machine::Access& how);

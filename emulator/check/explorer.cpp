@@ -27,14 +27,6 @@ struct Item {
   std::uint32_t generation = 0;  // of the sets
 };
 
-void dump(const Graph& g) {
-  for (const Event& e : g) {
-    fprintf(stderr, "    %u.%u.%u %s%s%s cell %u+%lu", e.self.agent, e.self.nth, e.piece, e.write ? "W" : "R", e.stuck ? " stuck" : "", e.open ? " open" : "", e.cell.region, (unsigned long)e.cell.offset);
-    if (!e.write) fprintf(stderr, " from %d.%u", (int)e.from.agent, e.from.nth);
-    for (auto& a : e.after) fprintf(stderr, " after:%u.%u", a.agent, a.nth);
-    fprintf(stderr, "\n");
-  }
-}
 class Search {
  public:
   Search(const Factory& make, const CheckSpec& spec, const Visit& visit, const Progress& progress)
@@ -43,7 +35,23 @@ class Search {
     run_.strategy.kind = schedule::StrategySpec::Kind::first;
     run_.weak_points = run_.weak_points || spec.weak_events;
     run_.free_running = false;
-    items_.push_back({});
+    if (spec.left == nullptr) {
+      items_.push_back({});
+      return;
+    }
+    const Left& left = *spec.left;
+    for (const std::uint64_t label : left.agents) agents_.index(label);
+    for (const CellKey& c : left.ordered) sets_.turn_off(c);
+    if (left.all_ordered) sets_.turn_all_off();
+    started_ = sets_.generation();
+    for (const Left::Item& i : left.items) items_.push_back({i.graph, i.share, started_});
+    result_.complete = left.complete;
+    result_.blocked = left.blocked;
+    result_.bounded = left.bounded;
+    result_.abandoned = left.abandoned;
+    result_.events = left.events;
+    result_.explored = left.explored;
+    before_ = left.seconds;
   }
 
   CheckResult run(unsigned jobs) {
@@ -53,7 +61,7 @@ class Search {
       work();
     }
     if (error_) std::rethrow_exception(error_);
-    result_.seconds = seconds();
+    result_.seconds = before_ + seconds();
     result_.interrupted = schedule::interrupted();
     const bool whole = items_.empty() && !stop_ && result_.bounded == 0;
     if (failed_) {
@@ -63,11 +71,27 @@ class Search {
     }
     if (items_.empty() && !stop_) result_.explored = 1;
     result_.ordered_cells = sets_.generation();
+    if (!failed_) leave();
     return std::move(result_);
   }
 
  private:
   double seconds() const { return std::chrono::duration<double>(Clock::now() - begin_).count(); }
+
+  void leave() {
+    Left& left = result_.left;
+    left.complete = result_.complete;
+    left.blocked = result_.blocked;
+    left.bounded = result_.bounded;
+    left.abandoned = result_.abandoned;
+    left.events = result_.events;
+    left.seconds = result_.seconds;
+    left.explored = result_.explored;
+    left.all_ordered = sets_.all_off() && spec_.sets;
+    left.ordered = sets_.off();
+    left.agents = agents_.labels();
+    for (Item& i : items_) left.items.push_back({i.share, std::move(i.graph)});
+  }
 
   void work() {
     try {
@@ -97,8 +121,7 @@ class Search {
   }
 
   schedule::Outcome explore(Item& item, schedule::InlineExecutor& executor, Walk& walk) {
-    if (getenv("WALK_DEBUG")) { fprintf(stderr, "item\n"); dump(item.graph); }
-    walk.start(std::move(item.graph), executor.execution());
+    walk.start(item.graph, executor.execution());
     executor.set_arbiter(&walk);
     schedule::Outcome outcome;
     try {
@@ -116,8 +139,12 @@ class Search {
   void take(Item& item, schedule::Outcome outcome, const schedule::Program& program,
             schedule::InlineExecutor& executor, Walk& walk) {
     if (item.generation != sets_.generation()) return restart();
+    if (outcome.end == schedule::RunEnd::stopped && !walk.abandoned()) {  // interrupted
+      items_.push_back(std::move(item));
+      stop_ = true;
+      return;
+    }
     std::vector<Graph>& found = walk.found();
-    if (getenv("WALK_DEBUG")) { fprintf(stderr, "ran%s\n", walk.abandoned() ? " abandoned" : ""); dump(walk.graph()); for (auto& g : found) { fprintf(stderr, "  found\n"); dump(g);} }
     const double share = item.share / static_cast<double>(found.size() + 1);
     result_.explored += share;
     for (Graph& g : found) items_.push_back({std::move(g), share, item.generation});
@@ -134,7 +161,7 @@ class Search {
     }
     if (progress_ && Clock::now() - told_ >= kProgressEvery) {
       told_ = Clock::now();
-      result_.seconds = seconds();
+      result_.seconds = before_ + seconds();
       progress_(result_);
     }
   }
@@ -164,7 +191,8 @@ class Search {
     const auto second = schedule::failure(replayed);
     if (!second || second->kind != first->kind) {
       sets_.turn_all_off();
-      if (!spec_.sets || turned_off_) throw std::logic_error("check: a finding that is not replayed");
+      if (!spec_.sets || turned_off_)
+        throw std::logic_error("check: a finding that is not replayed");
       turned_off_ = true;
       return restart();
     }
@@ -198,6 +226,7 @@ class Search {
   bool stop_ = false;
   bool failed_ = false;
   bool turned_off_ = false;
+  double before_ = 0;  // seconds of the searches that this one goes on with
   std::exception_ptr error_;
   Clock::time_point told_ = begin_;
   std::unordered_set<std::uint64_t> seen_;

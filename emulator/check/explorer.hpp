@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "emulator/check/graph.hpp"
+#include "emulator/check/resume.hpp"
 #include "emulator/machine/machine.hpp"
 #include "emulator/schedule/executor.hpp"
 #include "emulator/schedule/program.hpp"
@@ -18,20 +19,21 @@ struct CheckSpec {
   // Go on past races (ignore them in `run` as well): weak accesses are then events too, and a read
   // that races may return any of the racing writes.
   bool weak_events = false;
-  bool sets = true;         // take reductions for sets where that is exact
-  bool all = false;         // go on past findings and deadlocks, which are counted
+  bool sets = true;              // take reductions for sets where that is exact
+  bool all = false;              // go on past findings and deadlocks, which are counted
   std::uint64_t executions = 0;  // at most so many, complete or not; 0: no limit
   double seconds = 0;            // at most; 0: no limit
   bool fingerprints = false;     // count how often a graph was reached twice (tests)
+  const Left* left = nullptr;    // go on with what an earlier search left
 };
 
 enum class Verdict : std::uint8_t { pass, fail, unknown };
 
 struct CheckResult {
   Verdict verdict = Verdict::unknown;
-  std::uint64_t complete = 0;  // executions in which every thread came to its end
-  std::uint64_t blocked = 0;   // maximal ones in which some waits for ever
-  std::uint64_t bounded = 0;   // given up at the limit of points: not explored to their end
+  std::uint64_t complete = 0;   // executions in which every thread came to its end
+  std::uint64_t blocked = 0;    // maximal ones in which some waits for ever
+  std::uint64_t bounded = 0;    // given up at the limit of points: not explored to their end
   std::uint64_t abandoned = 0;  // runs that turned out to be no execution
   std::uint64_t repeated = 0;   // complete graphs met again (only with fingerprints)
   std::uint64_t findings = 0;
@@ -41,6 +43,7 @@ struct CheckResult {
   bool interrupted = false;
   std::uint32_t ordered_cells = 0;  // cells whose reductions turned out to be no set
   schedule::Outcome outcome;        // of the failing run, replayed; if verdict is fail
+  Left left;                        // of the search, unless it failed
 };
 
 using Factory = std::function<std::unique_ptr<schedule::Program>()>;

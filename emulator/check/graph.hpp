@@ -46,6 +46,7 @@ struct Event {
   bool stuck = false;       // a poll that sees `from` for ever: its wait never ends
   bool open = false;        // a write whose place is still to be explored
   bool pointed = false;     // at the point of coherence: order of execution is coherence order
+  machine::Scope scope = machine::Scope::sys;  // of a fence.sc
   CellKey cell;
   Name from;                // reads
   std::vector<Name> after;  // writes: of the events with smaller stamps, those behind this one

@@ -67,12 +67,11 @@ void Walk::not_a_set(const CellKey& cell) {
 
 bool Walk::as_set(machine::Address at) const {
   const machine::Cell* cell = execution_->machine().cell_at(at);
-  return cell != nullptr && sets_.is_set({at.region, at.offset, cell->size}) && piece_ > 0 &&
-         [&] {
-           const std::uint32_t read = find({agents_[current_].index, agents_[current_].nth},
-                                           piece_ - 1, false);
-           return read != kNone && lives_[read].red;
-         }();
+  return cell != nullptr && sets_.is_set({at.region, at.offset, cell->size}) && piece_ > 0 && [&] {
+    const std::uint32_t read =
+        find({agents_[current_].index, agents_[current_].nth}, piece_ - 1, false);
+    return read != kNone && lives_[read].red;
+  }();
 }
 
 // A read of a cell with reductions, in a run that takes them for a set.
@@ -113,24 +112,36 @@ void Walk::revisit_taken(const Question& q, const Event& read) {
     const std::uint64_t value = value_of(*m, q.size);
     if (q.wanted != nullptr && !q.wanted->holds(value)) continue;
     if (q.compare != nullptr && value != *q.compare) continue;
-    Incoming w;
-    w.self = read.self;
-    w.cell = read.cell;
-    w.past = agents_[current_].past;
-    if (const Live* source = writer(*m, read.cell); source != nullptr) w.past.join(source->carried);
-    w.past.add(read.self);
-    if (q.compare != nullptr) w.value = q.operand;
-    w.limit = lives_.size();
-    w.own.push_back(read);
-    w.own.back().from = name_of(*m);
-    w.own.push_back(read);
-    w.own.back().write = w.own.back().open = true;
-    for (const Message* x = q.cell->newest; x != nullptr; x = x->older) {
-      if ((x->before & bit(*m)) != 0) w.own.back().after.push_back(name_of(*x));
-    }
-    revisit(w);
+    revisit_as_first(q, read, *m, true);
     if (abandoned_) return;
   }
+}
+
+// `fresh`: the read is not in the graph yet.
+void Walk::revisit_as_first(const Question& q, const Event& read, const Message& m, bool fresh) {
+  Incoming w;
+  w.self = read.self;
+  w.cell = read.cell;
+  w.past = agents_[current_].past;
+  if (const Live* source = writer(m, read.cell); source != nullptr) w.past.join(source->carried);
+  for (const Message* x = q.cell->newest; x != nullptr; x = x->older) {
+    if (x->source != &m || !x->source_strong) continue;
+    // What takes it away is needed.
+    if (w.past.has(name_of(*x)) || name_of(*x) == kUnknown) return;
+  }
+  w.past.add(read.self);
+  if (q.compare != nullptr) w.value = q.operand;
+  w.limit = lives_.size();
+  if (fresh) {
+    w.own.push_back(read);
+    w.own.back().from = name_of(m);
+  }
+  w.own.push_back(read);
+  w.own.back().write = w.own.back().open = true;
+  for (const Message* x = q.cell->newest; x != nullptr; x = x->older) {
+    if ((x->before & bit(m)) != 0) w.own.back().after.push_back(name_of(*x));
+  }
+  revisit(w);
 }
 
 void Walk::revisit(const Incoming& w) {
@@ -170,35 +181,36 @@ bool Walk::maximal_read(std::uint32_t event, const Incoming& w) const {
   if (e.event.from == kTotal) return true;
   const machine::Cell* cell = cell_of(e.event.cell);
   if (cell == nullptr) return false;
+  const Before* given = e.event.cell == w.cell ? w.before.get() : nullptr;
   std::vector<const Message*> there;
   MessageSet excluded = 0;
   for (const Message* m = cell->newest; m != nullptr; m = m->older) {
-    if ((e.known & bit(*m)) != 0) excluded |= m->before;
+    if ((e.known & bit(*m)) != 0) excluded |= given != nullptr ? (*given)[m->id] : m->before;
     const auto at = writes_.find(std::uint64_t{m->step} << 32 | (e.event.cell.offset & 0xffffffff));
-    const bool earlier =
-        m->initial || at == writes_.end() || at->second < event ||
-        (at->second < w.limit && w.past.has(lives_[at->second].event.self) &&
-         lives_[at->second].event.self != w.self);
+    const bool earlier = m->initial || at == writes_.end() || at->second < event ||
+                         (at->second < w.limit && w.past.has(lives_[at->second].event.self) &&
+                          lives_[at->second].event.self != w.self);
     if (earlier) there.push_back(m);
   }
   if (e.wanted) {
     const std::vector<const Message*> all = there;
     std::erase_if(there, [&](const Message* m) {
-      if (!e.wanted->holds(value_of(*m, e.event.cell.size)) || (excluded & bit(*m)) != 0) return true;
+      if (!e.wanted->holds(value_of(*m, e.event.cell.size)) || (excluded & bit(*m)) != 0)
+        return true;
       return e.rmw && std::any_of(all.begin(), all.end(), [&](const Message* x) {
                return x->source == m && x->source_strong;
              });
     });
   }
-  const Message* const best = last(there);
+  const Message* const best = last(there, given);
   return best != nullptr && name_of(*best) == e.event.from;
 }
 
 bool Walk::maximal_write(std::uint32_t event, const Incoming& w) const {
   const Live& e = lives_[event];
   const auto earlier = [&](std::uint32_t at) {
-    return at < event || (at < w.limit && w.past.has(lives_[at].event.self) &&
-                          lives_[at].event.self != w.self);
+    return at < event ||
+           (at < w.limit && w.past.has(lives_[at].event.self) && lives_[at].event.self != w.self);
   };
   if (e.event.cell == kFences) {
     for (std::uint32_t i = 0; i < lives_.size(); ++i) {
@@ -211,13 +223,15 @@ bool Walk::maximal_write(std::uint32_t event, const Incoming& w) const {
   if (e.red && sets_.is_set(e.event.cell)) return true;
   const machine::Cell* cell = cell_of(e.event.cell);
   if (cell == nullptr) return false;
+  const Before* given = e.event.cell == w.cell ? w.before.get() : nullptr;
   const Message* mine = nullptr;
   for (const Message* m = cell->newest; m != nullptr; m = m->older) {
     if (!m->initial && name_of(*m) == e.event.self) mine = m;
   }
   if (mine == nullptr) return false;
   for (const Message* m = cell->newest; m != nullptr; m = m->older) {
-    if ((m->before & bit(*mine)) == 0) continue;
+    const MessageSet before = given != nullptr ? (*given)[m->id] : m->before;
+    if ((before & bit(*mine)) == 0) continue;
     const auto at = writes_.find(std::uint64_t{m->step} << 32 | (e.event.cell.offset & 0xffffffff));
     if (at != writes_.end() && earlier(at->second)) return false;
   }
@@ -255,8 +269,9 @@ std::uint64_t Walk::fingerprint() const {
     return h ^ (h >> 31);
   };
   const auto hash = [&](const Name& n) {
-    return n.agent == kInitial.agent ? mix(n.nth + 1)
-                                     : mix(names_of_.label(n.agent) ^ mix(std::uint64_t{n.nth} << 8));
+    return n.agent == kInitial.agent
+               ? mix(n.nth + 1)
+               : mix(names_of_.label(n.agent) ^ mix(std::uint64_t{n.nth} << 8));
   };
   std::uint64_t sum = 0;
   std::set<CellKey> cells;

@@ -46,6 +46,21 @@ std::uint64_t Agents::label(std::uint32_t index) const {
   return labels_.at(index);
 }
 
+std::vector<std::uint64_t> Agents::labels() const {
+  const std::lock_guard lock(mutex_);
+  return labels_;
+}
+
+bool Sets::all_off() const {
+  const std::lock_guard lock(mutex_);
+  return !on_;
+}
+
+std::vector<CellKey> Sets::off() const {
+  const std::lock_guard lock(mutex_);
+  return {ordered_.begin(), ordered_.end()};
+}
+
 bool Sets::is_set(const CellKey& cell) const {
   const std::lock_guard lock(mutex_);
   return on_ && !ordered_.contains(cell);
@@ -193,9 +208,7 @@ void Walk::on_spawn(AgentId id, std::uint64_t label) {
   if (current_ != kNoAgent) a.past = agents_[current_].past;
 }
 
-void Walk::on_arrive(AgentId id, const void* barrier) {
-  arrivals_[barrier].join(agents_[id].past);
-}
+void Walk::on_arrive(AgentId id, const void* barrier) { arrivals_[barrier].join(agents_[id].past); }
 
 void Walk::on_barrier(std::span<const AgentId> met, const void* barrier) {
   Prefix all;
@@ -218,6 +231,23 @@ void Walk::on_end(AgentId id, AgentId parent) {
 void Walk::leave_step() {
   if (current_ != kNoAgent && piece_ > 0) ++agents_[current_].nth;
   piece_ = 0;
+}
+
+// Whether `event` still has to wait for `other`, one of those that it waits for.
+bool Walk::waits(std::uint32_t event, std::uint32_t other) const {
+  const Event& mine = lives_[event].event;
+  const Event& its = lives_[other].event;
+  if (lives_[other].executed || its.self == mine.self) return false;
+  if (mine.cell != kFences) return true;
+  // Fences that are not morally strong are not ordered.
+  const auto place = [&](const Event& e) -> const machine::Placement* {
+    const AgentId id = e.self.agent < id_of_.size() ? id_of_[e.self.agent] : kNoAgent;
+    return id == kNoAgent ? nullptr
+                          : &execution_->machine().placement(execution_->record(id).thread);
+  };
+  const machine::Placement *x = place(mine), *y = place(its);
+  if (x == nullptr || y == nullptr || mine.self.agent == its.self.agent) return true;
+  return machine::reaches(mine.scope, *x, *y) && machine::reaches(its.scope, *y, *x);
 }
 
 bool Walk::source_is_there(std::uint32_t event) const {
@@ -266,7 +296,7 @@ AgentId Walk::repeat(const schedule::ReadyView& ready) {
           if (at == kNone || at >= given_) continue;
           first = std::min(first, at);
           for (const std::uint32_t other : waits_for_[at]) {
-            can = can && (lives_[other].executed || lives_[other].event.self == self);
+            can = can && !waits(at, other);
           }
           can = can && source_is_there(at);
         }
@@ -307,9 +337,9 @@ std::uint32_t Walk::choose(schedule::DecisionKind kind, std::uint64_t, std::uint
 // -- reads ----------------------------------------------------------------------------------------
 
 // The last in coherence order; of several (racing writes are unordered) the one of the last name.
-const Message* Walk::last(const std::vector<const Message*>& among) const {
+const Message* Walk::last(const std::vector<const Message*>& among, const Before* given) const {
   MessageSet before = 0;
-  for (const Message* m : among) before |= m->before;
+  for (const Message* m : among) before |= given != nullptr ? (*given)[m->id] : m->before;
   const Message* best = nullptr;
   for (const Message* m : among) {
     if ((before & bit(*m)) != 0) continue;
@@ -369,6 +399,17 @@ void Walk::on_read(const Question& q, std::span<Message* const> options) {
     }
     if (chosen == nullptr || (q.pointed && chosen != q.cell->newest)) {
       lives_[given] = std::move(live);
+      // It reads what it may not write behind, as somebody else has; it may have been the first.
+      for (const Message* m = q.cell->newest; m != nullptr; m = m->older) {
+        const std::uint64_t value = value_of(*m, cell.size);
+        const bool writes = q.kind == machine::AccessKind::rmw &&
+                            (q.may & ~q.takes & bit(*m)) != 0 &&
+                            (q.compare == nullptr || value == *q.compare) &&
+                            (q.wanted == nullptr || q.wanted->holds(value));
+        if (writes && chosen == nullptr && name_of(*m) == lives_[given].event.from) {
+          revisit_as_first(q, Event(lives_[given].event), *m, false);
+        }
+      }
       return abandon();
     }
   } else {
@@ -377,6 +418,13 @@ void Walk::on_read(const Question& q, std::span<Message* const> options) {
     live.event.cell = cell;
     live.event.pointed = q.pointed;
     chosen = candidates.empty() || q.pointed ? q.cell->newest : last(candidates);
+  }
+  if (q.kind == machine::AccessKind::rmw) {
+    auto before = std::make_shared<Before>();
+    for (const Message* m = q.cell->newest; m != nullptr; m = m->older) {
+      (*before)[m->id] = m->before;
+    }
+    before_ = std::move(before);
   }
   const Live* const source = writer(*chosen, cell);
   const bool red = q.kind == machine::AccessKind::rmw && !q.result;
@@ -421,8 +469,17 @@ void Walk::offer_reads(const Question& q, const Event& event,
     g.back().stuck = stuck;
     found_.push_back(std::move(g));
   };
+  // At the point of coherence a read returns what is newest when it runs: nothing that what it
+  // depends on has overwritten.
+  const auto overwritten = [&](const Message& m) {
+    for (const Message* x = q.cell->newest; x != nullptr && q.pointed; x = x->older) {
+      if ((x->before & bit(m)) == 0) continue;
+      if (name_of(*x) == kUnknown || current().past.has(name_of(*x))) return true;
+    }
+    return false;
+  };
   for (const Message* m : candidates) {
-    if (m != chosen && name_of(*m) != kUnknown) offer(name_of(*m), false);
+    if (m != chosen && name_of(*m) != kUnknown && !overwritten(*m)) offer(name_of(*m), false);
   }
   if (q.wanted != nullptr) {
     MessageSet before = 0;
@@ -478,9 +535,16 @@ void Walk::on_place(const Question& q, std::span<const MessageSet> options) {
   event.cell = cell;
   for (std::size_t k = 1; k < options.size(); ++k) {
     event.after.clear();
+    bool possible = true;
     for (const Message* m = q.cell->newest; m != nullptr; m = m->older) {
-      if ((options[k] & bit(*m)) != 0) event.after.push_back(name_of(*m));
+      if ((options[k] & bit(*m)) == 0) continue;
+      event.after.push_back(name_of(*m));
+      // Order of execution is coherence order there: not before what this write depends on.
+      if (q.pointed && (name_of(*m) == kUnknown || current().past.has(name_of(*m)))) {
+        possible = false;
+      }
     }
+    if (!possible) continue;
     Graph g = graph();
     if (given != kNone) {
       g[given] = event;
@@ -529,8 +593,7 @@ void Walk::on_message(const Question& q, const Message& m) {
     // What of the graph is still to come at the point of coherence comes later in coherence too.
     for (std::uint32_t i = 0; i < given_ && remaining_ > 0; ++i) {
       const Live& x = lives_[i];
-      if (!x.executed && x.event.write && x.event.cell == cell &&
-          (x.event.pointed || q.pointed)) {
+      if (!x.executed && x.event.write && x.event.cell == cell && (x.event.pointed || q.pointed)) {
         live.event.after.push_back(x.event.self);
       }
     }
@@ -547,7 +610,8 @@ void Walk::on_message(const Question& q, const Message& m) {
     const Live* const source = m.source != nullptr ? writer(*m.source, cell) : nullptr;
     if (source != nullptr && sets_.is_set(cell)) live.carried.join(source->carried);
   }
-  Incoming w{self, cell, live.past, value_of(m, cell.size), live.red, 0, {}};
+  Incoming w{self,     cell, live.past, value_of(m, cell.size),
+             live.red, 0,    {},        rmw ? before_ : nullptr};
   std::uint32_t at = given;
   if (given != kNone) {
     lives_[given] = std::move(live);
@@ -576,8 +640,8 @@ bool Walk::lands_as_given(std::uint32_t event, const Message& m, const machine::
                                               other.access)) {
       continue;
     }
-    const bool behind = at < event ? overtakes(mine.event, other.event)
-                                   : !overtakes(other.event, mine.event);
+    const bool behind =
+        at < event ? overtakes(mine.event, other.event) : !overtakes(other.event, mine.event);
     if (behind != ((x->before & bit(m)) != 0)) return false;
   }
   return true;
@@ -604,6 +668,7 @@ void Walk::on_fence_sc(machine::ThreadId who, machine::Scope scope) {
     live.event.piece = static_cast<std::uint16_t>(piece_);
     live.event.write = true;
     live.event.cell = kFences;
+    live.event.scope = scope;
   }
   agent.past.add(self);
   live.past = live.carried = agent.past;

@@ -23,7 +23,9 @@
 //     or wait for their total, commute; their order is not explored. Where a run shows that a cell
 //     is not like that, `Sets` turns the rule off for it and the search starts again.
 
+#include <array>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -43,6 +45,7 @@ class Agents {
  public:
   std::uint32_t index(std::uint64_t label);
   std::uint64_t label(std::uint32_t index) const;
+  std::vector<std::uint64_t> labels() const;
 
  private:
   mutable std::mutex mutex_;
@@ -58,7 +61,8 @@ class Sets {
   void turn_off(const CellKey& cell);
   void turn_all_off();
   std::uint32_t generation() const;  // moves when something was turned off
-  bool any_off() const { return generation() > 0; }
+  bool all_off() const;
+  std::vector<CellKey> off() const;
 
  private:
   mutable std::mutex mutex_;
@@ -129,12 +133,15 @@ class Walk final : public schedule::Strategy, public machine::Arbiter {
     bool red = false;
     Prefix past;     // itself included
     Prefix carried;  // a write: what a reader takes over; differs from `past` in a set
-    machine::MessageSet known = 0;         // reads: what it could not fall behind
+    machine::MessageSet known = 0;          // reads: what it could not fall behind
     std::optional<machine::Wanted> wanted;  // awaits
     machine::ThreadId thread = machine::kNoThread;
     machine::Access access;
     std::uint64_t operand = 0;
   };
+  // Coherence in a cell before a write came, by message id: what the write was placed before may be
+  // ordered through it.
+  using Before = std::array<machine::MessageSet, machine::kMaxMessages>;
   // A write whose revisits are due: `own` are its events, where the run does not have them.
   struct Incoming {
     Name self;
@@ -144,6 +151,7 @@ class Walk final : public schedule::Strategy, public machine::Arbiter {
     bool red = false;
     std::size_t limit = 0;  // events with smaller stamps were there
     std::vector<Event> own;
+    std::shared_ptr<const Before> before;
   };
 
   // walk.cpp
@@ -154,13 +162,15 @@ class Walk final : public schedule::Strategy, public machine::Arbiter {
   schedule::AgentId repeat(const schedule::ReadyView& ready);
   schedule::AgentId extend(const schedule::ReadyView& ready);
   void relate();
+  bool waits(std::uint32_t event, std::uint32_t other) const;
   std::uint32_t find(const Name& self, std::uint32_t piece, bool write) const;
   std::uint32_t find_write(const Name& self, const CellKey& cell) const;
   const Live* writer(const machine::Message& m, const CellKey& cell) const;
   Name name_of(const machine::Message& m) const;
   std::uint32_t add(Live live);
   void executed(std::uint32_t event);
-  const machine::Message* last(const std::vector<const machine::Message*>& among) const;
+  const machine::Message* last(const std::vector<const machine::Message*>& among,
+                               const Before* before = nullptr) const;
   void offer_reads(const Question& q, const Event& event,
                    const std::vector<const machine::Message*>& candidates,
                    const machine::Message* chosen);
@@ -171,6 +181,8 @@ class Walk final : public schedule::Strategy, public machine::Arbiter {
 
   // revisit.cpp
   void revisit_taken(const Question& q, const Event& read);
+  void revisit_as_first(const Question& q, const Event& read, const machine::Message& m,
+                        bool fresh);
   void revisit(const Incoming& w);
   bool maximal(std::uint32_t event, const Incoming& w) const;
   bool maximal_read(std::uint32_t event, const Incoming& w) const;
@@ -183,14 +195,14 @@ class Walk final : public schedule::Strategy, public machine::Arbiter {
   Sets& sets_;
   const bool weak_events_;
   schedule::Execution* execution_ = nullptr;
-  std::vector<AgentState> agents_;             // by AgentId
-  std::vector<schedule::AgentId> id_of_;       // by Name::agent
-  std::vector<Live> lives_;                    // by stamp
+  std::vector<AgentState> agents_;                     // by AgentId
+  std::vector<schedule::AgentId> id_of_;               // by Name::agent
+  std::vector<Live> lives_;                            // by stamp
   std::vector<std::vector<std::uint32_t>> waits_for_;  // by stamp: of the given graph's events
   std::unordered_map<std::uint64_t, std::uint32_t> index_;
   std::vector<Name> step_names_;                             // by the machine's step
   std::unordered_map<std::uint64_t, std::uint32_t> writes_;  // by step and offset
-  std::unordered_map<const void*, Prefix> arrivals_;  // by barrier
+  std::unordered_map<const void*, Prefix> arrivals_;         // by barrier
   std::vector<Incoming> due_;
   std::vector<Graph> found_;
   std::size_t given_ = 0;      // events of the graph given
@@ -198,6 +210,7 @@ class Walk final : public schedule::Strategy, public machine::Arbiter {
   schedule::AgentId current_ = schedule::kNoAgent;
   std::uint32_t piece_ = 0;
   std::uint32_t prepared_ = 0;
+  std::shared_ptr<const Before> before_;  // of the cell of the read-modify-write in progress
   schedule::AgentId asking_blocked_ = schedule::kNoAgent;
   bool abandoned_ = false;
   bool unfair_ = false;

@@ -42,30 +42,6 @@ const programs::Protocol& protocol_of(const std::string& name) {
       fmt::format("--protocol {}: unknown; there are {}", name, fmt::join(known, ", ")));
 }
 
-void apply_policy(const std::string& text, Case& c) {
-  const auto [name, value] = key_value("--policy", text);
-  const auto wrong = [&](const char* words) {
-    throw UsageError(fmt::format("--policy {}={}: {} is {}", name, value, name, words));
-  };
-  if (name == "multicast-flag") {
-    if (value != "cohere" && value != "strict") wrong("cohere or strict");
-    c.policy.multicast_flag =
-        value == "cohere" ? machine::MulticastFlag::cohere : machine::MulticastFlag::strict;
-  } else if (name == "alias-data") {
-    if (value != "cohere" && value != "fence-required") wrong("cohere or fence-required");
-    c.policy.alias_data =
-        value == "cohere" ? machine::AliasData::cohere : machine::AliasData::fence_required;
-  } else if (name == "load-buffering") {
-    if (value != "off") wrong("off: load buffering is not modelled");
-  } else if (name == "summation") {
-    c.config.summation = value;
-  } else {
-    throw UsageError(fmt::format(
-        "--policy {}: unknown; there are multicast-flag, alias-data, load-buffering and summation",
-        name));
-  }
-}
-
 std::vector<machine::FindingKind> parse_ignore(const std::vector<std::string>& kinds) {
   std::vector<machine::FindingKind> out;
   for (const std::string& k : kinds) {
@@ -111,6 +87,30 @@ void adopt_input(const CaseOptions& o, programs::Config& config) {
 }
 
 }  // namespace
+
+void apply_policy(const std::string& text, machine::Policy& policy, std::string& summation) {
+  const auto [name, value] = key_value("--policy", text);
+  const auto wrong = [&](const char* words) {
+    throw UsageError(fmt::format("--policy {}={}: {} is {}", name, value, name, words));
+  };
+  if (name == "multicast-flag") {
+    if (value != "cohere" && value != "strict") wrong("cohere or strict");
+    policy.multicast_flag =
+        value == "cohere" ? machine::MulticastFlag::cohere : machine::MulticastFlag::strict;
+  } else if (name == "alias-data") {
+    if (value != "cohere" && value != "fence-required") wrong("cohere or fence-required");
+    policy.alias_data =
+        value == "cohere" ? machine::AliasData::cohere : machine::AliasData::fence_required;
+  } else if (name == "load-buffering") {
+    if (value != "off") wrong("off: load buffering is not modelled");
+  } else if (name == "summation") {
+    summation = value;
+  } else {
+    throw UsageError(fmt::format(
+        "--policy {}: unknown; there are multicast-flag, alias-data, load-buffering and summation",
+        name));
+  }
+}
 
 bool Case::claims(Boundary mode) const {
   return std::find(claimed.begin(), claimed.end(), mode) != claimed.end();
@@ -227,7 +227,7 @@ Case resolve(const CaseOptions& o) {
       throw UsageError(fmt::format("--set {}: given twice", key));
     }
   }
-  for (const std::string& p : o.policy) apply_policy(p, c);
+  for (const std::string& p : o.policy) apply_policy(p, c.policy, c.config.summation);
   c.ignore = parse_ignore(o.ignore);
   if (o.boundary == "all") {
     c.modes.assign(std::begin(kModes), std::end(kModes));

@@ -43,6 +43,9 @@ void add_case_options(CLI::App& app, CaseOptions& options);
 // --boundary, --policy, --ignore
 void add_model_options(CLI::App& app, CaseOptions& options);
 
+// NAME=VALUE of --policy; the summation policy goes to `summation`. Throws UsageError.
+void apply_policy(const std::string& text, machine::Policy& policy, std::string& summation);
+
 // Throws UsageError or std::invalid_argument.
 Case resolve(const CaseOptions& options);
 

@@ -10,7 +10,11 @@ namespace ringfence::cli {
 
 void add_run(CLI::App& app, Exit& exit);
 void add_fuzz(CLI::App& app, Exit& exit);
+void add_check(CLI::App& app, Exit& exit);
+void add_relax(CLI::App& app, Exit& exit);
+void add_litmus(CLI::App& app, Exit& exit);
 void add_replay(CLI::App& app, Exit& exit);
+void add_merge(CLI::App& app, Exit& exit);
 void add_diff(CLI::App& app, Exit& exit);
 void add_ptx(CLI::App& app, Exit& exit);
 void add_gpu(CLI::App& app, Exit& exit);

@@ -5,8 +5,10 @@
 
 #include "emulator/cli/commands.hpp"
 #include "emulator/cli/report.hpp"
+#include "emulator/trace/trace.hpp"
 #include "verify/diff.hpp"
 #include "verify/report.hpp"
+#include "verify/report_html.hpp"
 #include "verify/report_json.hpp"
 
 namespace ringfence::cli {
@@ -20,10 +22,12 @@ struct DiffCommand {
   float eps = 0;
   CLI::Option* eps_given = nullptr;
   ReportOptions reports;
+  std::string numbers;  // file
 };
 
 Exit diff(const DiffCommand& o) {
   check_writable(o.reports);
+  check_writable("--numbers", o.numbers);
   verify::DiffOptions options;
   if (!o.protocol.empty()) {
     options.has_flavour = true;
@@ -42,6 +46,12 @@ Exit diff(const DiffCommand& o) {
              verify::comparison_table(d.comparisons));
   fmt::print("\n{}\n", d.passed() ? "both agree with the reference and each other" : "MISMATCH");
 
+  if (!o.numbers.empty()) {
+    trace::write_text_file(
+        o.numbers,
+        verify::comparison_html(fmt::format("diff {} {} --reference {}", o.a, o.b, o.reference),
+                                d.comparisons));
+  }
   Json j = result_head("diff", d.passed() ? Verdict::pass : Verdict::finding, 0);
   j["a"] = o.a;
   j["b"] = o.b;
@@ -69,6 +79,9 @@ void add_diff(CLI::App& app, Exit& exit) {
                   "Policy of the sum (default: as the files say, else the widest bound)");
   o->eps_given =
       sub->add_option("--eps", o->eps, "RMSNorm epsilon (default: the files', else 1e-6)");
+  sub->add_option("--numbers", o->numbers,
+                  "File for the comparison as HTML: error histograms and heat maps")
+      ->group("Reports");
   add_report_options(*sub, o->reports);
   sub->callback([o, &exit] { exit = diff(*o); });
 }

@@ -2,6 +2,7 @@
 
 #include <new>
 
+#include "emulator/litmus/parser.hpp"
 #include "emulator/ranks/executors.hpp"
 #include "emulator/trace/trace.hpp"
 #include "verify/error.hpp"
@@ -21,6 +22,9 @@ Exit describe(const std::exception_ptr& error, std::string& line) {
     line = e.what();
     return Exit::bad_input;
   } catch (const trace::TraceError& e) {
+    line = e.what();
+    return Exit::bad_input;
+  } catch (const litmus::ParseError& e) {
     line = e.what();
     return Exit::bad_input;
   } catch (const ranks::SegmentError& e) {

@@ -107,7 +107,8 @@ Recorded record_finding(const Case& c, machine::Boundary mode, const schedule::S
   r.trace.header = header_of(c, config, base, result.strategy, options.executor.executor);
   r.trace.decisions = outcome.decisions;
   r.trace.verdict = trace::make_verdict(outcome, *inline_instance.program);
-  r.path = options.path.empty() ? trace::file_name(r.trace) : options.path;
+  const std::string folder = options.folder.empty() ? "" : options.folder + "/";
+  r.path = options.path.empty() ? folder + trace::file_name(r.trace) : options.path;
   trace::write_file(r.path, r.trace);
   if (replayable && options.remedies) {
     r.remedies = find_remedies(config, base, outcome.decisions);

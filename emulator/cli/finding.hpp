@@ -15,6 +15,7 @@ namespace ringfence::cli {
 struct RecordOptions {
   ExecutorOptions executor;  // how it was found; its stall holds for the confirmation
   std::string path;          // of the trace; empty: named by its content in the current folder
+  std::string folder;        // for a trace that is named by its content
   bool shrink = true;
   bool remedies = true;  // try what would make it pass
   bool color = false;

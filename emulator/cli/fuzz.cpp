@@ -7,6 +7,7 @@
 #include <memory>
 #include <thread>
 
+#include "emulator/cli/campaign.hpp"
 #include "emulator/cli/case_options.hpp"
 #include "emulator/cli/commands.hpp"
 #include "emulator/cli/finding.hpp"
@@ -14,6 +15,7 @@
 #include "emulator/cli/memory.hpp"
 #include "emulator/cli/progress.hpp"
 #include "emulator/cli/report.hpp"
+#include "emulator/cli/sarif.hpp"
 #include "emulator/machine/names.hpp"
 #include "emulator/schedule/failure.hpp"
 #include "emulator/schedule/interrupt.hpp"
@@ -28,12 +30,14 @@ struct FuzzOptions {
   ExecutorOptions executor;
   ReportOptions reports;
   PictureOptions pictures;
+  CampaignOptions campaign;
   std::string strategy = "pct";
   std::uint32_t depth = 3;
   double stale = 0.05;
   std::uint64_t seed = 1;
   std::uint64_t schedules = 2000;
   CLI::Option* schedules_given = nullptr;
+  CLI::Option* protocol_given = nullptr;
   double seconds = 0;
   unsigned jobs = 1;
   std::string trace;
@@ -201,11 +205,29 @@ std::string trace_path(const FuzzOptions& o, const ModeResult& m, bool taken) {
   return o.trace + mode;
 }
 
+Exit campaign(const FuzzOptions& o, const Case& c) {
+  if (!o.trace.empty() || o.pictures.any() || !o.reports.sarif.empty()) {
+    throw UsageError(
+        "--campaign names its traces itself: --trace, --html and the like are for one "
+        "search, or for replay of a trace");
+  }
+  CampaignSearch search;
+  search.strategy = search_spec(o, c, c.modes.front()).run.strategy;
+  if (o.schedules_given->count() > 0) search.schedules = o.schedules;
+  search.seconds = o.seconds;
+  search.executor = o.executor;
+  search.jobs = o.jobs;
+  search.shrink = o.shrink;
+  search.draw_protocol = o.protocol_given->count() == 0 && c.config.set.empty();
+  return run_campaign(o.campaign, c, search, o.reports);
+}
+
 Exit fuzz(const FuzzOptions& o) {
   const Case c = resolve(o.c);
   check_writable(o.reports);
   check_writable(o.pictures);
   check_writable("--trace", o.trace);
+  if (!o.campaign.folder.empty()) return campaign(o, c);
   check_memory(c.config, o.jobs);
   std::vector<Instance> instances;
   std::vector<schedule::Executor*> workers;
@@ -269,6 +291,15 @@ Exit fuzz(const FuzzOptions& o) {
                      : verdict == Verdict::finding ? "FINDING"
                                                    : "UNKNOWN: some runs met the limit of points";
   fmt::print("\n{} in {}\n", word, judged);
+  if (!o.reports.sarif.empty()) {
+    std::vector<SarifFinding> all;
+    for (const ModeResult& m : modes) {
+      if (m.recorded) {
+        all.push_back({&m.recorded->trace, replay_command(m.recorded->path), m.judged});
+      }
+    }
+    trace::write_text_file(o.reports.sarif, sarif(all));
+  }
   write_reports(o.reports, result_json(o, c, modes, verdict), {junit_of(c, modes)});
   if (schedule::interrupted()) return Exit::interrupted;
   if (!all_confirmed) return Exit::internal;
@@ -318,6 +349,8 @@ void add_fuzz(CLI::App& app, Exit& exit) {
       ->check(CLI::Range(1, 1024))
       ->capture_default_str()
       ->group(group);
+  o->protocol_given = sub->get_option("--protocol");
+  add_campaign_options(*sub, o->campaign);
   add_executor_options(*sub, o->executor);
   sub->add_option("--trace", o->trace,
                   "File for the trace of a finding (default: named by its content, here)")
@@ -328,6 +361,7 @@ void add_fuzz(CLI::App& app, Exit& exit) {
                 "Try which switches, if stronger, make a finding pass")
       ->group("Reports");
   add_report_options(*sub, o->reports);
+  add_sarif_option(*sub, o->reports);
   add_picture_options(*sub, o->pictures);
   sub->callback([o, &exit] { exit = fuzz(*o); });
 }

@@ -80,8 +80,12 @@ int main(int argc, char** argv) {
   try {
     add_run(app, exit);
     add_fuzz(app, exit);
+    add_check(app, exit);
     add_replay(app, exit);
+    add_litmus(app, exit);
+    add_relax(app, exit);
     add_diff(app, exit);
+    add_merge(app, exit);
     add_ptx(app, exit);
     add_gpu(app, exit);
     app.add_flag_callback(

@@ -1,6 +1,7 @@
 #include "emulator/cli/pictures.hpp"
 
 #include "emulator/cli/report.hpp"
+#include "emulator/trace/exports.hpp"
 #include "emulator/trace/page.hpp"
 #include "emulator/trace/story.hpp"
 
@@ -9,9 +10,21 @@ namespace ringfence::cli {
 void add_picture_options(CLI::App& app, PictureOptions& o) {
   app.add_option("--html", o.html, "File for the run as one self-contained HTML page")
       ->group("Reports");
+  app.add_option("--perfetto", o.perfetto,
+                 "File for the run as Chrome trace JSON, for ui.perfetto.dev")
+      ->group("Reports");
+  app.add_option("--dot", o.dot, "File for the run's strong accesses as a Graphviz graph")
+      ->group("Reports");
+  app.add_option("--shiviz", o.shiviz, "File for the same as a log that ShiViz reads")
+      ->group("Reports");
 }
 
-void check_writable(const PictureOptions& o) { check_writable("--html", o.html); }
+void check_writable(const PictureOptions& o) {
+  check_writable("--html", o.html);
+  check_writable("--perfetto", o.perfetto);
+  check_writable("--dot", o.dot);
+  check_writable("--shiviz", o.shiviz);
+}
 
 void write_pictures(const PictureOptions& o, const trace::Trace& trace,
                     const schedule::Outcome& outcome, const schedule::Program& program,
@@ -23,6 +36,13 @@ void write_pictures(const PictureOptions& o, const trace::Trace& trace,
     trace::write_text_file(
         o.html,
         trace::page(trace, outcome, program, {.replay = replay, .remedy = remedy, .story = story}));
+  }
+  if (!o.perfetto.empty()) {
+    trace::write_text_file(o.perfetto, trace::chrome_trace(trace, outcome, program));
+  }
+  if (!o.dot.empty()) trace::write_text_file(o.dot, trace::dot_graph(trace, outcome, program));
+  if (!o.shiviz.empty()) {
+    trace::write_text_file(o.shiviz, trace::shiviz_log(trace, outcome, program));
   }
 }
 

@@ -11,8 +11,8 @@
 namespace ringfence::cli {
 
 struct PictureOptions {
-  std::string html;
-  bool any() const { return !html.empty(); }
+  std::string html, perfetto, dot, shiviz;
+  bool any() const { return !html.empty() || !perfetto.empty() || !dot.empty() || !shiviz.empty(); }
 };
 
 void add_picture_options(CLI::App& app, PictureOptions& options);

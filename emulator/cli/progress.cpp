@@ -16,8 +16,9 @@ bool wants_color(int fd) {
          (term == nullptr || std::strcmp(term, "dumb") != 0);
 }
 
-Progress::Progress(std::string what, std::uint64_t of)
+Progress::Progress(std::string what, std::string unit, std::uint64_t of)
     : what_(std::move(what)),
+      unit_(std::move(unit)),
       of_(of),
       terminal_(::isatty(STDERR_FILENO) == 1),
       next_line_(std::chrono::steady_clock::now() + interval_) {}
@@ -26,10 +27,10 @@ Progress::~Progress() {
   if (terminal_ && shown_) std::fputs("\r\x1b[K", stderr);
 }
 
-void Progress::at(std::uint64_t done, double seconds) {
-  const std::string text = fmt::format("{}: {}{} schedules, {:.0f}/s", what_, done,
-                                       of_ > 0 ? fmt::format(" of {}", of_) : "",
-                                       seconds > 0 ? static_cast<double>(done) / seconds : 0.0);
+void Progress::at(std::uint64_t done, double seconds, const std::string& more) {
+  const std::string text = fmt::format(
+      "{}: {}{} {}, {:.0f}/s{}", what_, done, of_ > 0 ? fmt::format(" of {}", of_) : "", unit_,
+      seconds > 0 ? static_cast<double>(done) / seconds : 0.0, more.empty() ? "" : ", " + more);
   if (terminal_) {
     constexpr std::uint64_t kBar = 24;
     std::string bar;

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <utility>
 
 namespace ringfence::cli {
 
@@ -14,19 +15,20 @@ bool wants_color(int fd);
 class Progress {
  public:
   // `of`: 0 if the end is not known.
-  Progress(std::string what, std::uint64_t of);
+  Progress(std::string what, std::uint64_t of) : Progress(std::move(what), "schedules", of) {}
+  Progress(std::string what, std::string unit, std::uint64_t of);
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
-  void at(std::uint64_t done, double seconds);
+  void at(std::uint64_t done, double seconds, const std::string& more = {});
 
  private:
-  std::string what_;
+  std::string what_, unit_;
   std::uint64_t of_;
   bool terminal_;
   bool shown_ = false;
-  std::chrono::steady_clock::time_point next_line_;
   std::chrono::seconds interval_{5};
+  std::chrono::steady_clock::time_point next_line_;  // begins from interval_
 };
 
 }  // namespace ringfence::cli

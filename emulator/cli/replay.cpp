@@ -14,6 +14,7 @@
 #include "emulator/cli/pictures.hpp"
 #include "emulator/cli/progress.hpp"
 #include "emulator/cli/report.hpp"
+#include "emulator/cli/sarif.hpp"
 #include "emulator/machine/names.hpp"
 #include "emulator/schedule/failure.hpp"
 #include "emulator/schedule/interrupt.hpp"
@@ -136,6 +137,9 @@ Exit replay(const ReplayOptions& o) {
   suite.name = "replay";
   suite.cases = {one};
   suite.properties = properties(config);
+  if (!o.reports.sarif.empty()) {
+    trace::write_text_file(o.reports.sarif, sarif({{&now, replay_command(o.file), true}}));
+  }
   write_reports(o.reports, j, {suite});
 
   switch (verdict) {
@@ -165,6 +169,7 @@ void add_replay(CLI::App& app, Exit& exit) {
                 "Try which switches, if stronger, make the finding pass");
   add_executor_options(*sub, o->executor);
   add_report_options(*sub, o->reports);
+  add_sarif_option(*sub, o->reports);
   add_picture_options(*sub, o->pictures);
   sub->callback([o, &exit] { exit = replay(*o); });
 }

@@ -33,6 +33,10 @@ void add_report_options(CLI::App& app, ReportOptions& o) {
   app.add_option("--junit", o.junit, "File for the result as JUnit XML")->group("Reports");
 }
 
+void add_sarif_option(CLI::App& app, ReportOptions& o) {
+  app.add_option("--sarif", o.sarif, "File for the findings as SARIF 2.1.0")->group("Reports");
+}
+
 void check_writable(const char* option, const std::string& path) {
   if (path.empty()) return;
   namespace fs = std::filesystem;
@@ -54,6 +58,7 @@ void check_writable(const char* option, const std::string& path) {
 void check_writable(const ReportOptions& o) {
   check_writable("--json", o.json);
   check_writable("--junit", o.junit);
+  check_writable("--sarif", o.sarif);
 }
 
 Json result_head(const char* command, Verdict verdict, std::uint64_t seed) {

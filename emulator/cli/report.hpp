@@ -21,8 +21,10 @@ const char* name(Verdict verdict);
 
 struct ReportOptions {
   std::string json, junit;
+  std::string sarif;  // of the commands that have findings
 };
 void add_report_options(CLI::App& app, ReportOptions& options);
+void add_sarif_option(CLI::App& app, ReportOptions& options);
 
 // Before anything long runs: a report must be writable where it is to go. Throws UsageError.
 void check_writable(const char* option, const std::string& path);

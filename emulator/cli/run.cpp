@@ -25,6 +25,7 @@
 #include "emulator/trace/story.hpp"
 #include "emulator/trace/verdict.hpp"
 #include "verify/report.hpp"
+#include "verify/report_html.hpp"
 #include "verify/report_json.hpp"
 
 namespace ringfence::cli {
@@ -37,6 +38,7 @@ struct RunOptions {
   CaseOptions c;
   ExecutorOptions executor;
   ReportOptions reports;
+  std::string numbers;  // file
   PictureOptions pictures;
   std::string output;
 };
@@ -57,6 +59,7 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
 Exit run(const RunOptions& o) {
   const Case c = resolve(o.c);
   check_writable(o.reports);
+  check_writable("--numbers", o.numbers);
   check_writable(o.pictures);
   check_writable("--output", o.output);
   if (is_case(c.config) && !o.output.empty()) {
@@ -130,6 +133,10 @@ Exit run(const RunOptions& o) {
                      : verdict == Verdict::finding ? "FINDING: " + kind
                                                    : "UNKNOWN: the run did not complete");
 
+  if (!o.numbers.empty()) {
+    trace::write_text_file(
+        o.numbers, verify::comparison_html("run " + trace::case_text(c.config), comparisons));
+  }
   if (complete && !o.output.empty()) write_results(o.output, *instance.program, c.config);
 
   Json j = result_head("run", verdict, c.config.payload_seed);
@@ -175,6 +182,9 @@ void add_run(CLI::App& app, Exit& exit) {
   add_executor_options(*sub, o->executor);
   sub->add_option("--output", o->output,
                   "File for the results of the first call (safetensors: out, residual_out)")
+      ->group("Reports");
+  sub->add_option("--numbers", o->numbers,
+                  "File for the comparison as HTML: error histograms and heat maps")
       ->group("Reports");
   add_report_options(*sub, o->reports);
   add_picture_options(*sub, o->pictures);

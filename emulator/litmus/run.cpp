@@ -199,8 +199,48 @@ Comparison negated(Comparison c) {
 
 }  // namespace
 
-LitmusProgram::LitmusProgram(const Test& test)
-    : test_(test), observed_(observed_variables(test)) {
+namespace {
+
+// The instructions whose several accesses release or acquire.
+std::vector<std::pair<std::size_t, std::size_t>> find_unordered(const Test& test) {
+  std::vector<std::pair<std::size_t, std::size_t>> found;
+  for (std::size_t t = 0; t < test.threads.size(); ++t) {
+    const auto& code = test.threads[t].instructions;
+    for (std::size_t i = 0; i < code.size() && found.size() < LitmusProgram::kMaxUnordered; ++i) {
+      const auto* load = std::get_if<Load>(&code[i].what);
+      const auto* store = std::get_if<Store>(&code[i].what);
+      const auto* atomic = std::get_if<Atomic>(&code[i].what);
+      const bool several = (load != nullptr && (load->multimem || load->destinations.size() > 1)) ||
+                           (store != nullptr && (store->multimem || store->values.size() > 1)) ||
+                           (atomic != nullptr && atomic->multimem);
+      const Order order = load != nullptr     ? load->order
+                          : store != nullptr  ? store->order
+                          : atomic != nullptr ? atomic->order
+                                              : Order::Weak;
+      if (several && order != Order::Weak && order != Order::Relaxed) found.emplace_back(t, i);
+    }
+  }
+  return found;
+}
+
+}  // namespace
+
+std::uint32_t LitmusProgram::unordered(const Test& test) {
+  return static_cast<std::uint32_t>(find_unordered(test).size());
+}
+
+bool LitmusProgram::is_reversed(std::size_t thread, std::size_t at) const {
+  for (std::size_t i = 0; i < unordered_.size(); ++i) {
+    if (unordered_[i] == std::pair(thread, at)) return (reversed_ >> i & 1) != 0;
+  }
+  return false;
+}
+
+LitmusProgram::LitmusProgram(const Test& test, std::uint32_t reversed)
+    : test_(test),
+      reversed_(reversed),
+      unordered_(find_unordered(test)),
+      observed_(observed_variables(test)) {
   for (const Location& l : test.locations) {
     if (l.alias_of && l.proxy != Proxy::Generic) {
       throw NotModelled(text(l.at) + l.name + " is reached through the " +
@@ -246,7 +286,8 @@ LitmusProgram::LitmusProgram(const Test& test)
 std::uint64_t LitmusProgram::shared_bytes() const {
   std::uint64_t bytes = 4096;
   for (const Location& l : test_.locations) {
-    bytes += 64 + static_cast<std::uint64_t>(l.length) * static_cast<std::uint64_t>(l.element_bytes());
+    bytes +=
+        64 + static_cast<std::uint64_t>(l.length) * static_cast<std::uint64_t>(l.element_bytes());
   }
   return bytes;
 }
@@ -260,7 +301,7 @@ void LitmusProgram::set_up(machine::Machine& machine, std::pmr::memory_resource*
     regions_.push_back(region);
     if (!l.is_memory()) continue;
     for (std::size_t e = 0; e < index(l.length); ++e) {
-      const std::int64_t v = l.initial_address ? address_value(*l.initial_address)
+      const std::int64_t v = l.initial_address      ? address_value(*l.initial_address)
                              : e < l.initial.size() ? l.initial[e]
                                                     : 0;
       machine.set_initial({region, e * index(l.element_bytes())},
@@ -275,7 +316,7 @@ void LitmusProgram::before_run(machine::Machine& machine) {
   states_.clear();
   bounded_ = false;
   for (const Thread& t : test_.threads) {
-    State_ s;
+    ThreadState s;
     for (const RegisterInfo& r : t.registers) {
       s.registers.push_back(r.initial_address ? address_value(*r.initial_address) : r.initial);
     }
@@ -301,7 +342,7 @@ void LitmusProgram::host(schedule::Agent& agent, std::uint16_t rank) {
 
 void LitmusProgram::run_launch(schedule::Agent& agent, std::size_t thread) {
   const auto& code = test_.threads[thread].instructions;
-  State_& s = states_[thread];
+  ThreadState& s = states_[thread];
   while (s.next < code.size()) {
     if (std::holds_alternative<Launch>(code[s.next].what)) {
       ++s.next;
@@ -320,8 +361,7 @@ std::int64_t LitmusProgram::address_value(LocationId location) const {
   return (std::int64_t{location} + 1) << kAddressShift;
 }
 
-LitmusProgram::Place LitmusProgram::place(std::size_t thread, const Address& address,
-                                          Proxy) const {
+LitmusProgram::Place LitmusProgram::place(std::size_t thread, const Address& address, Proxy) const {
   std::int64_t offset = address.offset;
   LocationId id = 0;
   if (const auto* l = std::get_if<LocationId>(&address.base)) {
@@ -363,10 +403,14 @@ machine::Access LitmusProgram::access(const Place& p, Order order, Scope scope, 
 // The places of a multimem access: one on each replica.
 namespace {
 Address on(LocationId replica, const Address& address) { return {replica, address.offset}; }
+std::vector<LocationId> directed(std::vector<LocationId> replicas, bool reversed) {
+  if (reversed) std::reverse(replicas.begin(), replicas.end());
+  return replicas;
+}
 }  // namespace
 
 void LitmusProgram::execute(schedule::Agent& agent, std::size_t thread, const Load& load,
-                            std::uint16_t site) {
+                            std::uint16_t site, bool reversed) {
   auto& registers = states_[thread].registers;
   const auto read = [&](Place p, Type type) {
     std::uint64_t v = 0;
@@ -374,14 +418,15 @@ void LitmusProgram::execute(schedule::Agent& agent, std::size_t thread, const Lo
                std::as_writable_bytes(std::span(&v, 1)).first(index(type.bits / 8)));
     return v;
   };
-  for (std::size_t i = 0; i < load.destinations.size(); ++i) {
+  for (std::size_t k = 0; k < load.destinations.size(); ++k) {
+    const std::size_t i = reversed ? load.destinations.size() - 1 - k : k;
     std::int64_t result = 0;
     if (load.multimem) {
       const Location& m = test_.locations[index(std::get<LocationId>(load.address.base))];
       bool first = true;
       std::uint64_t sum = 0;
       Type type;
-      for (const LocationId replica : m.replicas) {
+      for (const LocationId replica : directed(m.replicas, reversed)) {
         Place p = place(thread, on(replica, load.address), load.proxy);
         p.proxy = machine::Proxy::multicast;
         type = type_at(p, load.type);
@@ -402,7 +447,7 @@ void LitmusProgram::execute(schedule::Agent& agent, std::size_t thread, const Lo
 }
 
 void LitmusProgram::execute(schedule::Agent& agent, std::size_t thread, const Store& store,
-                            std::uint16_t site) {
+                            std::uint16_t site, bool reversed) {
   std::vector<std::int64_t> values;
   for (const Operand& o : store.values) values.push_back(value(thread, o));
   const auto write = [&](Place p, std::size_t element) {
@@ -411,13 +456,14 @@ void LitmusProgram::execute(schedule::Agent& agent, std::size_t thread, const St
     agent.write(p.at, access(p, store.order, store.scope, type, site),
                 std::as_bytes(std::span(&values[element], 1)).first(index(type.bits / 8)));
   };
-  for (std::size_t i = 0; i < values.size(); ++i) {
+  for (std::size_t k = 0; k < values.size(); ++k) {
+    const std::size_t i = reversed ? values.size() - 1 - k : k;
     if (!store.multimem) {
       write(place(thread, store.address, store.proxy), i);
       continue;
     }
     const Location& m = test_.locations[index(std::get<LocationId>(store.address.base))];
-    for (const LocationId replica : m.replicas) {
+    for (const LocationId replica : directed(m.replicas, reversed)) {
       Place p = place(thread, on(replica, store.address), store.proxy);
       p.proxy = machine::Proxy::multicast;
       write(p, i);
@@ -426,7 +472,7 @@ void LitmusProgram::execute(schedule::Agent& agent, std::size_t thread, const St
 }
 
 void LitmusProgram::execute(schedule::Agent& agent, std::size_t thread, const Atomic& atomic,
-                            std::uint16_t site) {
+                            std::uint16_t site, bool reversed) {
   const std::int64_t operand = value(thread, atomic.value);
   const auto reduce = [&](Place p) {
     const Type type = type_at(p, atomic.type);
@@ -436,7 +482,7 @@ void LitmusProgram::execute(schedule::Agent& agent, std::size_t thread, const At
   };
   if (atomic.multimem) {
     const Location& m = test_.locations[index(std::get<LocationId>(atomic.address.base))];
-    for (const LocationId replica : m.replicas) {
+    for (const LocationId replica : directed(m.replicas, reversed)) {
       Place p = place(thread, on(replica, atomic.address), atomic.proxy);
       p.proxy = machine::Proxy::multicast;
       reduce(p);
@@ -450,8 +496,8 @@ void LitmusProgram::execute(schedule::Agent& agent, std::size_t thread, const At
   const machine::Access a = access(p, atomic.order, atomic.scope, type, site);
   std::uint64_t old = 0;
   if (atomic.op == AtomicOp::Cas) {
-    old = agent.cas(p.at, a, bits_of(operand) & mask,
-                    bits_of(value(thread, *atomic.desired)) & mask);
+    old =
+        agent.cas(p.at, a, bits_of(operand) & mask, bits_of(value(thread, *atomic.desired)) & mask);
   } else if (!atomic.destination) {
     return reduce(p);
   } else {
@@ -501,9 +547,8 @@ bool LitmusProgram::await(schedule::Agent& agent, std::size_t thread, std::size_
     if (extended(bits_of(v), type) != v) return false;
     const std::uint64_t mask =
         type.bits == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << type.bits) - 1;
-    const std::uint64_t seen =
-        agent.await(p.at, access(p, load->order, load->scope, type, site),
-                    {machine_compare(wanted), bits_of(v) & mask});
+    const std::uint64_t seen = agent.await(p.at, access(p, load->order, load->scope, type, site),
+                                           {machine_compare(wanted), bits_of(v) & mask});
     states_[thread].registers[index(r)] = extended(seen, type);
     next = end + 1;
     return true;
@@ -559,15 +604,15 @@ schedule::BlockBarrier& LitmusProgram::barrier(std::size_t thread, const Barrier
 std::size_t LitmusProgram::step(schedule::Agent& agent, std::size_t thread, std::size_t at) {
   const Instruction& i = test_.threads[thread].instructions[at];
   const auto site = static_cast<std::uint16_t>(i.at.line);
-  State_& s = states_[thread];
+  ThreadState& s = states_[thread];
   std::size_t next = at + 1;
   if (await(agent, thread, at, next)) return next;
   if (const auto* load = std::get_if<Load>(&i.what)) {
-    execute(agent, thread, *load, site);
+    execute(agent, thread, *load, site, is_reversed(thread, at));
   } else if (const auto* store = std::get_if<Store>(&i.what)) {
-    execute(agent, thread, *store, site);
+    execute(agent, thread, *store, site, is_reversed(thread, at));
   } else if (const auto* atomic = std::get_if<Atomic>(&i.what)) {
-    execute(agent, thread, *atomic, site);
+    execute(agent, thread, *atomic, site, is_reversed(thread, at));
   } else if (const auto* fence = std::get_if<Fence>(&i.what)) {
     using Kind = machine::Machine::Fence;
     const Kind kind = fence->order == Order::Sc        ? Kind::sc
@@ -587,9 +632,8 @@ std::size_t LitmusProgram::step(schedule::Agent& agent, std::size_t thread, std:
     s.registers[index(local->destination)] =
         apply(local->op, value(thread, local->a), value(thread, local->b));
   } else if (const auto* branch = std::get_if<Branch>(&i.what)) {
-    const bool taken = !branch->comparison ||
-                       compare(value(thread, branch->a), *branch->comparison,
-                               value(thread, branch->b));
+    const bool taken = !branch->comparison || compare(value(thread, branch->a), *branch->comparison,
+                                                      value(thread, branch->b));
     if (taken) {
       next = index(branch->target);
       if (next <= at && ++s.jumps > kMaxJumps) {

@@ -5,6 +5,10 @@
 // nothing: scopes are between threads). Every element of a vector, and every replica of a multimem
 // access, is an access of its own. A loop that only polls (one load or compare-and-swap, and the
 // branch back) is an await; other loops are followed `kMaxJumps` times and then given up.
+//
+// The accesses of one instruction have no order among them. Where that can show (they release or
+// acquire) the order of execution makes one, so such an instruction is to be run in either
+// direction: once for each set of `reversed` ones.
 
 #include <cstdint>
 #include <map>
@@ -30,8 +34,13 @@ class LitmusProgram final : public schedule::Program {
  public:
   static constexpr int kMaxJumps = 3;
 
-  // `test` has to outlive it. Throws NotModelled.
-  explicit LitmusProgram(const Test& test);
+  // Bit i of `reversed` reverses the i-th of the instructions that `unordered` counts. `test` has
+  // to outlive it. Throws NotModelled.
+  explicit LitmusProgram(const Test& test, std::uint32_t reversed = 0);
+  // How many instructions make several accesses that release or acquire; at most kMaxUnordered are
+  // told apart.
+  static std::uint32_t unordered(const Test& test);
+  static constexpr std::uint32_t kMaxUnordered = 6;
 
   // The final states of the run that just ended: several where racing writes leave the last value
   // of a location open. Over observed_variables(test).
@@ -56,7 +65,7 @@ class LitmusProgram final : public schedule::Program {
     LocationId location = 0;  // whose type counts
   };
   // One thread over its launches.
-  struct State_ {
+  struct ThreadState {
     std::vector<std::int64_t> registers;
     std::size_t next = 0;
     int jumps = 0;
@@ -66,10 +75,12 @@ class LitmusProgram final : public schedule::Program {
   void run_launch(schedule::Agent& agent, std::size_t thread);
   std::size_t step(schedule::Agent& agent, std::size_t thread, std::size_t at);
   bool await(schedule::Agent& agent, std::size_t thread, std::size_t at, std::size_t& next);
-  void execute(schedule::Agent& agent, std::size_t thread, const Load& load, std::uint16_t site);
-  void execute(schedule::Agent& agent, std::size_t thread, const Store& store, std::uint16_t site);
-  void execute(schedule::Agent& agent, std::size_t thread, const Atomic& atomic,
-               std::uint16_t site);
+  void execute(schedule::Agent& agent, std::size_t thread, const Load& load, std::uint16_t site,
+               bool reversed);
+  void execute(schedule::Agent& agent, std::size_t thread, const Store& store, std::uint16_t site,
+               bool reversed);
+  void execute(schedule::Agent& agent, std::size_t thread, const Atomic& atomic, std::uint16_t site,
+               bool reversed);
   std::int64_t value(std::size_t thread, const Operand& operand) const;
   std::int64_t address_value(LocationId location) const;
   Place place(std::size_t thread, const Address& address, Proxy proxy) const;
@@ -78,7 +89,11 @@ class LitmusProgram final : public schedule::Program {
   Type type_at(const Place& place, Type wanted) const;
   schedule::BlockBarrier& barrier(std::size_t thread, const Barrier& barrier);
 
+  bool is_reversed(std::size_t thread, std::size_t at) const;
+
   const Test& test_;
+  const std::uint32_t reversed_;
+  std::vector<std::pair<std::size_t, std::size_t>> unordered_;  // thread and instruction
   std::vector<Variable> observed_;
   std::uint16_t ranks_ = 1;
   std::vector<std::vector<std::size_t>> threads_of_;  // by rank
@@ -86,7 +101,7 @@ class LitmusProgram final : public schedule::Program {
   std::vector<std::size_t> launches_of_;              // by rank
   std::vector<machine::RegionId> regions_;            // by location
   std::vector<machine::StreamId> streams_;
-  std::vector<State_> states_;
+  std::vector<ThreadState> states_;
   using BarrierKey = std::vector<std::int64_t>;
   std::map<BarrierKey, std::unique_ptr<schedule::BlockBarrier>> barriers_;
   bool bounded_ = false;

@@ -22,6 +22,20 @@ void store(std::byte* p, std::uint64_t v, std::uint32_t bytes) { std::memcpy(p, 
 
 bool several(MessageSet set) { return (set & (set - 1)) != 0; }
 
+// The write of a read-modify-write follows what its read acquires: earlier readers of the cell are
+// looked at once it has (finish_rmw), and kept from the check before.
+class UntilAcquired {
+ public:
+  UntilAcquired(Cell& cell, Order order) : cell_(cell), readers_(cell.readers) {
+    if (acquires(order)) cell.readers = nullptr;
+  }
+  void put_back() const { cell_.readers = readers_; }
+
+ private:
+  Cell& cell_;
+  Reader* readers_;
+};
+
 }  // namespace
 
 // -- what a thread knows and may see --------------------------------------------------------------
@@ -295,8 +309,69 @@ void Machine::read_cell(const Now& now, Cell& cell, const Past& past, MessageSet
   take_in(now, *m);
 }
 
-// Axiom Coherence: which messages coherence puts before a write of this access, of which `required`
-// have to be and `behind` must not; those behind it are returned in `after`.
+// Axiom Coherence: where a write of this access may land, with `required` before it and `behind`
+// after it: the sets of messages behind it, the least first. `strong` are those that it is ordered
+// with in any case, besides these.
+std::uint32_t Machine::placements(const Now& now, const Cell& cell, MessageSet required,
+                                  MessageSet behind, MessageSet& strong,
+                                  Placements& options) const {
+  std::array<const Message*, kMaxMessages> optional{};
+  std::size_t n = 0;
+  strong = 0;
+  for (const Message* m = cell.newest; m != nullptr; m = m->older) {
+    if (((required | behind) & bit(*m)) == 0 && morally_strong(now, *m)) {
+      optional[n++] = m;
+      strong |= bit(*m);
+    }
+  }
+  // Every subset of the optional ones may come after the write if it is closed upwards and does
+  // not pull the write between a read-modify-write and what that read (axiom Atomicity).
+  const auto allowed = [&](MessageSet set) {
+    set |= behind;
+    const MessageSet before = required | downward(cell, strong & ~set);
+    if ((before & set) != 0 || outdates_a_read(cell, before, set)) return false;
+    // With what coherence puts behind those, by way of this write.
+    MessageSet behind_all = set;
+    for (const Message* m = cell.newest; m != nullptr; m = m->older) {
+      if ((m->before & set) != 0) behind_all |= bit(*m);
+    }
+    for (const Message* m = cell.newest; m != nullptr; m = m->older) {
+      if ((behind_all & bit(*m)) == 0 || m->source == nullptr || (before & bit(*m->source)) == 0) {
+        continue;
+      }
+      if ((set & bit(*m)) != 0) return false;
+      const Access mine{
+          .order = m->order, .scope = m->scope, .element = m->element, .proxy = m->proxy};
+      for (const Message* y = cell.newest; y != nullptr; y = y->older) {
+        if (y == m || y->initial || (behind_all & m->before & bit(*y)) == 0) continue;
+        const Access its{
+            .order = y->order, .scope = y->scope, .element = y->element, .proxy = y->proxy};
+        if (morally_strong(m->at.thread, mine, y->at.thread, its)) return false;
+      }
+    }
+    return true;
+  };
+  std::uint32_t count = 0;
+  if (allowed(0)) options[count++] = behind;
+  if (n <= kAllSubsets) {
+    for (std::uint32_t pattern = 1; pattern < (1u << n) && count < options.size(); ++pattern) {
+      MessageSet set = 0;
+      for (std::size_t i = 0; i < n; ++i) {
+        if ((pattern >> i & 1) != 0) set |= bit(*optional[i]);
+      }
+      if (allowed(set)) options[count++] = set | behind;
+    }
+  } else {
+    MessageSet set = 0;
+    for (std::size_t i = 0; i < n && count < options.size(); ++i) {
+      set |= bit(*optional[i]);
+      if (allowed(set)) options[count++] = set | behind;
+    }
+  }
+  return count;
+}
+
+// Which messages coherence puts before a write; those behind it are returned in `after`.
 MessageSet Machine::place(const Now& now, Cell& cell, MessageSet required, MessageSet behind,
                           MessageSet& after) {
   after = behind;
@@ -304,57 +379,19 @@ MessageSet Machine::place(const Now& now, Cell& cell, MessageSet required, Messa
   const bool pointed = goes_to_coherence_point(*now.access);
   if (pointed && !asked) return cell.ids;
   if (!is_strong(now.access->order) || required == cell.ids) return required;
-  std::array<Message*, kMaxMessages> optional{};
-  std::size_t n = 0;
+  Placements options;
   MessageSet strong = 0;
-  for (Message* m = cell.newest; m != nullptr; m = m->older) {
-    if (((required | behind) & bit(*m)) == 0 && morally_strong(now, *m)) {
-      optional[n++] = m;
-      strong |= bit(*m);
-    }
-  }
-  if (n == 0) return pointed ? cell.ids : required;
-  // Every subset of the optional ones may come after the write if it is closed upwards and does
-  // not pull the write between a read-modify-write and what that read (axiom Atomicity).
-  const auto allowed = [&](MessageSet set) {
-    set |= behind;
-    const MessageSet before = required | downward(cell, strong & ~set);
-    if ((before & set) != 0 || outdates_a_read(cell, before, set)) return false;
-    for (const Message* m = cell.newest; m != nullptr; m = m->older) {
-      if ((set & bit(*m)) != 0 && m->source != nullptr && (before & bit(*m->source)) != 0) {
-        return false;
-      }
-    }
-    return true;
-  };
-  std::array<MessageSet, 64> options{};
-  std::uint32_t count = 0;
-  // The last place first; what has to be behind anyway is added in the end.
-  if (allowed(0)) options[count++] = 0;
-  if (n <= kAllSubsets) {
-    for (std::uint32_t pattern = 1; pattern < (1u << n) && count < options.size(); ++pattern) {
-      MessageSet set = 0;
-      for (std::size_t i = 0; i < n; ++i) {
-        if ((pattern >> i & 1) != 0) set |= bit(*optional[i]);
-      }
-      if (allowed(set)) options[count++] = set;
-    }
-  } else {
-    MessageSet set = 0;
-    for (std::size_t i = 0; i < n && count < options.size(); ++i) {
-      set |= bit(*optional[i]);
-      if (allowed(set)) options[count++] = set;
-    }
-  }
-  if (count == 0) options[count++] = 0;  // reads, not writes, are refused (rmw_may_take)
-  for (std::uint32_t i = 0; i < count; ++i) options[i] |= behind;
+  const std::uint32_t count = placements(now, cell, required, behind, strong, options);
+  if (strong == 0) return pointed ? cell.ids : required;
   if (asked) {
     Arbiter::Question q{now.id, now.address, cell.size, now.kind, now.access, &cell, required};
     q.pointed = pointed;
     arbiter_->on_place(q, {options.data(), count});
     if (pointed) return cell.ids;
   }
-  after = options[count > 1 ? chooser_->choose(Choice::coherence, now.id, count) : 0];
+  if (count > 0) {
+    after = options[count > 1 ? chooser_->choose(Choice::coherence, now.id, count) : 0];
+  }
   return required | downward(cell, strong & ~after);
 }
 
@@ -415,13 +452,16 @@ bool Machine::rmw_may_take(const Now& now, const Cell& cell, const Message& m,
       return false;
     }
   }
-  if (&m == cell.newest || goes_to_coherence_point(*now.access)) return true;
+  if (&m == cell.newest) return true;
   MessageSet after = 0;
   for (const Message* x = cell.newest; x != nullptr; x = x->older) {
     if ((x->before & bit(m)) != 0 && morally_strong(now, *x)) after |= bit(*x);
   }
+  if (after == 0) return true;
   if (morally_strong(now, m)) required |= bit(m) | m.before;
-  return !outdates_a_read(cell, required, after);
+  Placements options;
+  MessageSet strong = 0;
+  return placements(now, cell, required, after, strong, options) > 0;
 }
 
 Message* Machine::insert_rmw(const Now& now, Cell& cell, Message& source, const Past& past,
@@ -553,9 +593,8 @@ void Machine::reduce(ThreadId id, Address to, const Access& access,
               if (ask_by_element(access, cell)) return false;
               const Past before_it = past(cell, now);
               check_race(now, cell, before_it.known);
-              Message* source =
-                  choose_rmw_source(now, cell, before_it, nullptr,
-                                    load(operand.data() + at, access.element), false);
+              Message* source = choose_rmw_source(now, cell, before_it, nullptr,
+                                                  load(operand.data() + at, access.element), false);
               std::array<std::byte, kLineBytes> next = source->value;
               const std::uint32_t step = std::min<std::uint32_t>(access.element, cell.size);
               for (std::uint32_t o = 0; o < cell.size; o += step) {
@@ -579,7 +618,9 @@ std::uint64_t Machine::rmw(ThreadId id, Address at, const Access& access, std::u
   if (!check_range(now, access.element)) return 0;
   Cell& cell = one_cell(at.region, at.offset, access.element);
   const Past before_it = past(cell, now);
+  const UntilAcquired readers(cell, access.order);
   check_race(now, cell, before_it.known);
+  readers.put_back();
   Message* source = choose_rmw_source(now, cell, before_it, nullptr, operand, true);
   const std::uint64_t old = load(source->value.data(), cell.size);
   finish_rmw(now, cell, *source, before_it, combine(old, operand));
@@ -595,7 +636,9 @@ std::uint64_t Machine::cas(ThreadId id, Address at, const Access& access, std::u
   Message* source = choose_rmw_source(now, cell, before_it, &compare, value, true);
   const std::uint64_t old = load(source->value.data(), cell.size);
   if (old == compare) {
+    const UntilAcquired readers(cell, access.order);
     check_race(now, cell, before_it.known);
+    readers.put_back();
     finish_rmw(now, cell, *source, before_it, value);
   } else {
     finish_failed_cas(now, cell, *source, before_it.known);
@@ -617,6 +660,7 @@ void Machine::finish_rmw(Now& now, Cell& cell, Message& source, const Past& past
     source.observers = observers_.take(source.observers, m->at);
   }
   take_in(now, source);
+  if (acquires(now.access->order)) check_race(now, cell, cell.ids);  // with readers
   finish_strong_write(now);
 }
 
@@ -715,7 +759,9 @@ std::optional<std::uint64_t> Machine::try_cas_until(ThreadId id, Address at, con
   if (source == nullptr) return std::nullopt;
   now.step = ++step_;
   const Past before_it = past(cell, now);
+  const UntilAcquired readers(cell, access.order);
   check_race(now, cell, before_it.known);
+  readers.put_back();
   finish_rmw(now, cell, *source, before_it, value);
   return compare;
 }
@@ -763,8 +809,8 @@ void Machine::tell_blocked(const Now& now, const Cell& cell, const Wanted& wante
   Now asking = now;
   asking.kind = by_rmw ? AccessKind::rmw : AccessKind::read;
   const Past before_it = past(cell, asking);
-  Arbiter::Question q{now.id, now.address, cell.size, asking.kind, now.access, &cell,
-                      before_it.known};
+  Arbiter::Question q{now.id,     now.address, cell.size,      asking.kind,
+                      now.access, &cell,       before_it.known};
   q.may = cell.ids & ~before_it.overwritten;
   q.takes = takes(asking, cell, before_it);
   q.pointed = goes_to_coherence_point(*now.access);

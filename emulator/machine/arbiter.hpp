@@ -31,8 +31,8 @@ class Arbiter {
     MessageSet takes = 0;  // a read-modify-write: those of `may` that it can read and write behind
     // mode coherent, strong at sys scope: reads the newest, writes last, whatever is offered below
     bool pointed = false;
-    bool result = false;  // a read-modify-write whose old value the program receives
-    const Wanted* wanted = nullptr;          // an await's condition
+    bool result = false;             // a read-modify-write whose old value the program receives
+    const Wanted* wanted = nullptr;  // an await's condition
     const std::uint64_t* compare = nullptr;  // a compare-and-swap's
     // A read-modify-write's operand; 0 for an exchange by compare-and-swap.
     std::uint64_t operand = 0;

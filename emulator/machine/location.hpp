@@ -59,7 +59,7 @@ struct Message {
   MessageSet before = 0;       // what coherence puts before it
   // What some reader of it knew: coherence can no longer come to put it before those.
   MessageSet outlives = 0;
-  Message* source = nullptr;   // what a read-modify-write read, while that is kept
+  Message* source = nullptr;  // what a read-modify-write read, while that is kept
   Entry* entries = nullptr;
   Clock observed;  // the writer's observed time, if the write is strong
   Observer* observers = nullptr;

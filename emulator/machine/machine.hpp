@@ -24,6 +24,7 @@
 // for each 16-byte line touched since all threads last knew of it, plus the bytes themselves.
 // A machine is not synchronised: one process steps at a time.
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -393,6 +394,9 @@ class Machine {
   void take_entry(Thread& t, const Epoch& at, const View& view);
   void bridge(Thread& t, ThreadId id);
   void note_read(const Now& now, Cell& cell, Message& m, MessageSet known_set);
+  using Placements = std::array<MessageSet, 64>;
+  std::uint32_t placements(const Now& now, const Cell& cell, MessageSet required, MessageSet behind,
+                           MessageSet& strong, Placements& options) const;
   MessageSet place(const Now& now, Cell& cell, MessageSet required, MessageSet behind,
                    MessageSet& after);
   // What an arbiter is told. `ask` is true where one is set that wants to know of this access.

@@ -231,6 +231,35 @@ std::vector<Strengthening> strengthenings(const std::string& protocol,
   return out;
 }
 
+std::vector<Weakening> weakenings(const std::string& protocol,
+                                  const std::map<std::string, std::string>& set) {
+  const Switches now = parse_switches(protocol, set);
+  std::vector<Weakening> out;
+  for (const Switch& s : table()) {
+    if (!takes(s, protocol)) continue;
+    const std::string_view key = s.key;
+    if (s.order != nullptr) {
+      const Order from = now.*s.order;
+      for (const Order to : {Order::weak, Order::relaxed, Order::acquire, Order::release}) {
+        Switches changed = now;
+        if (stronger(from, to) && s.set(changed, machine::name(to))) {
+          out.push_back({s.key, std::string(machine::name(from)), std::string(machine::name(to))});
+        }
+      }
+    } else if (key == "scope") {
+      for (const Scope to : {Scope::cta, Scope::cluster, Scope::gpu}) {
+        if (to < now.scope) {
+          out.push_back(
+              {s.key, std::string(machine::name(now.scope)), std::string(machine::name(to))});
+        }
+      }
+    } else if (std::string_view(s.value) == "none" && !set.contains(s.key)) {
+      out.push_back({s.key, "there", "none"});
+    }
+  }
+  return out;
+}
+
 Switches parse_switches(const std::string& protocol,
                         const std::map<std::string, std::string>& set) {
   Switches out;

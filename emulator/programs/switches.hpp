@@ -65,6 +65,17 @@ struct Strengthening {
 std::vector<Strengthening> strengthenings(const std::string& protocol,
                                           const std::map<std::string, std::string>& set);
 
+// One change that makes it synchronise less: an order to a weaker one that its instruction can
+// have, a narrower scope, a barrier, clearing or edge left out. Grouped by switch, the weakest
+// first.
+struct Weakening {
+  std::string key;
+  std::string from;  // the value in force; "there" where nothing is left out
+  std::string to;
+};
+std::vector<Weakening> weakenings(const std::string& protocol,
+                                  const std::map<std::string, std::string>& set);
+
 // Throws std::invalid_argument naming the switch, and what would be right: the values it takes, or
 // for an unknown one the switches of the protocol.
 Switches parse_switches(const std::string& protocol, const std::map<std::string, std::string>& set);

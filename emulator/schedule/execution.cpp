@@ -254,18 +254,19 @@ void Execution::drain_woken() {
   auto& woken = machine_->woken();
   for (const AgentId id : woken) {
     const AgentRecord& r = record(id);
-    if (r.status == AgentStatus::awaiting && can_go_on(r)) set_ready(id);
+    if (r.status == AgentStatus::awaiting && can_go_on(r, true)) set_ready(id);
   }
   woken.clear();
 }
 
-bool Execution::can_go_on(const AgentRecord& r) const {
+bool Execution::can_go_on(const AgentRecord& r, bool after_miss) const {
   const auto can_end = [&](machine::ThreadId thread, const AwaitInfo& a) {
     return machine_->can_end(thread, a.at, a.access, a.wanted, a.by_rmw);
   };
   if (r.wait_count == 0) return can_end(r.thread, r.await);
   for (std::uint32_t i = 0; i < r.wait_count; ++i) {
-    if (can_end(r.waits[i].thread, r.waits[i].await)) return true;
+    const LaneWait& w = r.waits[i];
+    if ((after_miss || !w.missed) && can_end(w.thread, w.await)) return true;
   }
   return false;
 }

@@ -49,6 +49,9 @@ struct LaneWait {
   machine::ThreadId thread = machine::kNoThread;
   AwaitInfo await;
   machine::Wanted needs;  // what people are told: await.wanted is only that the value changes
+  // The last poll saw a newest message that does not end the wait, though an older one would: it
+  // takes a new message to look again.
+  bool missed = false;
 };
 
 struct AgentRecord {
@@ -120,7 +123,8 @@ class Execution final : public machine::Chooser, public ReadyView {
   void set_blocked(AgentId id, AgentStatus status);
   // Blocks a warp until one of the waits can end; the caller watches the places.
   void set_waiting(AgentId id, std::span<const LaneWait> waits);
-  bool can_go_on(AgentId id) const { return can_go_on(record(id)); }
+  // Whether one of its waits can end by what is there, misses left out.
+  bool can_go_on(AgentId id) const { return can_go_on(record(id), false); }
   // The agent is done; its parent becomes ready with the last child.
   void end_agent(AgentId id);
   // Told to the strategy (see Strategy).
@@ -170,7 +174,7 @@ class Execution final : public machine::Chooser, public ReadyView {
                        std::uint64_t value, std::uint32_t nth);
   void hand_over(AgentId next, bool was_ready, std::uint64_t label, std::uint32_t point);
   bool rare_work(AgentId id);  // limits, stops, hooks; false if the run ended
-  bool can_go_on(const AgentRecord& r) const;
+  bool can_go_on(const AgentRecord& r, bool after_miss) const;
 
   machine::Machine* machine_;
   std::uint16_t ranks_;

@@ -125,6 +125,7 @@ class Search {
       });
     });
     base_.close();
+    run_ = air_;
     choose_sc(0);
   }
 
@@ -135,21 +136,21 @@ class Search {
       return;
     }
     const auto [a, b] = s_.sc_pairs[i];
-    const bool forward = base_(a, b);
-    const bool backward = base_(b, a);
+    const bool as_run = !options_.sc_against_reads_from && !options_.load_buffering;
+    const bool forward = base_(a, b) || (as_run && run_(a, b));
+    const bool backward = base_(b, a) || (as_run && run_(b, a));
     // The Fence-SC axiom: the order may not contradict causality.
     if (forward && backward) return;
-    if (forward || backward) {
-      choose_sc(i + 1);
-      return;
-    }
     const Relation saved = base_;
-    base_.add_closed(a, b);
-    choose_sc(i + 1);
-    base_ = saved;
-    base_.add_closed(b, a);
-    choose_sc(i + 1);
-    base_ = saved;
+    const Relation saved_run = run_;
+    for (auto [x, y] : {std::pair(a, b), std::pair(b, a)}) {
+      if (x == a ? backward : forward) continue;
+      base_.add_closed(x, y);
+      run_.add_closed(x, y);
+      choose_sc(i + 1);
+      base_ = saved;
+      run_ = saved_run;
+    }
   }
 
   void with_base_causality() {
@@ -294,6 +295,8 @@ class Search {
         if (!memory || s_.event(a).location != s_.event(b).location) continue;
         if (!s_.is(s_.writes, a) && !s_.is(s_.writes, b)) continue;
         if (s_.strong(a, b) || cause_(a, b) || cause_(b, a)) continue;
+        // An atomic is one operation: what follows the observation of its write follows its read.
+        if (precedes_as_atomic(a, b) || precedes_as_atomic(b, a)) continue;
         result_.race = true;
         if (result_.race_text.empty()) result_.race_text = describe(a) + " and " + describe(b);
         if (observation_(a, b) || observation_(b, a)) continue;
@@ -301,6 +304,11 @@ class Search {
         return;
       }
     }
+  }
+
+  bool precedes_as_atomic(int a, int b) const {
+    const int write = s_.is(s_.reads, a) ? s_.event(a).rmw_write : -1;
+    return write >= 0 && cause_(write, b);
   }
 
   std::string describe(int e) const {
@@ -320,6 +328,7 @@ class Search {
   Relation local_;
   Relation observation_;
   Relation base_;
+  Relation run_;  // as in a run: program order, reads-from, fence-sc order
   Relation cause_;
 };
 

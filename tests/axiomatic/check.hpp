@@ -30,6 +30,9 @@ namespace ringfence::axiomatic {
 struct Options {
   // Off: program order and reads-from have no cycle, as on a machine that executes in order.
   bool load_buffering = true;
+  // Off: fence-sc order never runs against program order and reads-from together, as on a machine
+  // where it is the order of execution.
+  bool sc_against_reads_from = true;
   // An atomic's write depends on its read, also where the value does not (exch, cas).
   bool atomic_is_dependency = true;
   // Loops: paths that jump backwards more often are given up (Result::bounded).

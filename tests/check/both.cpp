@@ -24,26 +24,44 @@ Searched search(const litmus::Test& test, const machine::Policy& policy, bool fi
   spec.weak_events = spec.all = true;
   spec.fingerprints = fingerprints;
   spec.executions = executions;
-  out.result = check::check(
-      [&] { return std::make_unique<litmus::LitmusProgram>(test); }, spec, 1,
-      [&](const schedule::Program& program, const machine::Machine& machine,
-          const schedule::Outcome& outcome) {
-        const auto& run = dynamic_cast<const litmus::LitmusProgram&>(program);
-        out.bounded = out.bounded || run.bounded();
-        if (outcome.end != schedule::RunEnd::complete) return;
-        out.race = out.race || machine.ignored_races() > 0;
-        for (const litmus::State& s : run.final_states(machine)) ++out.states[s];
-      });
+  for (std::uint32_t reversed = 0; reversed < 1u << litmus::LitmusProgram::unordered(test);
+       ++reversed) {
+    out.result = check::check(
+        [&] { return std::make_unique<litmus::LitmusProgram>(test, reversed); }, spec, 1,
+        [&](const schedule::Program& program, const machine::Machine& machine,
+            const schedule::Outcome& outcome) {
+          const auto& run = dynamic_cast<const litmus::LitmusProgram&>(program);
+          out.bounded = out.bounded || run.bounded();
+          if (outcome.end != schedule::RunEnd::complete) return;
+          out.race = out.race || machine.ignored_races() > 0;
+          for (const litmus::State& s : run.final_states(machine)) ++out.states[s];
+        });
+  }
   return out;
 }
 
 std::string difference(const litmus::Test& test) {
-  const Searched searched = search(test, letter());
+  Searched searched = search(test, letter());
   axiomatic::Options in_order;
-  in_order.load_buffering = false;
+  in_order.load_buffering = in_order.sc_against_reads_from = false;
   const axiomatic::Result result = axiomatic::check(axiomatic::convert(test), in_order);
-  const litmus::States expected = axiomatic::states(test, result);
+  litmus::States expected = axiomatic::states(test, result);
   const auto variables = litmus::observed_variables(test);
+  // The two number addresses differently.
+  for (litmus::States* states : {&searched.states, &expected}) {
+    litmus::States plain;
+    for (const auto& [state, n] : *states) {
+      litmus::State s = state;
+      for (std::size_t i = 0; i < variables.size(); ++i) {
+        const litmus::Variable& v = variables[i];
+        if (v.thread < 0) continue;
+        const auto& registers = test.threads[static_cast<std::size_t>(v.thread)].registers;
+        if (registers[static_cast<std::size_t>(v.id)].initial_address) s[i] = 0;
+      }
+      plain[s] += n;
+    }
+    *states = std::move(plain);
+  }
   const auto text = [&](const litmus::State& s) {
     std::string line;
     for (std::size_t i = 0; i < variables.size(); ++i) {

@@ -51,14 +51,13 @@ int main(int argc, char** argv) {
       continue;
     }
     ++differ;
-    const litmus::Test small = axiomatic::shrink(
-        test, [](const litmus::Test& t) {
-          try {
-            return !testing::difference(t).empty();
-          } catch (const std::exception&) {
-            return false;
-          }
-        });
+    const litmus::Test small = axiomatic::shrink(test, [](const litmus::Test& t) {
+      try {
+        return !testing::difference(t).empty();
+      } catch (const std::exception&) {
+        return false;
+      }
+    });
     std::printf("seed %llu\n%s%s\n", static_cast<unsigned long long>(seed),
                 litmus::print(small).c_str(), testing::difference(small).c_str());
     std::fflush(stdout);

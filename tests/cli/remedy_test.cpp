@@ -66,7 +66,7 @@ TEST_CASE("the fault that a switch puts in is mended by that switch, and by it f
   };
   for (const auto& fault : faults) {
     const Remedies r = remedies_of(small(fault.protocol, fault.set), fault.mode);
-    CAPTURE(fault.mended);
+    CAPTURE(std::string(fault.mended));
     REQUIRE_FALSE(r.found.empty());
     CHECK(text(r.found.front()) == fault.mended);
   }

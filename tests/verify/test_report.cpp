@@ -51,9 +51,11 @@ TEST_CASE("all_passed wants every comparison right, and at least one") {
 TEST_CASE("JSON has the five agreed keys first, and the first mismatch with its bits") {
   const auto array = to_json(std::vector<Comparison>{good(), bad()});
   REQUIRE(array.size() == 2);
-  CHECK(array[0].dump() ==
-        R"({"name":"out","elements":6144,"mismatches":0,"max_error_over_bound":0.4123,)"
-        R"("max_ulp":1.018,"dtype":"bf16","shape":[2,3072],"bit_exact":false})");
+  CHECK(
+      array[0].dump() ==
+      R"({"name":"out","elements":6144,"mismatches":0,"max_error_over_bound":0.4123,)"
+      R"("max_ulp":1.018,"dtype":"bf16","shape":[2,3072],"bit_exact":false,)"
+      R"("histogram":{"upper":[0.0,0.015625,0.0625,0.25,0.5,1.0,4.0],"counts":[0,0,0,0,0,0,0,0]}})");
   CHECK(array[1]["mismatches"] == 3);
   CHECK(array[1]["first_mismatch"]["index"] == 3089);
   CHECK(array[1]["first_mismatch"]["actual_bits"] == "0x3fa0");

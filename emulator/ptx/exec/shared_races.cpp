@@ -58,6 +58,13 @@ void SharedRaces::check_byte(std::uint64_t at, const Stamp& now, bool writes,
   const std::uint32_t warp = now.thread / 32;
   const std::uint32_t lane = now.thread % 32;
   Byte& byte = bytes_[at];
+  // What a thread keeps for itself.
+  if (!byte.many_readers && byte.write.thread == now.thread && byte.write.clock != 0 &&
+      (byte.read.clock == 0 || byte.read.thread == now.thread)) {
+    if (writes) byte.write = now;
+    byte.read = writes ? Stamp{} : now;
+    return;
+  }
   const auto conflict = [&](const Stamp& before, bool wrote) {
     if (race || (now.strong && before.strong) || ordered(before, warp, lane)) return;
     race = Race{before.thread, wrote, static_cast<std::uint32_t>(at)};
@@ -81,13 +88,16 @@ void SharedRaces::check_byte(std::uint64_t at, const Stamp& now, bool writes,
     return;
   }
   if (byte.read.thread / 32 == warp && byte.read.strong == now.strong) return;
-  // A second, unordered reader: one of each warp is enough to find a race with a later write.
+  // A second, unordered reader: one of each warp is enough to find a race with a later write. The
+  // byte keeps the latest, as the warp's other lanes come next.
+  const Stamp before = byte.read;
   const bool known =
       byte.many_readers && std::any_of(readers_.begin(), readers_.end(), [&](const auto& reader) {
-        return reader.first == at && reader.second.thread / 32 == warp &&
-               reader.second.clock == now.clock;
+        return reader.first == at && reader.second.thread / 32 == before.thread / 32 &&
+               reader.second.clock == before.clock;
       });
-  if (!known) readers_.emplace_back(at, now);
+  if (!known) readers_.emplace_back(at, before);
+  byte.read = now;
   byte.many_readers = true;
 }
 

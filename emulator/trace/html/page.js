@@ -101,7 +101,9 @@ const slotName = i => run.slots[E.region[i] + ':' + E.offset[i]];
 const isSignal = i => slotName(i) !== undefined;
 const signalRegion = run.regions.map(() => false);
 for (const key of Object.keys(run.slots)) signalRegion[Number(key.split(':')[0])] = true;
-const signalArrows = arrows.filter(i => signalRegion[E.region[i]]);
+// Where the program names no slots, strong accesses of both sides stand for them.
+const anySlots = signalRegion.some(s => s);
+const signalArrows = arrows.filter(i => anySlots ? signalRegion[E.region[i]] : strong(i) && strong(E.source[i]));
 
 // Kernel boundaries: where a rank's launch begins.
 const boundaries = [];
@@ -356,7 +358,7 @@ function paint() {
     if (column[E.source[list[k]]] <= c1) drawn.push(list[k]);
   }
   if (drawn.length <= most) {
-    for (const i of drawn) arrow(i, isSignal(i) ? colour.signal : colour.from, 1.2);
+    for (const i of drawn) arrow(i, mode === 'signals' || isSignal(i) ? colour.signal : colour.from, 1.2);
   }
   if (chosen >= 0) {
     if (E.source[chosen] >= 0) arrow(chosen, colour.choice, 2);
@@ -759,7 +761,10 @@ function listen() {
   };
   map.addEventListener('pointerdown', e => { map.setPointerCapture(e.pointerId); toMap(e); });
   map.addEventListener('pointermove', e => { if (e.buttons & 1) toMap(e); });
-  new ResizeObserver(resize).observe(at('picture'));
+  new ResizeObserver(() => {
+    const box = lanes.getBoundingClientRect();
+    if (box.width !== width || box.height !== height) resize();
+  }).observe(at('picture'));
   matchMedia('(prefers-color-scheme: dark)').addEventListener('change', applyTheme);
   window.addEventListener('beforeprint', () => { setTheme('light'); resize(); paint(); });
   window.addEventListener('afterprint', applyTheme);
@@ -776,7 +781,8 @@ function resize() {
   view.laneHeight = Math.max(9, Math.min(180, (height - HEAD) / Math.max(1, laneKeys.length)));
   makeMap();
   clampView();
-  if (whole) fit(); else draw();
+  if (whole) fit();
+  paint();  // at once: setting a size has cleared the canvas
 }
 function setTheme(name) {
   document.documentElement.dataset.theme = name;

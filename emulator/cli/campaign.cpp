@@ -1,0 +1,301 @@
+#include "emulator/cli/campaign.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+
+#include "emulator/cli/campaign_file.hpp"
+#include "emulator/cli/finding.hpp"
+#include "emulator/cli/instance.hpp"
+#include "emulator/cli/memory.hpp"
+#include "emulator/cli/progress.hpp"
+#include "emulator/cli/shard.hpp"
+#include "emulator/cli/swarm.hpp"
+#include "emulator/cli/version.hpp"
+#include "emulator/machine/names.hpp"
+#include "emulator/schedule/failure.hpp"
+#include "emulator/schedule/interrupt.hpp"
+#include "emulator/trace/story.hpp"
+
+namespace ringfence::cli {
+
+namespace {
+
+using schedule::StrategySpec;
+
+// FNV-1a, as the digits are for telling campaigns apart and nothing else.
+std::string digest(const std::string& text) {
+  std::uint64_t h = 0xcbf29ce484222325u;
+  for (const char c : text) h = (h ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  return fmt::format("{:016x}", h);
+}
+
+Json strategy_json(const StrategySpec& s) {
+  return Json{{"name", schedule::name(s.kind)}, {"depth", s.depth}, {"stale", s.stale}};
+}
+
+Json head_of(const CampaignOptions& o, const Case& base, const CampaignSearch& search) {
+  Json what{{"configuration", config_json(base.config)},
+            {"policy", policy_json(base.policy, base.config)},
+            {"strategy", strategy_json(search.strategy)},
+            {"swarm", o.swarm},
+            {"draw_protocol", search.draw_protocol}};
+  Json modes = Json::array(), ignore = Json::array();
+  for (const auto mode : base.modes) modes.push_back(machine::name(mode));
+  for (const auto kind : base.ignore) ignore.push_back(machine::name(kind));
+  what["modes"] = modes;
+  what["ignore"] = ignore;
+  Json head{{"version", kCampaignVersion},   {"ringfence", version()},
+            {"seed", search.strategy.seed},  {"units", o.units},
+            {"schedules", search.schedules}, {"what", what}};
+  Json out{{"campaign", digest(head.dump())}};
+  out.update(head);
+  return out;
+}
+
+// One unit: its case, and what its searches in each judged mode found.
+class Unit {
+ public:
+  Unit(const CampaignOptions& o, const Case& base, const CampaignSearch& search,
+       std::uint64_t number)
+      : options_(o), search_(search), number_(number), case_(base), strategy_(search.strategy) {
+    strategy_.seed = schedule::schedule_seed(search.strategy.seed, number);
+    if (!o.swarm) return;
+    const SwarmChoice drawn =
+        draw_swarm(base.config, strategy_, strategy_.seed, search.draw_protocol);
+    case_.config = drawn.config;
+    strategy_ = drawn.strategy;
+    if (base.modes.size() > 1) case_.judged = claims_of(case_.config.protocol);
+  }
+
+  Json run() {
+    check_memory(case_.config, search_.jobs);
+    Json modes = Json::object(), findings = Json::array();
+    Verdict verdict = Verdict::pass;
+    std::uint64_t schedules = 0, points = 0;
+    double seconds = 0;
+    for (const machine::Boundary mode : case_.modes) {
+      // What nobody claims is no finding of a campaign: one search is enough to know it.
+      if (!case_.judges(mode)) continue;
+      const schedule::SearchResult r = one_search(mode);
+      if (r.interrupted) throw Interrupted();
+      schedules += r.schedules;
+      points += r.points;
+      seconds += r.seconds;
+      const Verdict v = r.found           ? Verdict::finding
+                        : r.undecided > 0 ? Verdict::unknown
+                                          : Verdict::pass;
+      modes[std::string(machine::name(mode))] = name(v);
+      if (v == Verdict::finding || (v == Verdict::unknown && verdict == Verdict::pass)) {
+        verdict = v;
+      }
+      if (r.found) findings.push_back(record(mode, r));
+      if (schedule::interrupted()) throw Interrupted();
+    }
+    return Json{{"unit", number_},
+                {"seed", strategy_.seed},
+                {"configuration", config_json(case_.config)},
+                {"strategy", strategy_json(strategy_)},
+                {"verdict", name(verdict)},
+                {"modes", modes},
+                {"schedules", schedules},
+                {"points", points},
+                {"seconds", seconds},
+                {"findings", findings}};
+  }
+
+  std::string text() const {
+    return fmt::format("unit {}, seed {}: {}", number_, strategy_.seed,
+                       trace::case_text(case_.config));
+  }
+
+ private:
+  static std::vector<machine::Boundary> claims_of(const std::string& protocol) {
+    for (const programs::Protocol& p : programs::protocols()) {
+      if (p.name == protocol) return p.claims;
+    }
+    return {};
+  }
+
+  schedule::SearchResult one_search(machine::Boundary mode) const {
+    schedule::SearchSpec spec;
+    spec.run = run_spec(case_, mode);
+    spec.run.strategy = strategy_;
+    spec.schedules = search_.schedules;
+    std::vector<Instance> instances;
+    std::vector<schedule::Executor*> workers;
+    for (unsigned i = 0; i < search_.jobs; ++i) {
+      instances.push_back(make_instance(case_.config, search_.executor));
+      workers.push_back(instances.back().executor.get());
+    }
+    return schedule::search(workers, spec);
+  }
+
+  // The trace is named by its content: what was found before has its file already.
+  Json record(machine::Boundary mode, const schedule::SearchResult& r) const {
+    RecordOptions record;
+    record.executor = search_.executor;
+    record.shrink = search_.shrink;
+    record.folder = options_.folder;
+    const Recorded found = record_finding(case_, mode, r, record);
+    const std::string file = std::filesystem::path(found.path).filename().string();
+    return Json{{"id", file.substr(0, file.size() - trace::kSuffix.size())},
+                {"kind", machine::name(found.kind)},
+                {"mode", machine::name(mode)},
+                {"claimed", case_.claims(mode)},
+                {"judged", case_.judges(mode)},
+                {"message", found.trace.verdict.message},
+                {"trace", file},
+                {"confirmed", found.confirmed},
+                {"remedies", to_json(found.remedies)}};
+  }
+
+  const CampaignOptions& options_;
+  const CampaignSearch& search_;
+  std::uint64_t number_;
+  Case case_;
+  StrategySpec strategy_;
+};
+
+// A fault that every search finds: where it is not found, nothing would be.
+bool canary_is_found(const CampaignSearch& search, Json& line) {
+  programs::Config config;
+  config.ranks = 2;
+  config.blocks = 1;
+  config.tokens = 2;
+  config.set = {{"end.put", "relaxed"}};
+  const Instance instance = make_instance(config, search.executor);
+  schedule::SearchSpec spec;
+  spec.run.policy.boundary = machine::Boundary::coherent;
+  spec.run.strategy = search.strategy;
+  spec.schedules = search.schedules;
+  const auto r = schedule::search({instance.executor.get()}, spec);
+  const auto f = r.found ? schedule::failure(r.outcome) : std::nullopt;
+  line = Json{{"canary", f ? "found" : "missed"},
+              {"kind", f ? Json(machine::name(f->kind)) : Json(nullptr)},
+              {"configuration", config_json(config)}};
+  return f.has_value();
+}
+
+const char* environment(const char* name) { return std::getenv(name); }
+
+}  // namespace
+
+void add_campaign_options(CLI::App& app, CampaignOptions& o) {
+  const char* group = "Campaign";
+  auto* folder = app.add_option("--campaign", o.folder,
+                                "Folder of results: searches with seeds of their own (units), "
+                                "appended as JSON Lines and resumed; ringfence merge adds them up")
+                     ->group(group);
+  app.add_option("--units", o.units, "Searches of the whole campaign, each of --schedules a mode")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str()
+      ->needs(folder)
+      ->group(group);
+  app.add_option("--shard", o.shard,
+                 "I/N, the I-th of N parts of the units (default: what TEST_SHARD_INDEX and "
+                 "TEST_TOTAL_SHARDS, GTEST_..., SLURM_ARRAY_TASK_... or JOB_COMPLETION_INDEX say)")
+      ->needs(folder)
+      ->group(group);
+  app.add_flag("--swarm", o.swarm, "Each unit draws its configuration too, and prints it")
+      ->needs(folder)
+      ->group(group);
+  app.add_flag("--canary", o.canary, "First search a case with a known fault, which must be found")
+      ->needs(folder)
+      ->group(group);
+}
+
+Exit run_campaign(const CampaignOptions& o, const Case& base, const CampaignSearch& search,
+                  const ReportOptions& reports) {
+  if (o.swarm && (!base.config.case_file.empty() || !base.config.input.empty())) {
+    throw UsageError("--swarm draws the sizes: neither --case nor --input, which fix them, is due");
+  }
+  const Shard shard = find_shard(o.shard, environment);
+  acknowledge_shard(environment);
+  const Json head = head_of(o, base, search);
+  CampaignWriter writer(o.folder, fmt::format("shard-{}-of-{}", shard.index + 1, shard.count),
+                        head);
+  fmt::print("campaign {}, shard {} of {}, {} units of {} schedules a mode, seed {}{}\n",
+             head["campaign"].get<std::string>(), shard.index + 1, shard.count, o.units,
+             search.schedules, search.strategy.seed, o.swarm ? ", swarm" : "");
+  if (!o.swarm) fmt::print("{}\n", trace::case_text(base.config));
+  if (o.canary) {
+    Json line;
+    const bool found = canary_is_found(search, line);
+    writer.append(line);
+    fmt::print("canary {}\n", found ? "found" : "MISSED");
+    if (!found) throw std::runtime_error("the canary's fault was not found: no search would be");
+  }
+
+  const auto begin = std::chrono::steady_clock::now();
+  const auto seconds = [&] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  };
+  std::uint64_t ran = 0, resumed = 0, left = 0, found = 0, unknown = 0, schedules = 0;
+  Json findings = Json::array();
+  for (std::uint64_t number = 0; number < o.units; ++number) {
+    if (!shard.takes(number)) continue;
+    if (writer.done().contains(number)) {
+      ++resumed;
+      continue;
+    }
+    if (search.seconds > 0 && seconds() >= search.seconds) {
+      ++left;
+      continue;
+    }
+    Unit unit(o, base, search, number);
+    if (o.swarm) {
+      fmt::print("{}\n", unit.text());
+      std::fflush(stdout);
+    }
+    const Json line = unit.run();
+    writer.append(line);
+    ++ran;
+    schedules += line["schedules"].get<std::uint64_t>();
+    unknown += line["verdict"] == "unknown";
+    for (const Json& f : line["findings"]) {
+      ++found;
+      findings.push_back(f);
+      fmt::print("unit {}: {} in {}: {}\n  {}\n", number, f["kind"].get<std::string>(),
+                 f["mode"].get<std::string>(), f["message"].get<std::string>(),
+                 replay_command(
+                     (std::filesystem::path(o.folder) / f["trace"].get<std::string>()).string()));
+    }
+    std::fflush(stdout);
+  }
+  fmt::print("{} units ran, {} were there, {} left; {} schedules in {:.1f} s; {} findings\n", ran,
+             resumed, left, schedules, seconds(), found);
+  const Verdict verdict = found > 0     ? Verdict::finding
+                          : unknown > 0 ? Verdict::unknown
+                                        : Verdict::pass;
+  Json j = result_head("fuzz", verdict, search.strategy.seed);
+  j["campaign"] = head["campaign"];
+  j["shard"] = fmt::format("{}/{}", shard.index + 1, shard.count);
+  j["configuration"] = config_json(base.config);
+  j["units"] = Json{{"ran", ran}, {"resumed", resumed}, {"left", left}};
+  j["executions"] = schedules;
+  j["seconds"] = seconds();
+  j["findings"] = findings;
+  verify::JunitCase one;
+  one.classname = "fuzz.campaign";
+  one.name = fmt::format("shard {} of {}", shard.index + 1, shard.count);
+  one.seconds = seconds();
+  if (verdict != Verdict::pass) {
+    one.status = found > 0 ? verify::JunitCase::Status::failed : verify::JunitCase::Status::error;
+    one.message = fmt::format("{} findings, {} units without a verdict", found, unknown);
+  }
+  verify::JunitSuite suite;
+  suite.name = "fuzz";
+  suite.cases = {one};
+  suite.properties = properties(base.config);
+  write_reports(reports, j, {suite});
+  return verdict == Verdict::finding   ? Exit::finding
+         : verdict == Verdict::unknown ? Exit::unknown
+                                       : Exit::clean;
+}
+
+}  // namespace ringfence::cli

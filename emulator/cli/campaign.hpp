@@ -1,0 +1,38 @@
+#pragma once
+// fuzz --campaign: many short searches (units), shared out over processes and machines that need
+// not know of each other, resumed where they stopped, added up by merge.
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <string>
+
+#include "emulator/cli/case_options.hpp"
+#include "emulator/cli/errors.hpp"
+#include "emulator/cli/report.hpp"
+#include "emulator/schedule/search.hpp"
+
+namespace ringfence::cli {
+
+struct CampaignOptions {
+  std::string folder;  // empty: no campaign
+  std::string shard;
+  std::uint64_t units = 100;
+  bool swarm = false;
+  bool canary = false;
+};
+void add_campaign_options(CLI::App& app, CampaignOptions& options);
+
+struct CampaignSearch {
+  schedule::StrategySpec strategy;  // its seed is the campaign's
+  std::uint64_t schedules = 200;    // of a unit in each mode
+  double seconds = 0;               // 0: until all units are done
+  ExecutorOptions executor;
+  unsigned jobs = 1;
+  bool shrink = true;
+  bool draw_protocol = false;  // swarm: the user named none
+};
+
+Exit run_campaign(const CampaignOptions& options, const Case& base, const CampaignSearch& search,
+                  const ReportOptions& reports);
+
+}  // namespace ringfence::cli

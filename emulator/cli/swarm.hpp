@@ -1,0 +1,22 @@
+#pragma once
+// Swarm testing (Groce et al., ISSTA 2012): each unit of a campaign draws its configuration too, so
+// that faults which need an unusual one are met.
+
+#include <cstdint>
+
+#include "emulator/cli/case_options.hpp"
+#include "emulator/schedule/strategy.hpp"
+
+namespace ringfence::cli {
+
+struct SwarmChoice {
+  programs::Config config;
+  schedule::StrategySpec strategy;  // kind, depth and stale; the seed is the unit's
+};
+
+// What unit `seed` runs. Legal, and small enough for thousands of schedules. `draw_protocol`: the
+// protocol is drawn as well; else it and its switches are the base's.
+SwarmChoice draw_swarm(const programs::Config& base, const schedule::StrategySpec& strategy,
+                       std::uint64_t seed, bool draw_protocol);
+
+}  // namespace ringfence::cli

@@ -1,0 +1,38 @@
+#pragma once
+// Runs of case files on the inline executor, for the tests of this folder.
+
+#include <memory>
+#include <string>
+
+#include "emulator/cases/case_program.hpp"
+#include "emulator/machine/names.hpp"
+#include "emulator/ranks/executors.hpp"
+#include "emulator/schedule/failure.hpp"
+#include "emulator/schedule/search.hpp"
+
+namespace ringfence::cases::test {
+
+inline std::unique_ptr<CaseProgram> open(const std::string& path, const Settings& settings = {}) {
+  return std::make_unique<CaseProgram>(read_case(path), settings);
+}
+
+inline schedule::SearchResult fuzz(schedule::Program& program, machine::Boundary mode,
+                                   std::uint64_t schedules) {
+  const auto executor = ranks::make_inline(program);
+  schedule::SearchSpec spec;
+  spec.run.policy.boundary = mode;
+  spec.run.strategy.kind = schedule::StrategySpec::Kind::pct;
+  // Far more points than any of these programs has: a run that needs them is a loop.
+  spec.run.point_limit = 1u << 16;
+  spec.schedules = schedules;
+  return schedule::search({executor.get()}, spec);
+}
+
+// The kind of the finding, "clean", or "undecided" where a run met the limit of points.
+inline std::string found(const schedule::SearchResult& r) {
+  const auto f = r.found ? schedule::failure(r.outcome) : std::nullopt;
+  if (!f) return r.undecided > 0 ? "undecided" : "clean";
+  return std::string(machine::name(f->kind));
+}
+
+}  // namespace ringfence::cases::test

@@ -1,0 +1,121 @@
+// ringfence's own CUDA kernels, as compiled: results, agreement with the program in C++, and that
+// the recorded PTX is that of the sources here.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "emulator/programs/config.hpp"
+#include "emulator/schedule/label.hpp"
+#include "tests/cases/harness.hpp"
+#include "tests/ptx/cksum.hpp"
+
+using namespace ringfence;
+using namespace ringfence::cases::test;
+using machine::Boundary;
+
+namespace {
+
+std::string case_of(const char* transport, int ranks) {
+  return "tests/cases/files/tokenweave-" + std::string(transport) + "-" + std::to_string(ranks) +
+         ".toml";
+}
+
+// The updates of each slot of the pads in a default run: slot -> who did what, in order. A failed
+// compare-and-swap is none.
+std::map<std::string, std::vector<std::string>> pad_updates(schedule::Program& program,
+                                                            const char* pad) {
+  const auto executor = ranks::make_inline(program);
+  schedule::RunSpec spec;
+  spec.strategy.kind = schedule::StrategySpec::Kind::first;
+  spec.history = true;
+  const schedule::Outcome outcome = executor->run(spec);
+  REQUIRE(outcome.end == schedule::RunEnd::complete);
+  std::map<std::string, std::vector<std::string>> out;
+  for (const machine::Event& e : outcome.history) {
+    if (e.kind != machine::Event::Kind::rmw) continue;
+    const std::string region = program.region_name(e.address.region);
+    if (region.rfind(pad, 0) != 0) continue;
+    out[region + " " + std::to_string(e.address.offset)].push_back(
+        schedule::text(schedule::unpack(e.label)) + " " + std::to_string(e.old_value) + "->" +
+        std::to_string(e.value) + " " + std::string(machine::name(e.order)));
+  }
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("the CUDA kernels give the rounding-exact result on 2, 4 and 8 ranks") {
+  for (const char* transport : {"peer", "multimem"}) {
+    for (const int ranks : {2, 4, 8}) {
+      CAPTURE(transport);
+      CAPTURE(ranks);
+      const auto program = open(case_of(transport, ranks));
+      const auto executor = ranks::make_inline(*program);
+      schedule::RunSpec spec;
+      spec.strategy.kind = schedule::StrategySpec::Kind::first;
+      const schedule::Outcome outcome = executor->run(spec);
+      CAPTURE(program->last_mismatch());
+      CHECK(outcome.end == schedule::RunEnd::complete);
+      CHECK(program->comparisons().size() == 2);
+      for (const verify::Comparison& c : program->comparisons()) {
+        CHECK(c.bit_exact);
+        CHECK(c.passed());
+      }
+    }
+  }
+}
+
+TEST_CASE("the CUDA kernels are clean in coherent mode, and rely on it") {
+  for (const char* transport : {"peer", "multimem"}) {
+    const auto program = open(case_of(transport, 2));
+    CHECK(found(fuzz(*program, Boundary::coherent, 100)) == "clean");
+    CHECK(found(fuzz(*program, Boundary::stream, 100)) == "data-race");
+  }
+}
+
+TEST_CASE("the CUDA kernel and the program in C++ make the same updates of the pads") {
+  for (const int ranks : {2, 4}) {
+    programs::Config config;
+    config.ranks = static_cast<std::uint32_t>(ranks);
+    config.tokens = 2 * config.ranks;
+    config.hidden = 256;
+    config.inner = 64;
+    config.blocks = 2;
+    const auto model = programs::make_program(config);
+    const auto expected = pad_updates(*model, "pad");
+    CHECK(expected.size() == static_cast<std::size_t>(2 * ranks * ranks));
+    for (const char* transport : {"peer", "multimem"}) {
+      CAPTURE(transport);
+      const auto kernel = open(case_of(transport, ranks));
+      CHECK(pad_updates(*kernel, "pad") == expected);
+    }
+    // The comparison tells orders apart.
+    config.set["start.put"] = "release";
+    const auto other = programs::make_program(config);
+    CHECK(pad_updates(*other, "pad") != expected);
+  }
+}
+
+TEST_CASE("the PTX of the CUDA kernels kept here was made of the sources here") {
+  std::ifstream ptx("traces/ptx/tokenweave.ptx");
+  REQUIRE(ptx.is_open());
+  const std::string source = "// source ", checksum = "// cksum ";
+  ptx::test::Cksum sum;
+  int sources = 0;
+  std::string line;
+  while (std::getline(ptx, line) && line.rfind(source, 0) == 0) {
+    std::ifstream file(line.substr(source.size()), std::ios::binary);
+    CAPTURE(line);
+    REQUIRE(file.is_open());
+    sum.add(std::string(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()));
+    ++sources;
+  }
+  CHECK(sources >= 10);
+  INFO("made anew by ./dev ptx");
+  CHECK(line == checksum + std::to_string(sum.value()));
+}

@@ -1,0 +1,117 @@
+#include <doctest/doctest.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+
+#include "tests/cli/command.hpp"
+
+namespace ringfence::cli {
+namespace {
+
+const std::string kCase = " --ranks 2 --blocks 1 --tokens 2 --hidden 8 --inner 8";
+
+TEST_CASE("check passes the mode that tokenweave claims and fails the others, with traces") {
+  const Folder f;
+  const Result r = ringfence(f, "check" + kCase + " --json r.json --junit r.xml");
+  CHECK_MESSAGE(r.status == 0, r.out, r.err);
+  const auto j = json_of(f / "r.json");
+  CHECK(j["command"] == "check");
+  CHECK(j["verdict"] == "pass");
+  CHECK(j["modes"]["coherent"] == "pass");
+  CHECK(j["modes"]["strict"] == "finding");
+  CHECK(j["modes"]["stream"] == "finding");
+  CHECK(j["searches"]["coherent"]["complete"].get<int>() >= 1);
+  CHECK(j["searches"]["coherent"]["blocked"] == 0);
+  CHECK(j["searches"]["coherent"]["explored"] == 1.0);
+  for (const auto& finding : j["findings"]) {
+    CHECK(finding["confirmed"] == true);
+    CHECK(ringfence(f, "replay " + finding["trace"].get<std::string>()).status == 1);
+  }
+  CHECK(r.out.find("PASS") != std::string::npos);
+  CHECK(r.out.find("except load buffering") != std::string::npos);
+}
+
+TEST_CASE("check finds a signal relaxed, and a trace of it replays") {
+  const Folder f;
+  const Result r = ringfence(
+      f, "check" + kCase + " --set end.put=relaxed --boundary coherent --trace t.trace.jsonl");
+  CHECK_MESSAGE(r.status == 1, r.out, r.err);
+  CHECK(r.out.find("data-race") != std::string::npos);
+  CHECK(ringfence(f, "replay t.trace.jsonl").status == 1);
+}
+
+TEST_CASE("a bound makes the verdict unknown, and the search goes on from its file") {
+  const Folder f;
+  const std::string search =
+      "check --protocol pypto --ranks 2 --blocks 1 --tokens 8 --hidden 8 "
+      "--inner 8 --boundary strict --arrivals order";
+  const Result whole = ringfence(f, search + " --json whole.json");
+  CHECK_MESSAGE(whole.status == 0, whole.out, whole.err);
+  const int all = json_of(f / "whole.json")["searches"]["strict"]["complete"];
+  REQUIRE(all > 3);
+  int status = 3, rounds = 0;
+  while (status == 3 && rounds < 1000) {
+    status = ringfence(f, search + " --schedules " + std::to_string(all / 2 + 1 + rounds * all) +
+                              " --resume s.check --json part.json")
+                 .status;
+    ++rounds;
+  }
+  CHECK(status == 0);
+  CHECK(rounds >= 2);
+  CHECK(json_of(f / "part.json")["searches"]["strict"]["complete"] == all);
+}
+
+TEST_CASE("a file of another search is refused in one line") {
+  const Folder f;
+  std::ofstream(f / "s.check") << "ringfence check 1\nanother case\n";
+  const Result other = ringfence(f, "check" + kCase + " --resume s.check");
+  CHECK(other.status == 2);
+  CHECK(lines(other.err) == 1);
+  CHECK(other.err.find("another case") != std::string::npos);
+  std::ofstream(f / "t.check") << "nonsense\n";
+  const Result bad = ringfence(f, "check" + kCase + " --resume t.check");
+  CHECK(bad.status == 2);
+  CHECK(bad.err.find("line 1") != std::string::npos);
+}
+
+const std::string kCorpus = std::filesystem::absolute("tests/litmus/corpus").string();
+
+TEST_CASE("litmus prints herd7's block and compares with the expectation file") {
+  const Folder f;
+  const Result r = ringfence(f, "litmus " + kCorpus + "/MP+rel.sys+acq.sys.litmus " + kCorpus +
+                                    "/SB+relaxed.litmus --expect " + kCorpus +
+                                    "/expected.txt --json r.json --junit r.xml");
+  CHECK_MESSAGE(r.status == 0, r.out, r.err);
+  CHECK(r.out.find("Test MP+rel.sys+acq.sys Forbidden\n") != std::string::npos);
+  CHECK(r.out.find("Observation MP+rel.sys+acq.sys Never 0 ") != std::string::npos);
+  CHECK(r.out.find("Observation SB+relaxed Sometimes ") != std::string::npos);
+  const auto j = json_of(f / "r.json");
+  CHECK(j["verdict"] == "pass");
+  CHECK(j["tests"].size() == 2);
+  CHECK(j["tests"][0]["observation"] == "Never");
+  CHECK(j["tests"][0]["race"] == true);
+}
+
+TEST_CASE("a litmus test that is not as expected is a mismatch") {
+  const Folder f;
+  std::ofstream(f / "expected.txt") << "SB+relaxed Never\n";
+  const Result r = ringfence(f, "litmus " + kCorpus + "/SB+relaxed.litmus --expect expected.txt");
+  CHECK(r.status == 1);
+  CHECK(r.out.find("DIFFERS") != std::string::npos);
+}
+
+TEST_CASE("a litmus file that cannot be read is bad input: file, line, column, what is due") {
+  const Folder f;
+  std::ofstream(f / "bad.litmus") << "PTX bad\n{\nx=0;\n}\n P0@cta 0,gpu 0 ;\n ld.strange r0, x ;\n"
+                                     "exists (P0:r0 == 1)\n";
+  const Result r = ringfence(f, "litmus bad.litmus");
+  CHECK(r.status == 2);
+  CHECK(lines(r.err) == 1);
+  CHECK(r.err.find("bad.litmus:6:") != std::string::npos);
+  const Result none = ringfence(f, "litmus missing.litmus");
+  CHECK(none.status == 2);
+}
+
+}  // namespace
+}  // namespace ringfence::cli

@@ -1,0 +1,1 @@
+ringfence_fuzz(case case_reader.cpp ringfence_cases)
