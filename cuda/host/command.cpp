@@ -108,7 +108,7 @@ void add_common(CLI::App& app, RunOptions& o, Texts& t) {
                  "blocks a rank (default: 8 on one GPU; else one for each of a rank's rows up to "
                  "128, pypto 128)")
       ->group(group)
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(1, 16384));
   app.add_option("--tile-rows", o.tile_rows, "pypto: 8, 64 or 128")
       ->group(group)
       ->capture_default_str();
