@@ -41,6 +41,43 @@ TEST_CASE("check finds a signal relaxed, and a trace of it replays") {
   CHECK(ringfence(f, "replay t.trace.jsonl").status == 1);
 }
 
+TEST_CASE("pypto passes in every mode, each by one execution, and fails without its pred edges") {
+  const Folder f;
+  const std::string pypto =
+      "check --protocol pypto --ranks 3 --blocks 1 --tokens 6 --hidden 8 --inner 12 --calls 2";
+  const Result r = ringfence(f, pypto + " --json r.json");
+  CHECK_MESSAGE(r.status == 0, r.out, r.err);
+  for (const auto& [mode, search] : json_of(f / "r.json")["searches"].items()) {
+    CHECK(search["complete"] == 1);
+    CHECK(search["ordered_cells"] == 0);
+  }
+  CHECK(
+      ringfence(f, pypto + " --set pred_edges=none --payload integers --boundary strict").status ==
+      1);
+}
+
+TEST_CASE("relax finds the least orders of tokenweave's barriers in each mode") {
+  const Folder f;
+  const Result r = ringfence(f, "relax" + kCase +
+                                    " --calls 2 --set start.put=acq_rel --set start.wait=acq_rel"
+                                    " --set end.put=acq_rel --set end.wait=acq_rel --json r.json");
+  CHECK_MESSAGE(r.status == 0, r.out, r.err);
+  const auto modes = json_of(f / "r.json")["modes"];
+  const auto least = [&](const std::string& mode) {
+    std::string all;
+    for (const auto& row : modes[mode]) {
+      const std::string site = row["site"];
+      if (site.find('.') == std::string::npos || site == "end.block_barrier") continue;
+      all += row["jointly"].get<std::string>() + " ";
+    }
+    return all;
+  };
+  // start.put, start.wait, end.put, end.wait, ld_reduce.order, st.order
+  CHECK(least("strict") == "release acquire release acquire weak weak ");
+  CHECK(least("stream") == "relaxed acquire release relaxed weak weak ");
+  CHECK(least("coherent") == "relaxed relaxed release relaxed relaxed relaxed ");
+}
+
 TEST_CASE("a bound makes the verdict unknown, and the search goes on from its file") {
   const Folder f;
   const std::string search =
