@@ -40,8 +40,10 @@ log=$results/steps.log
 # One archive of everything, also of what an early stop leaves; the build stays out.
 archive() {
   local status=$?
-  tar czf "$results/all.tgz.part" -C "$results" --exclude=./build --exclude='./all.tgz*' . &&
-    mv "$results/all.tgz.part" "$results/all.tgz" || status=1
+  # Made elsewhere: tar fails when the folder that it reads changes.
+  local made
+  made=$(mktemp) && tar czf "$made" -C "$results" --exclude=./build --exclude=./all.tgz . &&
+    mv "$made" "$results/all.tgz" || status=1
   exit $status
 }
 [ $dry = 1 ] || trap archive EXIT
