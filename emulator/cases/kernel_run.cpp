@@ -559,6 +559,26 @@ std::uint32_t KernelRun::choose_lanes(Warp& warp, std::uint32_t lanes) {
   return lanes & (0U - lanes);
 }
 
+template <class F>
+void KernelRun::write_lanes(Warp& warp, ptx::Request& request, const machine::Access& how,
+                            bool together, const F& one) {
+  schedule::Agent& agent = *warp.agent;
+  const std::uint32_t lanes = request.agents.mask;
+  if (together) {
+    agent.act(how.site, [&](machine::Machine& m) {
+      each_lane(lanes, [&](std::uint32_t lane) { one(m, lane); });
+    });
+    request.completed = lanes;
+    return;
+  }
+  std::uint32_t todo = choose_lanes(warp, lanes);
+  request.completed = todo;
+  for (bool first = true; todo != 0; todo &= todo - 1, first = false) {
+    if (!first) agent.point();
+    agent.act(how.site, [&](machine::Machine& m) { one(m, first_lane(todo)); });
+  }
+}
+
 void KernelRun::load_lane(machine::Machine& machine, Warp& warp, ptx::Request& request,
                           std::uint32_t lane, const Target& target, const machine::Access& how,
                           std::uint64_t& digest) {
@@ -702,19 +722,7 @@ void KernelRun::store(Warp& warp, ptx::Request& request, const Target* targets,
   had_effect(warp, lanes);
   const bool strong = how.order != Order::weak;
   if (strong || agent.weak_points()) agent.point();
-  if (!strong || std::popcount(lanes) > kMostSingleLanes) {
-    agent.act(how.site, [&](machine::Machine& m) {
-      each_lane(lanes, [&](std::uint32_t lane) { one(m, lane); });
-    });
-    request.completed = lanes;
-    return;
-  }
-  std::uint32_t todo = choose_lanes(warp, lanes);
-  request.completed = todo;
-  for (bool first = true; todo != 0; todo &= todo - 1, first = false) {
-    if (!first) agent.point();
-    agent.act(how.site, [&](machine::Machine& m) { one(m, first_lane(todo)); });
-  }
+  write_lanes(warp, request, how, !strong || std::popcount(lanes) > kMostSingleLanes, one);
 }
 
 void KernelRun::atomic(Warp& warp, ptx::Request& request, const Target* targets,
@@ -835,19 +843,7 @@ void KernelRun::reduce(Warp& warp, ptx::Request& request, const Target* targets,
   };
   had_effect(warp, lanes);
   agent.point();
-  if (std::popcount(lanes) > kMostSingleLanes) {
-    agent.act(how.site, [&](machine::Machine& m) {
-      each_lane(lanes, [&](std::uint32_t lane) { one(m, lane); });
-    });
-    request.completed = lanes;
-    return;
-  }
-  std::uint32_t todo = choose_lanes(warp, lanes);
-  request.completed = todo;
-  for (bool first = true; todo != 0; todo &= todo - 1, first = false) {
-    if (!first) agent.point();
-    agent.act(how.site, [&](machine::Machine& m) { one(m, first_lane(todo)); });
-  }
+  write_lanes(warp, request, how, std::popcount(lanes) > kMostSingleLanes, one);
 }
 
 void KernelRun::load_reduce(Warp& warp, ptx::Request& request, const Target* targets,

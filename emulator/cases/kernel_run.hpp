@@ -130,6 +130,11 @@ class KernelRun final : public ptx::GlobalMemory {
                    const machine::Access& how);
   // Which of the lanes act now: all of them, or one that runs ahead.
   std::uint32_t choose_lanes(Warp& warp, std::uint32_t lanes);
+  // `one(machine, lane)` for the lanes of a store or reduction: in one step, or those chosen in a
+  // step each.
+  template <class F>
+  void write_lanes(Warp& warp, ptx::Request& request, const machine::Access& how, bool together,
+                   const F& one);
 
   const Kernel& kernel_;
   const Space& space_;
