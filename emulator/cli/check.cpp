@@ -165,7 +165,7 @@ Exit run_check(const CheckOptions& o) {
   print_table(modes);
   std::uint32_t orders = 1;
   for (const ModeResult& m : modes) orders = std::max(orders, m.result.sum_orders);
-  if (orders > 1) fmt::print("each execution once for each of {} orders of the sums\n", orders);
+  if (orders > 1) fmt::print("sums: {} orders, a search for each\n", orders);
   std::fflush(stdout);
 
   bool taken = false, all_confirmed = true;
