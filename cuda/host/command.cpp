@@ -192,6 +192,8 @@ int gpu_command(int argc, const char* const* argv) {
     run->add_flag("--graph", o.graph, "then capture a graph and judge three replays");
     run->add_option("--input", o.input, "a safetensors file instead of generated tensors");
     run->add_option("--output", o.output, "write out and residual_out of the last call");
+    run->add_option("--record", o.record,
+                    "write inputs, partials and every rank's outputs of the last call");
     run->add_option("--trace", o.trace, "log the barriers' events and check them");
     run->add_option("--json", o.json, "write the result as JSON");
     run->add_option("--junit", o.junit, "write the result as JUnit XML");

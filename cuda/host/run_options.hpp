@@ -49,6 +49,7 @@ struct RunOptions {
 
   std::string input;
   std::string output;
+  std::string record;
   std::string trace;
   std::string json;
   std::string junit;
