@@ -45,10 +45,10 @@ __device__ __forceinline__ uint32_t pack<__half>(float x, float y) {
 }
 
 /// a + b and a * b, pair by pair, rounded once to nearest even. The same bits as in fp32 with the
-/// result rounded to T, in half a dozen instructions less. A sum: fp32 has the 2 p + 2 bits that make
-/// its own rounding harmless, for p = 8 and 11. A product has 2 p bits, which fp32 holds; where it
-/// does not (bf16 below 2^-126), what it cuts off lies too far below the place where T rounds for the
-/// product to reach both. tests/cuda looks at every pair of operands.
+/// result rounded to T, in half a dozen instructions less. A sum: fp32 has the 2 p + 2 bits that
+/// make its own rounding harmless, for p = 8 and 11. A product has 2 p bits, which fp32 holds;
+/// where it does not (bf16 below 2^-126), what it cuts off lies too far below the place where T
+/// rounds for the product to reach both. tests/cuda looks at every pair of operands.
 template <class T>
 __device__ uint32_t add_pair(uint32_t a, uint32_t b);
 template <class T>

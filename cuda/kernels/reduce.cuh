@@ -42,10 +42,10 @@ __device__ __forceinline__ void blockReduceSum(float (&value)[kValues],
   }
 }
 
-/// The same butterfly for kValues values a lane at once, a power of two. Lane l returns the total of
-/// value l / (32 / kValues): in the first steps a lane keeps one half of the values and gives the
-/// other to its partner, so that 1 value takes 5 shuffles, 2 take 5 and 4 take 6. Each total is the
-/// sum of the same two numbers at each step as in warpReduceSum, so it has the same bits.
+/// The same butterfly for kValues values a lane at once, a power of two. Lane l returns the total
+/// of value l / (32 / kValues): in the first steps a lane keeps one half of the values and gives
+/// the other to its partner, so that 1 value takes 5 shuffles, 2 take 5 and 4 take 6. Each total is
+/// the sum of the same two numbers at each step as in warpReduceSum, so it has the same bits.
 template <int kValues>
 __device__ __forceinline__ float warpReduceSums(const float (&value)[kValues], int lane) {
   static_assert(kValues > 0 && kValues <= kWarp && (kValues & (kValues - 1)) == 0);

@@ -83,8 +83,10 @@ __device__ __forceinline__ void tokenweave_body(const TokenweaveArgs& args) {
     }
   };
 
-  // What is loaded for a vector that does not exist stays zero, so that the arithmetic between loads
-  // and stores has no branches: it adds zeros to the sums, and is not stored.
+  // What is loaded for a vector that does not exist stays zero, so that the arithmetic between
+  // loads and stores has no branches: it adds zeros to the sums, and is not stored. Where a stage
+  // serves now one and now another of a thread's vectors, it may hold the one that does exist.
+  constexpr bool kZeros = TransportT::kHolds && kStages % kOwn == 0;
   typename TransportT::Fragment fragment[kStages]{};
   uint4 residual[kStages]{};
   uint4 z[kUnits];
@@ -130,7 +132,7 @@ __device__ __forceinline__ void tokenweave_body(const TokenweaveArgs& args) {
     for (int round = 0; round < kUnits; round += kStages) {
 #pragma unroll
       for (int s = 0; s < kStages; ++s) {
-        if (TransportT::kHolds || exists((round + s) % kOwn)) {
+        if (kZeros || exists((round + s) % kOwn)) {
           z[round + s] = add_rounded<T>(transport.sum(fragment[s]), residual[s]);
         } else {
           z[round + s] = {};
@@ -158,7 +160,7 @@ __device__ __forceinline__ void tokenweave_body(const TokenweaveArgs& args) {
     }
     float total[kRows];
     groupReduceSum<kGroups, kPlay>(sum, total, warp_sums[parity][group], group, thread, threads,
-                            tokenweave_threads(args.hidden));
+                                   tokenweave_threads(args.hidden));
     parity ^= 1;
     // 3. Normalise and store on every rank. Whether there is a beta is decided once a batch.
     float scale[kRows];
