@@ -159,6 +159,8 @@ const std::vector<Switch>& table() {
        }},
       {"groups", "N", "a number of operators from 1 to 15", true, true,
        [](Switches& s, std::string_view v) { return set_number(s.groups, v, 1u, 15u); }},
+      {"waves", "yes", "yes", true, true,
+       [](Switches& s, std::string_view v) { return s.waves = v == "yes"; }},
   };
   return all;
 }
