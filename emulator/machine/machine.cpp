@@ -481,6 +481,7 @@ void Machine::tell(Event::Kind kind, const Now& now, std::uint32_t bytes, std::u
   e.site = now.access->site;
   e.order = now.access->order;
   e.scope = now.access->scope;
+  e.proxy = now.access->proxy;
   e.address = now.address;
   e.bytes = bytes;
   e.value = value;

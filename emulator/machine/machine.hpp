@@ -129,6 +129,7 @@ struct Event {
   std::uint16_t site = 0;
   Order order = Order::weak;
   Scope scope = Scope::cta;
+  Proxy proxy = Proxy::generic;
   Address address;
   std::uint32_t bytes = 0;
   std::uint64_t value = 0;      // the first element
