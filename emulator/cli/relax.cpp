@@ -93,7 +93,7 @@ class Relaxer {
     for (Site& site : sites) {
       site.jointly = site.present;
       for (const std::string& to : site.weaker) {
-        // What fails by itself fails with the others weakened too.
+        // Not again what fails by itself: the others, weakened, add executions and take none away.
         if (site.alone == site.present) break;
         Settings set = together;
         set[site.key] = to;

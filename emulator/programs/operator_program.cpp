@@ -4,12 +4,15 @@
 
 #include <cstring>
 #include <new>
+#include <stdexcept>
 
 #include "verify/compare.hpp"
 
 namespace ringfence::programs {
 
 namespace {
+
+constexpr std::uint32_t kMaxHostLabels = 4096;  // a label's calls
 
 using machine::Finding;
 using machine::FindingKind;
@@ -32,7 +35,13 @@ OperatorProgram::OperatorProgram(const Config& config, const Switches& switches)
     : switches_(switches),
       payload_(config, switches),
       ranks_(static_cast<std::uint16_t>(config.ranks)),
-      row_bytes_(static_cast<std::uint64_t>(payload_.problem().hidden) * 2) {}
+      row_bytes_(static_cast<std::uint64_t>(payload_.problem().hidden) * 2) {
+  if (switches.waves && payload_.calls() * (payload_.groups() + 1) > kMaxHostLabels) {
+    throw std::invalid_argument(
+        fmt::format("--calls {}: at most {} are due with {} waves", payload_.calls(),
+                    kMaxHostLabels / (payload_.groups() + 1), payload_.groups()));
+  }
+}
 
 std::uint32_t OperatorProgram::add_region(const char* name, std::uint16_t rank, std::uint32_t group,
                                           RegionKind kind, std::uint64_t bytes) {
@@ -94,7 +103,10 @@ void OperatorProgram::set_up(machine::Machine& machine, std::pmr::memory_resourc
 }
 
 void OperatorProgram::before_run(machine::Machine& machine) {
-  for (std::uint16_t r = 0; r < ranks_; ++r) shared_->streams[r] = machine.add_stream(r);
+  for (std::uint16_t r = 0; r < ranks_; ++r) {
+    shared_->streams[r] = machine.add_stream(r);
+    if (switches_.waves) shared_->product_streams[r] = machine.add_stream(r);
+  }
   mismatch_ = Mismatch{};
 }
 
@@ -103,18 +115,14 @@ void OperatorProgram::host(Agent& agent, std::uint16_t rank) {
   for (std::uint32_t c = 0; c < payload_.calls(); ++c) {
     const auto call = static_cast<std::uint16_t>(c);
     std::vector<Agent::ChildSpec> children;
-    for (std::uint32_t g = 0; g < groups; ++g) {
-      children.push_back({Role::product, g, 0, 0, [this](Agent& a) {
-                            const schedule::AgentLabel l = a.label();
-                            produce(a, {l.block, l.rank, l.call});
-                          }});
+    if (switches_.waves) {
+      run_waves(agent, rank, c);
+    } else {
+      for (std::uint32_t g = 0; g < groups; ++g) children.push_back(product_of(g));
+      add_late_zeroing(children, rank, c);
+      agent.launch(stream(rank), call, std::move(children));
+      run_protocol(agent, rank, c);
     }
-    if (switches_.pads == Pads::late && c == 0 && rank + 1 == ranks_) {
-      children.push_back({Role::product, groups, 0, 0,
-                          [this](Agent& a) { zero_late(a, a.label().rank, zero_site()); }});
-    }
-    agent.launch(stream(rank), call, std::move(children));
-    run_protocol(agent, rank, c);
     children.clear();
     for (std::uint32_t g = 0; g < groups; ++g) {
       children.push_back({Role::consumer, g, 0, 0, [this](Agent& a) {
@@ -123,6 +131,51 @@ void OperatorProgram::host(Agent& agent, std::uint16_t rank) {
                           }});
     }
     agent.launch(stream(rank), call, std::move(children));
+  }
+}
+
+Agent::ChildSpec OperatorProgram::product_of(std::uint32_t group) {
+  return {Role::product, group, 0, 0, [this](Agent& a) {
+            const schedule::AgentLabel l = a.label();
+            produce(a, {l.block, l.rank, l.call});
+          }};
+}
+
+void OperatorProgram::add_late_zeroing(std::vector<Agent::ChildSpec>& children, std::uint16_t rank,
+                                       std::uint32_t call) {
+  if (switches_.pads != Pads::late || call != 0 || rank + 1 != ranks_) return;
+  children.push_back({Role::product, payload_.groups(), 0, 0,
+                      [this](Agent& a) { zero_late(a, a.label().rank, zero_site()); }});
+}
+
+void OperatorProgram::run_wave(Agent&, std::uint16_t, std::uint32_t, std::uint32_t) {
+  throw std::logic_error("this protocol has no waves");
+}
+
+// In step s the product of wave s runs beside the protocol of wave s - 1. The steps end together:
+// for waves of equal size that takes as long as if neither stream waited for the other.
+void OperatorProgram::run_waves(Agent& agent, std::uint16_t rank, std::uint32_t c) {
+  const auto call = static_cast<std::uint16_t>(c);
+  const std::uint32_t waves = payload_.groups();
+  // The consumers of the call before have read what the products write.
+  agent.order_streams(product_stream(rank), stream(rank));
+  for (std::uint32_t step = 0; step <= waves; ++step) {
+    std::vector<Agent::Body> bodies;
+    if (step < waves) {
+      bodies.emplace_back([this, rank, call, step](Agent& host) {
+        std::vector<Agent::ChildSpec> one;
+        one.push_back(product_of(step));
+        if (step == 0) add_late_zeroing(one, rank, call);
+        host.launch(product_stream(rank), call, std::move(one));
+      });
+    }
+    if (step > 0) {
+      agent.order_streams(stream(rank), product_stream(rank));
+      bodies.emplace_back(
+          [this, rank, c, step](Agent& host) { run_wave(host, rank, c, step - 1); });
+    }
+    // A label of its own for each: decisions name agents by it.
+    agent.fork_hosts(static_cast<std::uint16_t>(c * (waves + 1) + step), std::move(bodies));
   }
 }
 

@@ -5,7 +5,8 @@
 // a race made is so reported as the race, which tells more.
 //
 // Several groups are so many operators with memory and payload of their own. They share the
-// launches: their blocks run at once.
+// launches: their blocks run at once. With `waves=yes` they are the waves of one operator instead:
+// a launch each, and the product of one beside the protocol of the one before, on two streams.
 
 #include <cstdint>
 #include <memory_resource>
@@ -20,6 +21,14 @@
 #include "emulator/schedule/program.hpp"
 
 namespace ringfence::programs {
+
+// What an access of a program line stands for besides itself, for those who ask how long it takes.
+enum class SiteWork : std::uint8_t {
+  access,   // nothing else
+  product,  // the matrix product, or a tile's share of it
+  row_sum,  // the arithmetic of a row, and half of its sum over the block
+  aside,    // made ahead or read afterwards: no part of the operator
+};
 
 class OperatorProgram : public schedule::Program {
  public:
@@ -44,6 +53,7 @@ class OperatorProgram : public schedule::Program {
   // Whether all ranks must end with the same bits. Where each rank's sum has an order of its own,
   // only inputs whose sums are exact make them agree.
   virtual bool replicas_agree(const Payload::Call& call) const = 0;
+  virtual SiteWork site_work(std::uint16_t) const { return SiteWork::access; }
 
  protected:
   struct RegionInfo {
@@ -82,6 +92,10 @@ class OperatorProgram : public schedule::Program {
     return regions_[region - first_region_];
   }
   machine::StreamId stream(std::uint16_t rank) const { return shared_->streams[rank]; }
+  // Of the products, where they run beside the protocol (Switches::waves).
+  machine::StreamId product_stream(std::uint16_t rank) const {
+    return shared_->product_streams[rank];
+  }
   const Payload::Call& call_of(const Place& p) const { return payload_.call(p.group, p.call); }
   std::uint64_t row_bytes() const { return row_bytes_; }
   // "" or ", group 1"
@@ -93,7 +107,11 @@ class OperatorProgram : public schedule::Program {
   virtual bool residual_is_sharded() const = 0;
 
   virtual void produce(schedule::Agent& agent, const Place& place) = 0;
+  // One launch for all groups.
   virtual void run_protocol(schedule::Agent& host, std::uint16_t rank, std::uint32_t call) = 0;
+  // One launch for one of them; of protocols that take the switch `waves`.
+  virtual void run_wave(schedule::Agent& host, std::uint16_t rank, std::uint32_t call,
+                        std::uint32_t group);
   virtual machine::Address out_row(const Place& place, std::int64_t row) const = 0;
   virtual machine::Address residual_out_row(const Place& place, std::int64_t row) const = 0;
   // The slot of this region (of rank 0) that pads=dirty leaves at 1, if it has one.
@@ -123,8 +141,13 @@ class OperatorProgram : public schedule::Program {
   };
   struct Shared {
     machine::StreamId streams[verify::kMaxRanks] = {};
+    machine::StreamId product_streams[verify::kMaxRanks] = {};
   };
 
+  schedule::Agent::ChildSpec product_of(std::uint32_t group);
+  void add_late_zeroing(std::vector<schedule::Agent::ChildSpec>& children, std::uint16_t rank,
+                        std::uint32_t call);
+  void run_waves(schedule::Agent& agent, std::uint16_t rank, std::uint32_t call);
   void consume(schedule::Agent& agent, const Place& place);
   // The end checks: false, after reporting it, if there is a fault.
   bool check_results(machine::Machine& machine);

@@ -26,6 +26,7 @@ struct Switches {
   bool wrong_slot = false;                     // signals go to a slot that nobody waits on rightly
   Pads pads = Pads::clean;
   std::uint32_t groups = 1;  // operators that run at once on the same ranks
+  bool waves = false;        // the groups are waves of one operator, one after the other
 
   // tokenweave, cas-slots, and those that pull; `end` is the barrier between the phases of a
   // two-shot
