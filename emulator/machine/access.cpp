@@ -31,6 +31,17 @@ Access reading(const Access& a) {
   return as_read;
 }
 
+// Covers a span by `block(at)` where that takes a whole block, and by `part(at, bytes)` elsewhere.
+template <class Part, class Whole>
+void by_blocks(std::uint64_t offset, std::uint64_t bytes, const Part& part, const Whole& block) {
+  for (std::uint64_t at = 0; at < bytes;) {
+    const std::uint64_t into = (offset + at) % kBlockBytes;
+    const std::uint64_t n = std::min(bytes - at, kBlockBytes - into);
+    if (n < kBlockBytes || !block(at)) part(at, n);
+    at += n;
+  }
+}
+
 // The write of a read-modify-write follows what its read acquires: earlier readers of the cell are
 // looked at once it has (finish_rmw), and kept from the check before.
 class UntilAcquired {
@@ -254,21 +265,27 @@ void Machine::note_read(const Now& now, Cell& cell, Message& m, MessageSet known
   cell.readers = mine;
 }
 
-void Machine::check_stale(const Now& now, const Cell& cell, const Message& m) {
+// A message that coherence puts after `m` and that precedes the read in observed time.
+const Message* Machine::newer_than(const Now& now, const Cell& cell, const Message& m) const {
   const Access& a = *now.access;
-  if (!a.reaches_output || !is_strong(a.order)) return;
+  if (!a.reaches_output || !is_strong(a.order)) return nullptr;
   for (const Message* x = cell.newest; x != nullptr; x = x->older) {
     if (x == &m || (x->before & bit(m)) == 0) continue;
-    if (x->at.thread != now.id && !now.thread->view.observed.covers(x->at)) continue;
-    Finding f;
-    f.kind = FindingKind::stale_read;
-    f.first = info(x->at, AccessKind::write, x->order, x->scope, x->proxy, x->site, x->step, now,
-                   cell.size);
-    f.second = info(now);
-    f.has_first = f.has_second = true;
-    report(f);
-    return;
+    if (x->at.thread == now.id || now.thread->view.observed.covers(x->at)) return x;
   }
+  return nullptr;
+}
+
+void Machine::check_stale(const Now& now, const Cell& cell, const Message& m) {
+  const Message* x = newer_than(now, cell, m);
+  if (x == nullptr) return;
+  Finding f;
+  f.kind = FindingKind::stale_read;
+  f.first = info(x->at, AccessKind::write, x->order, x->scope, x->proxy, x->site, x->step, now,
+                 cell.size);
+  f.second = info(now);
+  f.has_first = f.has_second = true;
+  report(f);
 }
 
 // What a read may return.
@@ -563,36 +580,53 @@ void Machine::finish_strong_write(const Now& now) {
 void Machine::read(ThreadId id, Address from, const Access& access, std::span<std::byte> out) {
   Now now = begin(id, from, access, AccessKind::read);
   if (!check_range(now, out.size())) return;
-  for_cells(from.region, from.offset, out.size(), access.element, !is_strong(access.order),
-            [&](Cell& cell, std::uint64_t at, std::uint16_t mask) {
-              now.address.offset = from.offset + at;
-              now.mask = mask;
-              if (ask_by_element(access, cell)) return false;
-              if (const auto later = foreseen(now, cell)) {
-                std::memcpy(out.data() + at, &*later, cell.size);
-                read_foreseen(now, cell, *later);
+  const auto part = [&](std::uint64_t begin, std::uint64_t bytes) {
+    for_cells(from.region, from.offset + begin, bytes, access.element, !is_strong(access.order),
+              [&](Cell& cell, std::uint64_t at, std::uint16_t mask) {
+                now.address.offset = from.offset + begin + at;
+                now.mask = mask;
+                if (ask_by_element(access, cell)) return false;
+                if (const auto later = foreseen(now, cell)) {
+                  std::memcpy(out.data() + begin + at, &*later, cell.size);
+                  read_foreseen(now, cell, *later);
+                  return true;
+                }
+                const Past before_it = past(cell, now);
+                const MessageSet may = readable(now, cell, before_it);
+                // The elements of a vector are separate: where they could differ, they may.
+                if (several(may) && cell.size > access.element) return false;
+                read_cell(now, cell, before_it, may, out.data() + begin + at);
                 return true;
-              }
-              const Past before_it = past(cell, now);
-              const MessageSet may = readable(now, cell, before_it);
-              // The elements of a vector are separate: where they could differ, they may.
-              if (several(may) && cell.size > access.element) return false;
-              read_cell(now, cell, before_it, may, out.data() + at);
-              return true;
-            });
+              });
+  };
+  if (out.size() < kBlockBytes || !may_act_together(*regions_[from.region], access)) {
+    return part(0, out.size());
+  }
+  by_blocks(from.offset, out.size(), part, [&](std::uint64_t at) {
+    return read_whole_block(now, from.offset + at, out.data() + at);
+  });
 }
 
 void Machine::write(ThreadId id, Address to, const Access& access, std::span<const std::byte> in) {
   Now now = begin(id, to, access, AccessKind::write);
   if (!check_range(now, in.size())) return;
-  for_cells(to.region, to.offset, in.size(), access.element, false,
-            [&](Cell& cell, std::uint64_t at, std::uint16_t mask) {
-              now.address.offset = to.offset + at;
-              now.mask = mask;
-              if (ask_by_element(access, cell)) return false;
-              write_cell(now, cell, in.data() + at);
-              return true;
-            });
+  const auto part = [&](std::uint64_t begin, std::uint64_t bytes) {
+    for_cells(to.region, to.offset + begin, bytes, access.element, false,
+              [&](Cell& cell, std::uint64_t at, std::uint16_t mask) {
+                now.address.offset = to.offset + begin + at;
+                now.mask = mask;
+                if (ask_by_element(access, cell)) return false;
+                write_cell(now, cell, in.data() + begin + at);
+                return true;
+              });
+  };
+  if (in.size() < kBlockBytes || !may_act_together(*regions_[to.region], access)) {
+    part(0, in.size());
+  } else {
+    by_blocks(to.offset, in.size(), part, [&](std::uint64_t at) {
+      return write_whole_block(now, to.offset + at, in.data() + at);
+    });
+  }
   finish_strong_write(now);
 }
 
