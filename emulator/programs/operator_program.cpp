@@ -45,14 +45,21 @@ OperatorProgram::OperatorProgram(const Config& config, const Switches& switches)
 
 std::uint32_t OperatorProgram::add_region(const char* name, std::uint16_t rank, std::uint32_t group,
                                           RegionKind kind, std::uint64_t bytes) {
-  regions_.push_back({name, rank, group, {rank, kind, bytes, true}});
+  regions_.push_back({name, rank, group, {rank, kind, bytes, true}, kind == RegionKind::signal});
   return static_cast<std::uint32_t>(regions_.size() - 1);
+}
+
+std::uint32_t OperatorProgram::add_counters(const char* name, std::uint16_t rank,
+                                            std::uint64_t bytes) {
+  const std::uint32_t i = add_region(name, rank, 0, RegionKind::data, bytes);
+  regions_[i].slots = true;
+  return i;
 }
 
 std::uint64_t OperatorProgram::shared_bytes() const {
   // A region has its bytes, a copy of its initial content, and a pointer for each 16-byte line.
   std::uint64_t bytes = sizeof(Shared);
-  for (const RegionInfo& r : regions_) bytes += r.spec.bytes * 5 / 2 + 64;
+  for (const RegionInfo& r : regions_) bytes += r.spec.bytes * 5 / 2 * r.weight + 64;
   for (std::uint32_t g = 0; g < payload_.groups(); ++g) {
     for (std::uint32_t c = 0; c < payload_.calls(); ++c) {
       const std::uint64_t copies = ranks_ + (residual_is_sharded() ? 1u : ranks_);
@@ -66,7 +73,7 @@ void OperatorProgram::set_up(machine::Machine& machine, std::pmr::memory_resourc
   first_region_ = static_cast<machine::RegionId>(machine.region_count());
   for (const RegionInfo& r : regions_) {
     const machine::RegionId id = machine.add_region(r.spec);
-    if (r.spec.kind == RegionKind::signal) continue;
+    if (r.slots) continue;
     std::vector<std::uint16_t> row(r.spec.bytes / 2, kNeverWritten);
     machine.set_initial({id, 0}, std::as_bytes(std::span(row)));
   }
@@ -177,7 +184,7 @@ void OperatorProgram::zero_late(Agent& agent, std::uint16_t rank, std::uint16_t 
   access.element = 4;
   for (std::uint32_t i = 0; i < regions_.size(); ++i) {
     const RegionInfo& r = regions_[i];
-    if (r.rank != rank || r.spec.kind != RegionKind::signal) continue;
+    if (r.rank != rank || !r.slots) continue;
     const std::uint32_t zero = 0;
     for (std::uint64_t o = 0; o < r.spec.bytes; o += 4) {
       agent.write(at(i, o), access, std::as_bytes(std::span(&zero, 1)));
@@ -348,12 +355,14 @@ bool OperatorProgram::check_replicas(machine::Machine& machine) {
 bool OperatorProgram::check_slots(machine::Machine& machine) {
   for (std::uint32_t i = 0; i < regions_.size(); ++i) {
     const RegionInfo& r = regions_[i];
-    if (r.spec.kind != RegionKind::signal) continue;
+    if (!r.slots) continue;
     slots_.resize(r.spec.bytes / 4);
     machine.peek(at(i, 0), std::as_writable_bytes(std::span(slots_)));
     for (std::size_t s = 0; s < slots_.size(); ++s) {
-      if (slots_[s] == 0) continue;
-      mismatch_.what = What::slot_not_zero;
+      const std::uint32_t due = slot_at_end(r, s * 4);
+      if (slots_[s] == due) continue;
+      mismatch_.what = What::wrong_slot;
+      mismatch_.due = due;
       mismatch_.slot = at(i, s * 4);
       mismatch_.got = slots_[s];
       Finding f;
@@ -385,7 +394,7 @@ std::string OperatorProgram::region_name(machine::RegionId region) const {
 
 schedule::SlotName OperatorProgram::slot_name(machine::Address at) const {
   const RegionInfo& r = info(at.region);
-  return r.spec.kind == RegionKind::signal ? slot_of(r, at.offset) : schedule::SlotName{};
+  return r.slots ? slot_of(r, at.offset) : schedule::SlotName{};
 }
 
 std::string OperatorProgram::last_mismatch() const {
@@ -407,9 +416,9 @@ std::string OperatorProgram::last_mismatch() const {
     case What::replicas_differ:
       return fmt::format("{}: {} (0x{:04x}), but rank 0 has {} (0x{:04x})", where(), m.got,
                          m.got_bits, m.expected, m.expected_bits);
-    case What::slot_not_zero:
-      return fmt::format("{} holds {} after the last launch: 0 is due", slot_name(m.slot).text,
-                         m.got);
+    case What::wrong_slot:
+      return fmt::format("{} holds {} after the last launch: {} is due", slot_name(m.slot).text,
+                         m.got, m.due);
   }
   return {};
 }

@@ -1,5 +1,5 @@
 #pragma once
-// What the two protocols have in common: a call is three launches on the rank's stream, product,
+// What the protocols have in common: a call is three launches on the rank's stream, product,
 // protocol, consumer. The consumer keeps what it reads. After the run that is compared with what is
 // expected, the replicas have to agree and the signal slots to be back at zero: a wrong result that
 // a race made is so reported as the race, which tells more.
@@ -61,6 +61,8 @@ class OperatorProgram : public schedule::Program {
     std::uint16_t rank;
     std::uint32_t group;
     machine::RegionSpec spec;
+    bool slots;               // 4-byte slots that start at zero; otherwise tensors
+    std::uint8_t weight = 1;  // how much more of the model's state than usual it takes
   };
   // One operator on one rank in one call.
   struct Place {
@@ -78,6 +80,11 @@ class OperatorProgram : public schedule::Program {
   // In the constructor of the protocol: the index by which `at` finds it again.
   std::uint32_t add_region(const char* name, std::uint16_t rank, std::uint32_t group,
                            machine::RegionKind kind, std::uint64_t bytes);
+  // Slots whose newest value stands for the earlier ones: that one is overwritten before it was
+  // waited for is no lost signal.
+  std::uint32_t add_counters(const char* name, std::uint16_t rank, std::uint64_t bytes);
+  // Its words are waited for one by one: the model keeps a cell for each, with its readers.
+  void polled_by_word(std::uint32_t region) { regions_[region].weight = kPolledWeight; }
   machine::Address at(std::uint32_t region, std::uint64_t offset) const {
     return {first_region_ + region, offset};
   }
@@ -112,12 +119,15 @@ class OperatorProgram : public schedule::Program {
   virtual std::uint16_t zero_site() const = 0;
   virtual std::uint16_t consume_site() const = 0;
   virtual schedule::SlotName slot_of(const RegionInfo& region, std::uint64_t offset) const = 0;
+  // What a slot has to hold after the last launch.
+  virtual std::uint32_t slot_at_end(const RegionInfo&, std::uint64_t /*offset*/) const { return 0; }
 
   const Switches switches_;
 
  private:
   static constexpr std::size_t kResultAlignment = 64;
-  enum class What : std::uint8_t { nothing, wrong_value, replicas_differ, slot_not_zero };
+  static constexpr std::uint8_t kPolledWeight = 8;
+  enum class What : std::uint8_t { nothing, wrong_value, replicas_differ, wrong_slot };
   // The fault that the end checks of the last run found.
   struct Mismatch {
     What what = What::nothing;
@@ -127,6 +137,7 @@ class OperatorProgram : public schedule::Program {
     double expected = 0, bound = 0, got = 0;  // replicas_differ: `expected` is rank 0's
     std::uint32_t expected_bits = 0, got_bits = 0;
     machine::Address slot;
+    std::uint32_t due = 0;  // in the slot
   };
   struct Shared {
     machine::StreamId streams[verify::kMaxRanks] = {};

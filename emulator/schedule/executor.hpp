@@ -30,8 +30,7 @@ struct RunSpec {
   std::vector<machine::FindingKind> ignore;
   std::uint32_t expected_points = 0;
   std::uint32_t point_limit = 1u << 22;
-  bool history = false;                   // record every event (slow; for stories)
-  machine::Listener* listener = nullptr;  // of the inline executor alone; not with `history`
+  bool history = false;      // record every event (slow; for stories)
   bool weak_points = false;  // weak accesses are points too: other agents may step there
   // Rank processes run concurrently and nobody is picked; choices are their defaults and two runs
   // may differ. The inline executor takes the default schedule instead.

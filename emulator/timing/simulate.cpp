@@ -140,7 +140,7 @@ Timing simulate(const Profile& profile, const Sizes& s) {
   // Both protocols claim this mode.
   spec.policy.boundary = machine::Boundary::coherent;
   spec.point_limit = ~0u;
-  spec.listener = &clocks;
+  executor.set_listener(&clocks);
   const schedule::Outcome outcome = executor.run(spec, clocks);
 
   Timing t;

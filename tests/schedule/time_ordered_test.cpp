@@ -34,9 +34,8 @@ struct Run {
   Outcome outcome;
   explicit Run(Program& program) {
     InlineExecutor executor(program);
-    RunSpec spec;
-    spec.listener = &clocks;
-    outcome = executor.run(spec, clocks);
+    executor.set_listener(&clocks);
+    outcome = executor.run(RunSpec{}, clocks);
     REQUIRE(outcome.end == RunEnd::complete);
   }
 };
