@@ -5,6 +5,7 @@
 
 #include <cstring>
 #include <memory>
+#include <string>
 
 #include "emulator/cases/case_program.hpp"
 #include "emulator/ranks/executors.hpp"
@@ -20,7 +21,7 @@ void set(cases::Argument& argument, T value) {
   std::memcpy(argument.bytes.data(), &value, sizeof value);
 }
 
-// The multimem kernel of cuda/kernels at other sizes than its case file has.
+// A tokenweave kernel of cuda/kernels at other sizes than its case file has.
 cases::CaseFile sized(const char* path, std::int64_t tokens, std::int32_t hidden,
                       std::int32_t blocks) {
   cases::CaseFile file = cases::read_case(path);
@@ -35,8 +36,9 @@ cases::CaseFile sized(const char* path, std::int64_t tokens, std::int32_t hidden
   cases::Launch& launch = file.launches[0];
   launch.grid = {{static_cast<std::uint32_t>(blocks), 1, 1}};
   // A thread of the multimem kernel plays two of the row's (cuda/kernels/tokenweave.hpp).
+  const int play = file.launches[0].kernel.find("multimem") != std::string::npos ? 2 : 1;
   const int warps = verify::tokenweave_block_threads(hidden) / 32;
-  launch.block[0] = static_cast<std::uint32_t>((warps + 1) / 2 * 32);
+  launch.block[0] = static_cast<std::uint32_t>((warps + play - 1) / play * 32);
   std::vector<cases::Argument>& fields = launch.args[0].fields;
   set(fields[5], tokens);
   set(fields[6], hidden);
@@ -80,6 +82,10 @@ BENCHMARK_CAPTURE(run, one_run_4_ranks, "tests/cases/files/tokenweave-multimem-4
                   schedule::StrategySpec::Kind::first)
     ->Args({128, 8192, 8})
     ->Args({8, 8192, 2})
+    ->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(run, one_run_4_ranks_peer, "tests/cases/files/tokenweave-peer-4.toml",
+                  schedule::StrategySpec::Kind::first)
+    ->Args({128, 8192, 8})
     ->Unit(benchmark::kMillisecond);
 
 }  // namespace
