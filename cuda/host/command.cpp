@@ -112,10 +112,12 @@ void add_common(CLI::App& app, RunOptions& o, Texts& t) {
   app.add_option("--tile-rows", o.tile_rows, "pypto: 8, 64 or 128")
       ->group(group)
       ->capture_default_str();
+  app.add_option(
+         "--chunk", o.chunk,
+         "pypto: columns of a tile that a block multiplies at once: 128 or 64, with tiles of "
+         "128 rows 256 or 128 (default: chosen)")
+      ->group(group);
   app.add_option("--slots", o.slots, "pypto: tiles in the rings")->group(group);
-  app.add_option("--cluster", o.cluster, "pypto: blocks that share the rows of x, 1 or 2")
-      ->group(group)
-      ->capture_default_str();
   app.add_option("--pipeline", t.pipeline, "pypto: on or off")->group(group);
   app.add_option("--timeout", o.timeout_seconds,
                  "seconds after which a waiting thread gives up (0: never)")

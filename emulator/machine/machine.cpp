@@ -355,9 +355,10 @@ void Machine::acquire_parked(Thread& t, ThreadId, Scope scope) {
 void Machine::fence(ThreadId id, Fence kind, Scope scope, std::uint16_t site) {
   Thread& t = *threads_[id];
   ++step_;
-  if (arbiter_ != nullptr && kind == Fence::sc) arbiter_->on_fence_sc(id, scope);
+  const bool in_order = arbiter_ == nullptr || arbiter_->orders_fence_sc();
+  if (arbiter_ != nullptr && kind == Fence::sc && in_order) arbiter_->on_fence_sc(id, scope);
   if (kind != Fence::release) acquire_parked(t, id, scope);
-  if (kind == Fence::sc) {
+  if (kind == Fence::sc && in_order) {
     // Fence-SC order: every earlier morally strong fence.sc precedes this one, pair by pair.
     for (const FenceSc& f : fence_sc_) {
       const Placement& other = threads_[f.at.thread]->place;
@@ -376,7 +377,10 @@ void Machine::fence(ThreadId id, Fence kind, Scope scope, std::uint16_t site) {
   }
   if (kind != Fence::acquire) snapshot(t, id, scope);
   if (listener_ != nullptr) {
-    const Access access{Order::acq_rel, scope, 1, Proxy::generic, false, site};
+    const Order order = kind == Fence::acquire   ? Order::acquire
+                        : kind == Fence::release ? Order::release
+                                                 : Order::acq_rel;
+    const Access access{order, scope, 1, Proxy::generic, false, site};
     const Now now{id, &t, &access, {}, step_, AccessKind::read, 0};
     tell(Event::Kind::fence, now, 0, kind == Fence::sc ? 1 : 0, 0, nullptr, false);
   }
@@ -403,6 +407,7 @@ void Machine::alias_fence(ThreadId id, std::uint16_t site) {
 void Machine::barrier(std::span<const ThreadId> arriving, std::span<const ThreadId> syncing,
                       bool whole_block, std::uint16_t site) {
   ++step_;
+  if (arbiter_ != nullptr) arbiter_->on_block_barrier(arriving, syncing);
   // Most threads of a block know the same: joining one of them again costs nothing then.
   View met;
   std::uint32_t time = 0;
@@ -467,7 +472,7 @@ void Machine::tell_edge(Event::Kind kind, ThreadId thread, ThreadId from) {
 }
 
 void Machine::tell(Event::Kind kind, const Now& now, std::uint32_t bytes, std::uint64_t value,
-                   std::uint64_t old_value, const Message* from, bool stale) {
+                   std::uint64_t old_value, const Message* from, bool stale, unsigned flags) {
   Event e;
   e.kind = kind;
   e.thread = now.id;
@@ -476,11 +481,15 @@ void Machine::tell(Event::Kind kind, const Now& now, std::uint32_t bytes, std::u
   e.site = now.access->site;
   e.order = now.access->order;
   e.scope = now.access->scope;
+  e.proxy = now.access->proxy;
   e.address = now.address;
   e.bytes = bytes;
   e.value = value;
   e.old_value = old_value;
   e.stale = stale;
+  e.reduction = (flags & kReduction) != 0;
+  e.foreseen = (flags & kForeseen) != 0;
+  e.access = now.access;
   if (from != nullptr && !from->initial) {
     e.from_step = from->step;
     e.from_label = label_of(from->at);

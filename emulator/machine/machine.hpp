@@ -13,15 +13,18 @@
 //   Coherence            Machine::place         a write lands after the writes causality puts first
 //   Fence-SC             Machine::fence         fence.sc joins every earlier morally strong one
 //   Atomicity            Machine::rmw_may_take  nothing morally strong between a read and its write
-//   No-Thin-Air          by construction        a read returns a message that is already there
+//   No-Thin-Air          by construction        a read returns a message that is already there, or
+//                                               what an arbiter foresees, who has to see to it
 //   SC-per-location      Machine::past          a thread's own accesses and observations count
 //   Causality            Machine::past          never an overwritten message of causality's past
 //   Single-copy atomicity: a scalar access is one cell or, where cells are smaller, a reported
 //   race.
-// Not modelled here: load buffering (a read never returns a later write of the run).
+// Load buffering: a read returns a later write of the run only where an arbiter foresees it.
 //
-// Costs: an access that touches one message of a line takes about 30 ns. Memory: about 250 bytes
-// for each 16-byte line touched since all threads last knew of it, plus the bytes themselves.
+// Costs: an access that touches one message of a line takes about 30 ns, one of 32 lines that are
+// accessed alike (block.cpp) about ten times as much. Memory since all threads last knew of a line,
+// beside its bytes: about 250 bytes a 16-byte line, or, of 32 lines accessed alike, 700 bytes for
+// each write of them and 50 for each read that stands.
 // A machine is not synchronised: one process steps at a time.
 
 #include <array>
@@ -62,6 +65,12 @@ struct Access {
   Proxy proxy = Proxy::generic;
   bool reaches_output = false;  // a stale value would reach a result: report it as a stale read
   std::uint16_t site = 0;       // the caller's number for the program line
+  // Axiom No-Thin-Air: the thread's earlier reads that this access depends on. Bit n is its n-th
+  // access that reads, from 0; bit 63 also stands for all later ones. A read depends on what its
+  // address does, a write also on what its value and the branches before it do. Used where load
+  // buffering is on; by default an access depends on every earlier read.
+  std::uint64_t read_depends = ~std::uint64_t{0};
+  std::uint64_t write_depends = ~std::uint64_t{0};
 };
 
 enum class RegionKind : std::uint8_t {
@@ -122,13 +131,17 @@ struct Event {
   std::uint16_t site = 0;
   Order order = Order::weak;
   Scope scope = Scope::cta;
+  Proxy proxy = Proxy::generic;
   Address address;
   std::uint32_t bytes = 0;
   std::uint64_t value = 0;      // the first element
   std::uint64_t old_value = 0;  // read-modify-writes
   std::uint32_t from_step = 0;
   std::uint64_t from_label = 0;
-  bool stale = false;  // a newer message existed
+  bool stale = false;              // a newer message existed
+  bool reduction = false;          // a read-modify-write without a result: it never acquires
+  bool foreseen = false;           // the read returned a later write (Arbiter::foreseen)
+  const Access* access = nullptr;  // of an access, while on_event runs
 };
 
 // Whether it is an access to memory.
@@ -242,6 +255,7 @@ class Machine {
   void report(const Finding& finding);
   std::uint64_t label_of(const Epoch& at) const;
   std::uint32_t steps() const { return step_; }
+  StreamId stream_of(ThreadId thread) const { return threads_[thread]->stream; }
   std::size_t messages() const { return messages_.live(); }
   const Placement& placement(ThreadId thread) const { return threads_[thread]->place; }
   // Whether two accesses of one cell are morally strong (PTX ISA 8.7).
@@ -459,6 +473,9 @@ class Machine {
                  std::span<Message* const> options, const Wanted* wanted,
                  const std::uint64_t* compare, std::uint64_t operand, bool result);
   void tell_message(const Now& now, const Cell& cell, const Message& m);
+  std::optional<std::uint64_t> foreseen(const Now& now, const Cell& cell) const;
+  void read_foreseen(const Now& now, const Cell& cell, std::uint64_t value);
+  void write_foreseen(Now& now, Cell& cell, std::uint64_t old, std::uint64_t value, bool result);
   void tell_blocked(const Now& now, const Cell& cell, const Wanted& wanted, bool by_rmw);
   void prune_readers(const Now& now, Cell& cell);
   MessageSet readable(const Now& now, const Cell& cell, const Past& past) const;
@@ -484,8 +501,9 @@ class Machine {
   bool check_range(const Now& now, std::uint64_t bytes);
   Now begin(ThreadId thread, Address at, const Access& access, AccessKind kind);
   void tell_edge(Event::Kind kind, ThreadId thread, ThreadId from = kNoThread);
+  static constexpr unsigned kReduction = 1, kForeseen = 2;  // see Event
   void tell(Event::Kind kind, const Now& now, std::uint32_t bytes, std::uint64_t value,
-            std::uint64_t old_value, const Message* from, bool stale);
+            std::uint64_t old_value, const Message* from, bool stale, unsigned flags = 0);
 
   // race.cpp
   struct RaceWith {

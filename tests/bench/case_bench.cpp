@@ -5,7 +5,6 @@
 
 #include <cstring>
 #include <memory>
-#include <string>
 
 #include "emulator/cases/case_program.hpp"
 #include "emulator/ranks/executors.hpp"
@@ -35,10 +34,9 @@ cases::CaseFile sized(const char* path, std::int64_t tokens, std::int32_t hidden
   }
   cases::Launch& launch = file.launches[0];
   launch.grid = {{static_cast<std::uint32_t>(blocks), 1, 1}};
-  // A thread of the multimem kernel plays two of the row's (cuda/kernels/tokenweave.hpp).
-  const int play = file.launches[0].kernel.find("multimem") != std::string::npos ? 2 : 1;
+  // A thread of these kernels plays two of the row's (cuda/kernels/tokenweave.hpp).
   const int warps = verify::tokenweave_block_threads(hidden) / 32;
-  launch.block[0] = static_cast<std::uint32_t>((warps + play - 1) / play * 32);
+  launch.block[0] = static_cast<std::uint32_t>((warps + 1) / 2 * 32);
   std::vector<cases::Argument>& fields = launch.args[0].fields;
   set(fields[5], tokens);
   set(fields[6], hidden);
