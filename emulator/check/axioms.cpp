@@ -90,7 +90,7 @@ class Axioms {
   }
 
   // False: coherence leaves morally strong writes unordered, or a message is gone.
-  bool take_coherence(const machine::Machine& machine) {
+  bool take_coherence(machine::Machine& machine) {
     given_ = Relation(n_);
     for (std::uint32_t l = 0; l < at_.size(); ++l) {
       const CellKey& key = record_.locations()[l];
@@ -440,7 +440,7 @@ bool may_buffer(const Record& record) {
   return axioms.has_sc_pair() || !axioms.deferrable().empty();
 }
 
-Judged judge(const Record& record, const machine::Machine& machine) {
+Judged judge(const Record& record, machine::Machine& machine) {
   Judged out;
   Axioms axioms(record);
   if (axioms.thin_air()) return out;

@@ -38,7 +38,7 @@ struct Judged {
 
 // `record` has its sources (Record::resolve). `machine` still holds the run: which of two morally
 // strong writes coherence puts first is read from it.
-Judged judge(const Record& record, const machine::Machine& machine);
+Judged judge(const Record& record, machine::Machine& machine);
 
 // Whether load buffering or a fence-sc order of its own could show in executions of the program
 // whose record this is.

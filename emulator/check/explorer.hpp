@@ -58,7 +58,7 @@ using Factory = std::function<std::unique_ptr<schedule::Program>()>;
 // An execution that was explored, while its run is there.
 struct Execution {
   const schedule::Program& program;
-  const machine::Machine& machine;
+  machine::Machine& machine;
   const schedule::Outcome& outcome;
   const Record* record = nullptr;  // if no order of execution has it, these two
   const Judgement* judgement = nullptr;

@@ -263,7 +263,7 @@ const std::vector<Switch>& table() {
        nullptr, true},
       {"groups", "N", "a number of operators from 1 to 15", kCas | kPypto,
        [](Switches& s, std::string_view v) { return set_number(s.groups, v, 1u, 15u); }},
-      {"waves", "yes", "yes", true, true,
+      {"waves", "yes", "yes", kCas | kPypto,
        [](Switches& s, std::string_view v) { return s.waves = v == "yes"; }},
   };
   return all;

@@ -21,7 +21,7 @@ class InlineExecutor final : public Executor {
   // With `strategy` instead of the specified one.
   Outcome run(const RunSpec& spec, Strategy& strategy);
 
-  const machine::Machine& machine() { return state_.machine(); }
+  machine::Machine& machine() { return state_.machine(); }
   // For a strategy that ends runs itself, or stands behind the machine as an arbiter: set before
   // the run, taken back after it.
   Execution& execution() { return state_.execution(); }
