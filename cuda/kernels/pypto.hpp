@@ -26,8 +26,9 @@ constexpr int pypto_chunk(int tile_rows, int hidden, int blocks, int64_t tokens)
 inline constexpr int kPyptoInner = 64;
 /// A warpgroup that copies, signals and finishes, and two that multiply.
 inline constexpr int kPyptoThreads = 384;
-/// Tiles that may be between their barrier and their end at once.
-inline constexpr int kPyptoLead = 4;
+/// Tiles that may be between their barrier and their end at once. A block has 16 barriers, two of
+/// them for each such tile.
+inline constexpr int kPyptoLead = 6;
 
 /// One launch, for one rank or for `ranks` virtual ranks of one GPU.
 struct PyptoArgs {
@@ -41,7 +42,7 @@ struct PyptoArgs {
     void* out;             // [tokens, hidden]
     const void* gamma;     // [hidden]
     const void* beta;      // [hidden] or null
-    uint32_t* counter;     // 1 + kPyptoLead words, zero before and after: arrivals of own blocks
+    uint32_t* counter;     // 2 * kPyptoLead words, zero before and after: arrivals of own blocks
   } local[kMaxRanks];
   int64_t tokens;
   int inner;   // of one rank, % 8 == 0
