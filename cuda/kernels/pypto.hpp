@@ -33,9 +33,9 @@ inline constexpr int kPyptoLead = 6;
 /// One launch, for one rank or for `ranks` virtual ranks of one GPU.
 struct PyptoArgs {
   CUtensorMap weight[kMaxRanks];  // [hidden, inner] of each rank, box chunk x kPyptoInner
-  CUtensorMap x[kMaxRanks];  // [tokens, inner] of each rank, box tile_rows x kPyptoInner
-  void* data[kMaxRanks];     // every rank's ring of data tiles: [slots][tile_rows, hidden]
-  uint32_t* pad[kMaxRanks];  // every rank's ring of slots: [2][slots][blocks]: barrier, signal
+  CUtensorMap x[kMaxRanks];       // [tokens, inner] of each rank, box tile_rows x kPyptoInner
+  void* data[kMaxRanks];          // every rank's ring of data tiles: [slots][tile_rows, hidden]
+  uint32_t* pad[kMaxRanks];       // every rank's ring of slots: [2][slots][blocks]: barrier, signal
   struct Local {
     const void* residual;  // [tokens, hidden]
     void* residual_out;    // [tokens, hidden]; may be residual

@@ -202,6 +202,28 @@ TEST_CASE("litmus prints herd7's block and compares with the expectation file") 
   CHECK(j["tests"][0]["race"] == true);
 }
 
+TEST_CASE("litmus shows load buffering, and says so where it is switched off") {
+  const Folder f;
+  const std::string test = "litmus " + kCorpus + "/LB+relaxed.litmus --json r.json";
+  const Result on = ringfence(f, test);
+  CHECK_MESSAGE(on.status == 0, on.out, on.err);
+  CHECK(on.out.find("Observation LB+relaxed Sometimes 1 ") != std::string::npos);
+  CHECK(on.out.find("of these 1 out of order") != std::string::npos);
+  CHECK(json_of(f / "r.json")["tests"][0]["out_of_order"] == 1);
+  CHECK(json_of(f / "r.json")["tests"][0]["load_buffering"] == true);
+  const Result off = ringfence(f, test + " --policy load-buffering=off");
+  CHECK(off.status == 1);
+  CHECK(off.out.find("Observation LB+relaxed Never 0 ") != std::string::npos);
+  CHECK(off.out.find("except load buffering") != std::string::npos);
+  CHECK(json_of(f / "r.json")["tests"][0]["load_buffering"] == false);
+  // In mode coherent order of execution is what the mode is about.
+  const Result coherent = ringfence(f, test + " --boundary coherent");
+  CHECK(coherent.out.find("except load buffering") != std::string::npos);
+  const Result wrong = ringfence(f, test + " --policy load-buffering=maybe");
+  CHECK(wrong.status == 2);
+  CHECK(wrong.err.find("off or on") != std::string::npos);
+}
+
 TEST_CASE("a litmus test that is not as expected is a mismatch") {
   const Folder f;
   std::ofstream(f / "expected.txt") << "SB+relaxed Never\n";
