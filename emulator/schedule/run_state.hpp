@@ -33,6 +33,7 @@ class RunState final : private machine::Listener {
 
  private:
   void on_event(const machine::Event& event) override { history_.push_back(event); }
+  void check_end();
   std::vector<StuckAgent> stuck() const;
 
   Program& program_;
@@ -42,6 +43,7 @@ class RunState final : private machine::Listener {
   Execution execution_;
   std::pmr::deque<machine::Event> history_;
   Strategy* own_strategy_ = nullptr;
+  bool survive_ = false;
 };
 
 }  // namespace ringfence::schedule
