@@ -108,12 +108,23 @@ class KernelRun final : public ptx::GlobalMemory {
   machine::Address place(const Target& target, std::size_t replica = 0) const {
     return {settings_.first_region + target.mapping->regions[replica], target.offset};
   }
+  // Of all replicas; valid until the next call.
+  std::span<const machine::Address> places(const Target& target) {
+    places_.clear();
+    for (std::size_t r = 0; r < target.mapping->regions.size(); ++r) {
+      places_.push_back(place(target, r));
+    }
+    return places_;
+  }
   bool repeats(Warp& warp, const ptx::Request& request, std::uint32_t lane, machine::Address at,
                std::uint64_t& digest);
   bool may_go_on(machine::Machine& machine, const Warp& warp, std::uint32_t lane) const;
   void remember(Warp& warp, std::uint32_t lane, const Poll& poll);
   void had_effect(Warp& warp, std::uint32_t lanes);
 
+  // Whether the lanes, all of them, access 16 bytes each side by side: the machine may then take
+  // them together.
+  bool side_by_side(const ptx::Request& request, const Target* targets) const;
   void load(Warp& warp, ptx::Request& request, const Target* targets, const machine::Access& how);
   void load_lane(machine::Machine& machine, Warp& warp, ptx::Request& request, std::uint32_t lane,
                  const Target& target, const machine::Access& how, std::uint64_t& digest);
@@ -148,6 +159,8 @@ class KernelRun final : public ptx::GlobalMemory {
   ptx::SyncToken departing_ = 0;
   std::vector<ptx::Agents> departures_;
   std::vector<machine::ThreadId> syncing_;
+  std::vector<machine::Address> places_;
+  std::vector<std::byte> moved_;         // scratch of accesses side by side: [replica][lane][byte]
   std::vector<std::uint32_t> gathered_;  // scratch of load_reduce: [replica][element][lane]
   ptx::Execution execution_;
 };

@@ -190,6 +190,8 @@ def paper(b, page, out):
     check("the buttons are not printed", told["nav"] == "none")
     check("the picture is on the sheet, as high as half of it",
           told["canvas"][0] >= 0 and told["canvas"][1] <= 1032 and told["canvas"][2] > 200, told["canvas"])
+    ink = b.run("return document.querySelector('#legend canvas').getContext('2d').getImageData(11, 6, 1, 1).data[0]")
+    check("the legend is in dark ink too", ink < 80, ink)
     b.picture(os.path.join(out, "paper.png"))
     pdf = base64.b64decode(cdp("Page.printToPDF", landscape=True, paperWidth=11.69, paperHeight=8.27,
                                preferCSSPageSize=True)["data"])

@@ -5,7 +5,10 @@
 namespace ringfence::ptx {
 
 SharedRaces::SharedRaces(std::uint64_t bytes, std::uint32_t warps)
-    : bytes_((bytes + 3) / 4 * 4), split_((bytes + 3) / 4, 0), clocks_(warps, WarpClock(warps, 0)) {
+    : bytes_((bytes + 3) / 4 * 4),
+      split_((bytes + 3) / 4, 0),
+      clocks_(warps, WarpClock(warps, 0)),
+      readers_(1) {
   for (std::uint32_t w = 0; w < warps; ++w) clocks_[w][w] = 1;
 }
 
@@ -44,13 +47,46 @@ std::optional<SharedRaces::Race> SharedRaces::access(std::uint64_t offset, std::
 void SharedRaces::split_word(std::uint64_t word) {
   split_[word] = 1;
   const std::uint64_t first = 4 * word;
-  for (std::uint64_t i = 1; i < 4; ++i) bytes_[first + i] = bytes_[first];
-  if (!bytes_[first].many_readers) return;
-  const std::size_t count = readers_.size();
-  for (std::size_t r = 0; r < count; ++r) {
-    if (readers_[r].first != first) continue;
-    for (std::uint64_t i = 1; i < 4; ++i) readers_.emplace_back(first + i, readers_[r].second);
+  for (std::uint64_t i = 1; i < 4; ++i) {
+    Byte& byte = bytes_[first + i];
+    byte = bytes_[first];
+    byte.readers = 0;
+    for (std::uint32_t r = bytes_[first].readers; r != 0; r = readers_[r].next) {
+      add_reader(byte, readers_[r].stamp);
+    }
   }
+}
+
+bool SharedRaces::read_before(const Byte& byte, const Stamp& by) const {
+  for (std::uint32_t r = byte.readers; r != 0; r = readers_[r].next) {
+    const Stamp& s = readers_[r].stamp;
+    if (s.thread / 32 == by.thread / 32 && s.clock == by.clock) return true;
+  }
+  return false;
+}
+
+// Behind the others: the first that races is the one that is reported.
+void SharedRaces::add_reader(Byte& byte, const Stamp& stamp) {
+  std::uint32_t fresh = free_;
+  if (fresh != 0) {
+    free_ = readers_[fresh].next;
+    readers_[fresh] = {stamp, 0};
+  } else {
+    fresh = static_cast<std::uint32_t>(readers_.size());
+    readers_.push_back({stamp, 0});
+  }
+  std::uint32_t* link = &byte.readers;
+  while (*link != 0) link = &readers_[*link].next;
+  *link = fresh;
+}
+
+void SharedRaces::drop_readers(Byte& byte) {
+  if (byte.readers == 0) return;
+  std::uint32_t* link = &byte.readers;
+  while (*link != 0) link = &readers_[*link].next;
+  *link = free_;
+  free_ = byte.readers;
+  byte.readers = 0;
 }
 
 void SharedRaces::check_byte(std::uint64_t at, const Stamp& now, bool writes,
@@ -59,7 +95,7 @@ void SharedRaces::check_byte(std::uint64_t at, const Stamp& now, bool writes,
   const std::uint32_t lane = now.thread % 32;
   Byte& byte = bytes_[at];
   // What a thread keeps for itself.
-  if (!byte.many_readers && byte.write.thread == now.thread && byte.write.clock != 0 &&
+  if (byte.readers == 0 && byte.write.thread == now.thread && byte.write.clock != 0 &&
       (byte.read.clock == 0 || byte.read.thread == now.thread)) {
     if (writes) byte.write = now;
     byte.read = writes ? Stamp{} : now;
@@ -72,13 +108,10 @@ void SharedRaces::check_byte(std::uint64_t at, const Stamp& now, bool writes,
   conflict(byte.write, true);
   if (writes) {
     conflict(byte.read, false);
-    if (byte.many_readers) {
-      for (const auto& [place, stamp] : readers_) {
-        if (place == at) conflict(stamp, false);
-      }
-      std::erase_if(readers_, [&](const auto& reader) { return reader.first == at; });
-      byte.many_readers = false;
+    for (std::uint32_t r = byte.readers; r != 0; r = readers_[r].next) {
+      conflict(readers_[r].stamp, false);
     }
+    drop_readers(byte);
     byte.write = now;
     byte.read = {};
     return;
@@ -91,14 +124,8 @@ void SharedRaces::check_byte(std::uint64_t at, const Stamp& now, bool writes,
   // A second, unordered reader: one of each warp is enough to find a race with a later write. The
   // byte keeps the latest, as the warp's other lanes come next.
   const Stamp before = byte.read;
-  const bool known =
-      byte.many_readers && std::any_of(readers_.begin(), readers_.end(), [&](const auto& reader) {
-        return reader.first == at && reader.second.thread / 32 == before.thread / 32 &&
-               reader.second.clock == before.clock;
-      });
-  if (!known) readers_.emplace_back(at, before);
+  if (!read_before(byte, before)) add_reader(byte, before);
   byte.read = now;
-  byte.many_readers = true;
 }
 
 void SharedRaces::give(std::uint32_t warp, WarpClock& clock) {

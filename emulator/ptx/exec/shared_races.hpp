@@ -52,8 +52,15 @@ class SharedRaces {
   struct Byte {
     Stamp write;
     Stamp read;
-    bool many_readers = false;  ///< unordered readers of several warps: see readers_
+    std::uint32_t readers = 0;  ///< unordered readers of other warps: the first, in readers_
   };
+  struct Reader {
+    Stamp stamp;
+    std::uint32_t next = 0;  ///< a place in readers_; 0: none
+  };
+  bool read_before(const Byte& byte, const Stamp& by) const;
+  void add_reader(Byte& byte, const Stamp& stamp);
+  void drop_readers(Byte& byte);
   bool ordered(const Stamp& before, std::uint32_t warp, std::uint32_t lane) const;
   void check_byte(std::uint64_t at, const Stamp& now, bool writes, std::optional<Race>& race);
   void split_word(std::uint64_t word);
@@ -62,8 +69,9 @@ class SharedRaces {
   std::vector<Byte> bytes_;
   std::vector<std::uint8_t> split_;  ///< word -> accessed in part at some time
   std::vector<WarpClock> clocks_;
-  WarpClock strong_;                                      ///< what strong writes published
-  std::vector<std::pair<std::uint64_t, Stamp>> readers_;  ///< (byte, stamp) beyond the first
+  WarpClock strong_;             ///< what strong writes published
+  std::vector<Reader> readers_;  ///< lists of bytes, and of free places; the first is no place
+  std::uint32_t free_ = 0;
 };
 
 }  // namespace ringfence::ptx

@@ -432,8 +432,8 @@ function paint() {
     if (inRank % every) continue;
     ctx.fillStyle = chosen >= 0 && laneOf[E.agent[chosen]] === n ? colour.choice : colour.soft;
     ctx.font = '10px system-ui, "DejaVu Sans", sans-serif';
-    const name = `${tiles ? 'tile' : 'block'} ${laneBlock[n]}`;
-    ctx.fillText(streams ? `s${laneStream[n]} ${name}` : name, streams ? 45 : 49, middle);
+    ctx.fillText(streams ? `s${laneStream[n]} ${tiles ? 't' : 'b'}${laneBlock[n]}` : `${tiles ? 'tile' : 'block'} ${laneBlock[n]}`,
+      49, middle);
   }
   ctx.restore();
   ctx.fillStyle = colour.soft;
@@ -776,7 +776,7 @@ function listen() {
     if (box.width !== width || box.height !== height) resize();
   }).observe(at('picture'));
   matchMedia('(prefers-color-scheme: dark)').addEventListener('change', applyTheme);
-  window.addEventListener('beforeprint', () => { setTheme('light'); resize(); paint(); });
+  window.addEventListener('beforeprint', () => { setTheme('light'); tellLegend(); resize(); paint(); });
   window.addEventListener('afterprint', applyTheme);
 }
 function resize() {
