@@ -124,7 +124,7 @@ TEST_CASE("relax and ptx write what their schemas say, with something unsupporte
   CHECK(content(f / "p.xml").find("failures=\"0\"") != std::string::npos);
   std::ofstream(f / "odd.ptx") << ".version 8.0\n.target sm_90\n.address_size 64\n"
                                   ".visible .entry k()\n{\n  .reg .b32 %r<2>;\n"
-                                  "  wgmma.fence.sync.aligned;\n  brkpt;\n  ret;\n}\n";
+                                  "  sqrt.rn.bf16 %r0, %r1;\n  ret;\n}\n";
   const Result odd = ringfence(f, "ptx odd.ptx --json p.json --junit p.xml");
   REQUIRE_MESSAGE(odd.status == 1, odd.out, odd.err);
   j = json_of(f / "p.json");
