@@ -146,7 +146,8 @@ void add_case_options(CLI::App& app, CaseOptions& o) {
                  "A case file (TOML) in place of a protocol: PTX kernels and how to launch them")
       ->group(group);
   CLI::Option* ranks =
-      app.add_option("--ranks", c.ranks, "Ranks R; divides inner, and tokens for all protocols but pypto")
+      app.add_option("--ranks", c.ranks,
+                     "Ranks R; divides inner, and tokens for all protocols but pypto")
           ->capture_default_str()
           ->group(group);
   o.tokens =
