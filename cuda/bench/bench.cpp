@@ -231,7 +231,7 @@ int run_bench(const RunOptions& options, const BenchOptions& bench,
   fmt::print("# Out of bounds values : {} {}\n", total_wrong, total_wrong == 0 ? "OK" : "FAILED");
   if (!bench.json.empty()) {
     nlohmann::ordered_json j;
-    j["version"] = "0.1.0";
+    j["version"] = 1;
     j["command"] = "gpu bench";
     j["verdict"] = total_wrong == 0 ? "pass" : "finding";
     j["seed"] = options.seed;

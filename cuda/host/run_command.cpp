@@ -194,7 +194,7 @@ nlohmann::ordered_json configuration(const RunOptions& o, const World& world) {
 void write_reports(const RunOptions& o, const World& world, const Totals& totals, double seconds) {
   if (!o.json.empty()) {
     nlohmann::ordered_json j;
-    j["version"] = "0.1.0";
+    j["version"] = 1;
     j["command"] = "gpu run";
     j["verdict"] = totals.passed() ? "pass" : "finding";
     j["seed"] = o.seed;

@@ -385,7 +385,7 @@ void CaseProgram::run_stream(Agent& host, std::uint32_t rank, std::uint32_t call
 
 void CaseProgram::host(Agent& agent, std::uint16_t rank) {
   const auto streams = static_cast<std::uint32_t>(stream_slots_.size());
-  for (std::uint32_t call = 0; call < calls_; ++call) {
+  for (std::uint32_t call = agent.first_call(); call < calls_; ++call) {
     const auto number = static_cast<std::uint16_t>(call);
     const auto alone = [&](Role role,
                            void (CaseProgram::*what)(Agent&, std::uint32_t, std::uint32_t)) {
@@ -492,19 +492,28 @@ std::vector<verify::Comparison> CaseProgram::comparisons() const {
   return all;
 }
 
+// A fault leaves one rank at least.
+std::uint32_t CaseProgram::first_left() const {
+  std::uint32_t rank = 0;
+  while (lost(rank)) ++rank;
+  return rank;
+}
+
 std::string CaseProgram::replica_difference() const {
   for (std::uint32_t call = 0; call < calls_; ++call) {
     for (const std::string& name : file_.check.equal) {
-      const auto first = consumed(call, 0, name);
-      for (std::uint32_t r = 1; r < file_.ranks; ++r) {
+      const std::uint32_t base = first_left();
+      const auto first = consumed(call, base, name);
+      for (std::uint32_t r = base + 1; r < file_.ranks; ++r) {
+        if (lost(r)) continue;
         const auto other = consumed(call, r, name);
         const auto at = std::mismatch(first.begin(), first.end(), other.begin()).first;
         if (at == first.end()) continue;
         const auto byte = static_cast<std::size_t>(at - first.begin());
         return fmt::format(
-            "after call {}, byte {} of '{}' is 0x{:02x} on rank 0 and 0x{:02x} on "
+            "after call {}, byte {} of '{}' is 0x{:02x} on rank {} and 0x{:02x} on "
             "rank {}",
-            call, byte, name, static_cast<unsigned>(first[byte]),
+            call, byte, name, static_cast<unsigned>(first[byte]), base,
             static_cast<unsigned>(other[byte]), r);
       }
     }
@@ -513,7 +522,7 @@ std::string CaseProgram::replica_difference() const {
 }
 
 void CaseProgram::after_run(machine::Machine& machine) {
-  if (!check_restored(machine)) return;
+  if (!any_lost() && !check_restored(machine)) return;
   if (!check_reference(machine)) return;
   check_equal(machine);
 }
@@ -555,6 +564,7 @@ bool CaseProgram::check_reference(machine::Machine& machine) {
   const Reference& f = *file_.check.reference;
   for (std::uint32_t call = 0; call < calls_; ++call) {
     for (std::uint32_t r = 0; r < file_.ranks; ++r) {
+      if (lost(r)) continue;
       // An error in residual_out is nearer to its cause.
       for (const bool is_residual : {true, false}) {
         const verify::Problem& p = payload_.expected(call)->problem;
@@ -584,8 +594,10 @@ bool CaseProgram::check_reference(machine::Machine& machine) {
 bool CaseProgram::check_equal(machine::Machine& machine) {
   for (std::uint32_t call = 0; call < calls_; ++call) {
     for (const std::string& name : file_.check.equal) {
-      const auto first = consumed(call, 0, name);
-      for (std::uint32_t r = 1; r < file_.ranks; ++r) {
+      const std::uint32_t base = first_left();
+      const auto first = consumed(call, base, name);
+      for (std::uint32_t r = base + 1; r < file_.ranks; ++r) {
+        if (lost(r)) continue;
         const auto other = consumed(call, r, name);
         const auto at = std::mismatch(first.begin(), first.end(), other.begin()).first;
         if (at == first.end()) continue;
@@ -593,7 +605,7 @@ bool CaseProgram::check_equal(machine::Machine& machine) {
         mismatch_ = replica_difference();
         machine::Finding f;
         f.kind = machine::FindingKind::replica_mismatch;
-        f.first = consumer_access(call, 0, index_of(name), byte);
+        f.first = consumer_access(call, base, index_of(name), byte);
         f.second = consumer_access(call, r, index_of(name), byte);
         f.has_first = f.has_second = true;
         machine.report(f);

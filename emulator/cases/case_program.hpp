@@ -106,6 +106,7 @@ class CaseProgram final : public schedule::Program {
   }
   machine::AccessInfo consumer_access(std::uint32_t call, std::uint32_t rank, std::size_t memory,
                                       std::uint64_t offset) const;
+  std::uint32_t first_left() const;
   bool check_restored(machine::Machine& machine);
   bool check_reference(machine::Machine& machine);
   bool check_equal(machine::Machine& machine);

@@ -412,7 +412,8 @@ void KernelRun::fence(const ptx::Agents& agents, const ptx::Fence& fence,
 
 bool KernelRun::may_go_on(machine::Machine& machine, const Warp& warp, std::uint32_t lane) const {
   for (const schedule::LaneWait& w : warp.waits[lane]) {
-    if (machine.can_end(w.thread, w.await.at, w.await.access, w.await.wanted, w.await.by_rmw)) {
+    if (!warp.agent->late(w.await.at) &&
+        machine.can_end(w.thread, w.await.at, w.await.access, w.await.wanted, w.await.by_rmw)) {
       return true;
     }
   }
@@ -721,7 +722,10 @@ void KernelRun::load(Warp& warp, ptx::Request& request, const Target* targets,
       }
     }
     if ((warp.armed & bit) == 0) {
+      const bool old = agent.late(place(targets[lane]));
+      if (old) agent.read_old(true);
       load_lane(m, warp, request, lane, targets[lane], how, digest);
+      if (old) agent.read_old(false);
     } else {
       std::byte elements[ptx::kMostElements][8] = {};
       for (std::uint32_t e = 0; e < request.access->elements; ++e) {
@@ -803,6 +807,7 @@ void KernelRun::store(Warp& warp, ptx::Request& request, const Target* targets,
     const std::size_t replicas = targets[lane].mapping->regions.size();
     for (std::size_t r = 0; r < replicas; ++r) {
       m.write(agent.lane_thread(lane), place(targets[lane], r), how, {buffer, bytes});
+      if (how.order != Order::weak) agent.signalled(place(targets[lane], r), bytes);
     }
   };
   had_effect(warp, lanes);
@@ -900,6 +905,7 @@ void KernelRun::atomic(Warp& warp, ptx::Request& request, const Target* targets,
       std::memcpy(request.result + lane * request.lane_bytes, &first_old, request.lane_bytes);
     }
     agent.note(first_old);
+    if (effect) agent.signalled(at, access.bytes());
     if (effect || access.elements > 1 || how.element != size) {
       had_effect(warp, 1U << lane);
     } else {
@@ -938,6 +944,7 @@ void KernelRun::reduce(Warp& warp, ptx::Request& request, const Target* targets,
     for (std::size_t r = 0; r < replicas; ++r) {
       m.reduce(agent.lane_thread(lane), place(targets[lane], r), how, {buffer, access.bytes()},
                apply);
+      agent.signalled(place(targets[lane], r), access.bytes());
     }
   };
   had_effect(warp, lanes);

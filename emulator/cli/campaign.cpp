@@ -35,7 +35,9 @@ std::string digest(const std::string& text) {
 }
 
 Json strategy_json(const StrategySpec& s) {
-  return Json{{"name", schedule::name(s.kind)}, {"depth", s.depth}, {"stale", s.stale}};
+  Json j{{"name", schedule::name(s.kind)}, {"depth", s.depth}, {"stale", s.stale}};
+  if (s.faults.any()) j["faults"] = schedule::text(s.faults);
+  return j;
 }
 
 Json head_of(const CampaignOptions& o, const Case& base, const CampaignSearch& search) {
@@ -49,6 +51,7 @@ Json head_of(const CampaignOptions& o, const Case& base, const CampaignSearch& s
   for (const auto kind : base.ignore) ignore.push_back(machine::name(kind));
   what["modes"] = modes;
   what["ignore"] = ignore;
+  if (base.survive) what["survive"] = true;
   Json head{{"version", kCampaignVersion},   {"ringfence", version()},
             {"seed", search.strategy.seed},  {"units", o.units},
             {"schedules", search.schedules}, {"what", what}};
@@ -69,6 +72,7 @@ class Unit {
         draw_swarm(base.config, strategy_, strategy_.seed, search.draw_protocol);
     case_.config = drawn.config;
     strategy_ = drawn.strategy;
+    case_.faults = strategy_.faults;
     if (base.modes.size() > 1) case_.judged = claims_of(case_.config.protocol);
   }
 
@@ -109,8 +113,9 @@ class Unit {
   }
 
   std::string text() const {
-    return fmt::format("unit {}, seed {}: {}", number_, strategy_.seed,
-                       trace::case_text(case_.config));
+    const std::string faults = schedule::text(strategy_.faults);
+    return fmt::format("unit {}, seed {}: {}{}", number_, strategy_.seed,
+                       trace::case_text(case_.config), faults.empty() ? "" : ", faults " + faults);
   }
 
  private:

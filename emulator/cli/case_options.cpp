@@ -8,6 +8,7 @@
 
 #include "emulator/cli/case_program.hpp"
 #include "emulator/cli/errors.hpp"
+#include "emulator/cli/models.hpp"
 #include "emulator/machine/names.hpp"
 #include "emulator/trace/trace.hpp"
 #include "verify/inputs.hpp"
@@ -84,6 +85,16 @@ void adopt_input(const CaseOptions& o, programs::Config& config) {
   }
   config.dtype = dtype;
   if (o.eps->count() == 0) config.eps = -1;  // the file's
+}
+
+void adopt_model(const CaseOptions& o, programs::Config& config) {
+  const NamedShape shape = find_shape(o.model);
+  if (!config.input.empty()) {
+    throw UsageError("--model: not together with --input, whose file has the sizes");
+  }
+  if (o.hidden->count() == 0) config.hidden = shape.hidden;
+  if (o.inner->count() == 0) config.inner = shape.inner;
+  if (o.eps->count() == 0) config.eps = shape.eps;
 }
 
 }  // namespace
@@ -167,6 +178,17 @@ void add_case_options(CLI::App& app, CaseOptions& o) {
   app.add_option("--payload-seed", c.payload_seed, "Seed of the generated inputs")
       ->capture_default_str()
       ->group(group);
+  std::string known;
+  for (const ModelShape& m : models()) {
+    known += fmt::format("{}{}", known.empty() ? "" : ", ", m.name);
+  }
+  CLI::Option* model =
+      app.add_option("--model", o.model,
+                     fmt::format("Hidden, inner and eps of a model's MLP down projection, or with "
+                                 "NAME/attention of its attention's output projection, where not "
+                                 "given: {}",
+                                 known))
+          ->group(group);
   std::string switches = "A switch of the protocol, KEY=VALUE; may be repeated.";
   for (const programs::Protocol& p : programs::protocols()) {
     switches += fmt::format(" {}: {}.", p.name, fmt::join(p.switches, ", "));
@@ -174,8 +196,8 @@ void add_case_options(CLI::App& app, CaseOptions& o) {
   switches +=
       " With --case: FILE:LINE/WHAT=VALUE of the PTX, WHAT being order, scope, fence or barrier.";
   app.add_option("--set", o.set, switches)->group(group)->allow_extra_args(false);
-  o.no_case = {protocol, ranks,   o.tokens, o.hidden, o.inner,
-               blocks,   o.dtype, o.eps,    input,    payload};
+  o.no_case = {protocol, ranks, o.tokens, o.hidden, o.inner, blocks,
+               o.dtype,  o.eps, input,    payload,  model};
 }
 
 void add_model_options(CLI::App& app, CaseOptions& o) {
@@ -215,6 +237,7 @@ void add_executor_options(CLI::App& app, ExecutorOptions& o) {
 Case resolve(const CaseOptions& o) {
   Case c;
   c.config = o.config;
+  if (!o.model.empty() && !is_case(c.config)) adopt_model(o, c.config);
   if (is_case(c.config)) {
     for (const CLI::Option* option : o.no_case) {
       if (option->count() == 0) continue;

@@ -9,6 +9,7 @@
 #include "emulator/machine/finding.hpp"
 #include "emulator/machine/policy.hpp"
 #include "emulator/programs/config.hpp"
+#include "emulator/schedule/faults.hpp"
 
 namespace ringfence::cli {
 
@@ -17,6 +18,7 @@ struct CaseOptions {
   programs::Config config;
   std::vector<std::string> set, policy, ignore;
   std::string boundary = "all";
+  std::string model;              // whose sizes are the defaults
   CLI::Option* tokens = nullptr;  // sizes and dtype that an input file decides instead
   CLI::Option* hidden = nullptr;
   CLI::Option* inner = nullptr;
@@ -35,6 +37,8 @@ struct Case {
   std::vector<machine::Boundary> judged;   // those that the exit status covers
   std::vector<machine::Boundary> claimed;  // by the protocol or the case file
   std::string input_digest;                // of config.input, if there is one
+  schedule::FaultSpec faults;              // of a search: fuzz --faults
+  bool survive = false;
   bool claims(machine::Boundary mode) const;
   bool judges(machine::Boundary mode) const;
 };

@@ -19,5 +19,7 @@ void add_merge(CLI::App& app, Exit& exit);
 void add_diff(CLI::App& app, Exit& exit);
 void add_ptx(CLI::App& app, Exit& exit);
 void add_gpu(CLI::App& app, Exit& exit);
+// After all others: it tells of them.
+void add_help(CLI::App& app, Exit& exit);
 
 }  // namespace ringfence::cli

@@ -49,6 +49,8 @@ trace::Header header_of(const Case& c, const programs::Config& config,
   h.strategy = std::string(schedule::name(strategy.kind));
   h.seed = strategy.seed;
   h.executor = executor;
+  h.faults = schedule::text(c.faults);
+  h.survive = c.survive;
   return h;
 }
 
@@ -78,6 +80,8 @@ schedule::RunSpec run_spec(const Case& c, machine::Boundary mode) {
   spec.policy = c.policy;
   spec.policy.boundary = mode;
   spec.ignore = c.ignore;
+  spec.strategy.faults = c.faults;
+  spec.survive = c.survive;
   return spec;
 }
 

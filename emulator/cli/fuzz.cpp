@@ -21,6 +21,7 @@
 #include "emulator/schedule/failure.hpp"
 #include "emulator/schedule/interrupt.hpp"
 #include "emulator/trace/story.hpp"
+#include "emulator/trace/verdict.hpp"
 
 namespace ringfence::cli {
 
@@ -43,6 +44,8 @@ struct FuzzOptions {
   unsigned jobs = 1;
   std::string trace;
   bool shrink = true, remedies = true;
+  std::string faults;
+  bool survive = false;
 };
 
 struct ModeResult {
@@ -61,6 +64,7 @@ schedule::SearchSpec search_spec(const FuzzOptions& o, const Case& c, machine::B
   s.run.strategy.seed = o.seed;
   s.run.strategy.depth = o.depth;
   s.run.strategy.stale = o.stale;
+  s.run.strategy.faults = c.faults;
   // Time alone bounds the search if only time is given.
   const bool unlimited = o.seconds > 0 && o.schedules_given->count() == 0;
   s.schedules = unlimited ? 0 : o.schedules;
@@ -78,7 +82,76 @@ void print_head(const FuzzOptions& o, const Case& c) {
   fmt::print("strategy {}{}, seed {}{}, executor {}\n\n", o.strategy,
              o.strategy == "pct" ? fmt::format(" of depth {}", o.depth) : "", o.seed, budget,
              o.executor.executor);
+  if (c.faults.any()) {
+    fmt::print("faults {}{}\n\n", schedule::text(c.faults),
+               c.survive ? ", a hang after them is a finding" : "");
+  }
   std::fflush(stdout);
+}
+
+// What came of the runs that faults befell, over all modes.
+void add(schedule::FaultCount& a, const schedule::FaultCount& b) {
+  a.runs += b.runs;
+  a.right += b.right;
+  a.stopped += b.stopped;
+  a.failed += b.failed;
+}
+
+struct FaultTotals {
+  std::array<schedule::FaultCount, schedule::kFaultKinds> kinds;
+  schedule::FaultCount all;
+};
+
+FaultTotals fault_totals(const std::vector<ModeResult>& modes) {
+  FaultTotals t;
+  for (const ModeResult& m : modes) {
+    for (std::size_t k = 0; k < t.kinds.size(); ++k) add(t.kinds[k], m.search.faults[k]);
+    add(t.all, m.search.faulted);
+  }
+  return t;
+}
+
+void print_faults(const Case& c, const std::vector<ModeResult>& modes) {
+  if (!c.faults.any()) return;
+  const FaultTotals totals = fault_totals(modes);
+  fmt::print("\n{:<12} {:>8} {:>16} {:>22} {:>8}\n", "fault", "runs", "completed right",
+             "stopped, waits named", "finding");
+  for (int k = 0; k < schedule::kFaultKinds; ++k) {
+    if (!c.faults[static_cast<schedule::FaultKind>(k)].any()) continue;
+    const schedule::FaultCount& n = totals.kinds[static_cast<std::size_t>(k)];
+    fmt::print("{:<12} {:>8} {:>16} {:>22} {:>8}\n",
+               schedule::name(static_cast<schedule::FaultKind>(k)), n.runs, n.right, n.stopped,
+               n.failed);
+  }
+  for (const ModeResult& m : modes) {
+    if (m.search.faulted.stopped == 0) continue;
+    const Instance instance = make_inline_instance(c.config);
+    const trace::Verdict v = trace::make_verdict(m.search.stopped, *instance.program);
+    constexpr std::size_t kMostRows = 8;
+    fmt::print("\none that stopped, in {}: {}\n{}", machine::name(m.mode), v.message,
+               trace::stuck_text(v.stuck, kMostRows));
+    break;
+  }
+}
+
+Json faults_json(const Case& c, const std::vector<ModeResult>& modes) {
+  if (!c.faults.any()) return nullptr;
+  const FaultTotals totals = fault_totals(modes);
+  const auto counts = [](const schedule::FaultCount& n) {
+    return Json{
+        {"runs", n.runs}, {"right", n.right}, {"stopped", n.stopped}, {"findings", n.failed}};
+  };
+  Json kinds = Json::object();
+  for (int k = 0; k < schedule::kFaultKinds; ++k) {
+    const auto kind = static_cast<schedule::FaultKind>(k);
+    if (c.faults[kind].any()) {
+      kinds[std::string(schedule::name(kind))] = counts(totals.kinds[static_cast<std::size_t>(k)]);
+    }
+  }
+  return Json{{"drawn", schedule::text(c.faults)},
+              {"survive", c.survive},
+              {"all", counts(totals.all)},
+              {"kinds", kinds}};
 }
 
 void print_table(const std::vector<ModeResult>& modes) {
@@ -112,8 +185,9 @@ ModeReport report_of(const ModeResult& m) {
   return r;
 }
 
-Json result_json(const FuzzOptions& o, const Case& c, const std::vector<ModeReport>& modes) {
-  Json j = result_head("fuzz", overall(modes), o.seed);
+Json result_json(const FuzzOptions& o, const Case& c, const std::vector<ModeResult>& modes,
+                 const std::vector<ModeReport>& reports) {
+  Json j = result_head("fuzz", overall(reports), o.seed);
   j["configuration"] = config_json(c.config);
   j["policy"] = policy_json(c.policy, c.config);
   j["strategy"] = o.strategy;
@@ -121,7 +195,8 @@ Json result_json(const FuzzOptions& o, const Case& c, const std::vector<ModeRepo
   j["stale"] = o.stale;
   j["executor"] = o.executor.executor;
   j["jobs"] = o.jobs;
-  add_modes(j, modes);
+  j["faults"] = faults_json(c, modes);
+  add_modes(j, reports);
   return j;
 }
 
@@ -143,7 +218,9 @@ Exit campaign(const FuzzOptions& o, const Case& c) {
 }
 
 Exit fuzz(const FuzzOptions& o) {
-  const Case c = resolve(o.c);
+  Case c = resolve(o.c);
+  if (!o.faults.empty()) c.faults = schedule::parse_faults(o.faults);
+  c.survive = o.survive;
   check_writable(o.reports);
   check_writable(o.pictures);
   check_writable("--trace", o.trace);
@@ -180,6 +257,7 @@ Exit fuzz(const FuzzOptions& o) {
   }
   instances.clear();
   print_table(modes);
+  print_faults(c, modes);
   std::fflush(stdout);
 
   bool taken = false, all_confirmed = true;
@@ -218,7 +296,7 @@ Exit fuzz(const FuzzOptions& o) {
     }
     trace::write_text_file(o.reports.sarif, sarif(all));
   }
-  write_reports(o.reports, result_json(o, c, reports),
+  write_reports(o.reports, result_json(o, c, modes, reports),
                 {junit_of("fuzz", c.config, reports, "ended without a verdict")});
   if (schedule::interrupted()) return Exit::interrupted;
   if (!all_confirmed) return Exit::internal;
@@ -265,6 +343,17 @@ void add_fuzz(CLI::App& app, Exit& exit) {
   sub->add_option("--jobs", o->jobs, "Schedules at once, each with ranks of its own")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str()
+      ->group(group);
+  auto* faults =
+      sub->add_option(
+             "--faults", o->faults,
+             "Faults that befall ranks, a list of kill, restart, pause, delay, late-signal "
+             "and dirty-pad, each with =COUNT (up to so many in a run; default 1) or "
+             "=CHANCE (below 1, at each step). A hang after a kill or a restart is no "
+             "finding, a silent wrong result always is")
+          ->group(group);
+  sub->add_flag("--survive", o->survive, "A hang after a kill or a restart is a finding too")
+      ->needs(faults)
       ->group(group);
   o->protocol_given = sub->get_option("--protocol");
   add_campaign_options(*sub, o->campaign);

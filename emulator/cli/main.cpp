@@ -89,6 +89,7 @@ int main(int argc, char** argv) {
     add_merge(app, exit);
     add_ptx(app, exit);
     add_gpu(app, exit);
+    add_help(app, exit);
     app.add_flag_callback(
         "-v,--verbose", [] { spdlog::set_level(spdlog::level::info); },
         "Say on standard error what is being done");

@@ -84,6 +84,10 @@ Exit replay(const ReplayOptions& o) {
   schedule::RunSpec base;
   base.policy = recorded.header.policy;
   base.ignore = recorded.header.ignore;
+  base.survive = recorded.header.survive;
+  if (!recorded.header.faults.empty()) {
+    base.strategy.faults = schedule::parse_faults(recorded.header.faults);
+  }
   schedule::RunSpec spec = schedule::replay_spec(base, recorded.decisions);
   spec.history = true;
   const Instance instance = make_instance(config, o.executor);

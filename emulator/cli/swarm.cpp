@@ -31,6 +31,19 @@ SwarmChoice draw_swarm(const programs::Config& base, const schedule::StrategySpe
       chance(3) ? schedule::StrategySpec::Kind::random : schedule::StrategySpec::Kind::pct;
   s.strategy.depth = one_of({1, 2, 3, 5});
   s.strategy.stale = static_cast<double>(one_of({0, 2, 5, 20})) / 100;
+  using schedule::FaultKind;
+  schedule::FaultSpec from = strategy.faults;
+  if (!from.any()) {
+    for (const FaultKind kind :
+         {FaultKind::kill, FaultKind::pause, FaultKind::delay, FaultKind::late_signal}) {
+      from[kind].count = 2;
+    }
+  }
+  s.strategy.faults = {};
+  for (int k = 0; k < schedule::kFaultKinds; ++k) {
+    const auto kind = static_cast<FaultKind>(k);
+    if (from[kind].any() && chance(3)) s.strategy.faults[kind] = from[kind];
+  }
   return s;
 }
 

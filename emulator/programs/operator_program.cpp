@@ -112,7 +112,7 @@ void OperatorProgram::before_run(machine::Machine& machine) {
 
 void OperatorProgram::host(Agent& agent, std::uint16_t rank) {
   const auto groups = payload_.groups();
-  for (std::uint32_t c = 0; c < payload_.calls(); ++c) {
+  for (std::uint32_t c = agent.first_call(); c < payload_.calls(); ++c) {
     const auto call = static_cast<std::uint16_t>(c);
     std::vector<Agent::ChildSpec> children;
     if (switches_.waves) {
@@ -233,7 +233,7 @@ void OperatorProgram::consume(Agent& agent, const Place& p) {
 }
 
 void OperatorProgram::after_run(machine::Machine& machine) {
-  if (!check_slots(machine)) return;
+  if (!any_lost() && !check_slots(machine)) return;
   if (!check_results(machine)) return;
   check_replicas(machine);
 }
@@ -242,6 +242,7 @@ bool OperatorProgram::check_results(machine::Machine& machine) {
   for (std::uint32_t c = 0; c < payload_.calls(); ++c) {
     for (std::uint32_t g = 0; g < payload_.groups(); ++g) {
       for (std::uint16_t r = 0; r < ranks_; ++r) {
+        if (lost(r)) continue;
         // An error in residual_out is nearer to its cause.
         if (!check_values(machine, {g, r, c}, true)) return false;
         if (!check_values(machine, {g, r, c}, false)) return false;
@@ -314,11 +315,13 @@ bool OperatorProgram::check_values(machine::Machine& machine, const Place& p, bo
 }
 
 bool OperatorProgram::check_replicas(machine::Machine& machine) {
+  std::uint16_t base = 0;  // a rank is always left
+  while (lost(base)) ++base;
   const auto differ = [&](const Place& p, bool is_residual) {
     const Payload::Call& call = call_of(p);
     const auto count = static_cast<std::size_t>(call.problem.tokens * call.problem.hidden);
     const std::uint16_t* const a =
-        is_residual ? residual_out(p.group, p.call, 0) : out(p.group, p.call, 0);
+        is_residual ? residual_out(p.group, p.call, base) : out(p.group, p.call, base);
     const std::uint16_t* const b =
         is_residual ? residual_out(p.group, p.call, p.rank) : out(p.group, p.call, p.rank);
     if (a == b || std::memcmp(a, b, count * 2) == 0) return false;
@@ -328,6 +331,7 @@ bool OperatorProgram::check_replicas(machine::Machine& machine) {
     m.what = What::replicas_differ;
     m.is_residual = is_residual;
     m.place = p;
+    m.base = base;
     m.element = i;
     m.expected = verify::to_float(call.problem.dtype, a[i]);
     m.got = verify::to_float(call.problem.dtype, b[i]);
@@ -335,7 +339,7 @@ bool OperatorProgram::check_replicas(machine::Machine& machine) {
     m.got_bits = b[i];
     Finding f;
     f.kind = FindingKind::replica_mismatch;
-    f.first = consumed({p.group, 0, p.call}, is_residual, i);
+    f.first = consumed({p.group, base, p.call}, is_residual, i);
     f.second = consumed(p, is_residual, i);
     f.has_first = f.has_second = true;
     machine.report(f);
@@ -344,7 +348,9 @@ bool OperatorProgram::check_replicas(machine::Machine& machine) {
   for (std::uint32_t c = 0; c < payload_.calls(); ++c) {
     for (std::uint32_t g = 0; g < payload_.groups(); ++g) {
       if (!replicas_agree(payload_.call(g, c))) continue;
-      for (std::uint16_t r = 1; r < ranks_; ++r) {
+      for (std::uint32_t other = base + 1u; other < ranks_; ++other) {
+        const auto r = static_cast<std::uint16_t>(other);
+        if (lost(r)) continue;
         if (differ({g, r, c}, true) || differ({g, r, c}, false)) return false;
       }
     }
@@ -414,8 +420,8 @@ std::string OperatorProgram::last_mismatch() const {
                          m.got_bits, m.expected, m.expected_bits, bound);
     }
     case What::replicas_differ:
-      return fmt::format("{}: {} (0x{:04x}), but rank 0 has {} (0x{:04x})", where(), m.got,
-                         m.got_bits, m.expected, m.expected_bits);
+      return fmt::format("{}: {} (0x{:04x}), but rank {} has {} (0x{:04x})", where(), m.got,
+                         m.got_bits, m.base, m.expected, m.expected_bits);
     case What::wrong_slot:
       return fmt::format("{} holds {} after the last launch: {} is due", slot_name(m.slot).text,
                          m.got, m.due);

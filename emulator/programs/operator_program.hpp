@@ -133,8 +133,9 @@ class OperatorProgram : public schedule::Program {
     What what = What::nothing;
     bool is_residual = false;
     Place place{};                            // whose value `got` is
+    std::uint16_t base = 0;                   // replicas_differ: whose value `expected` is
     std::size_t element = 0;                  // of the [T, H] tensor
-    double expected = 0, bound = 0, got = 0;  // replicas_differ: `expected` is rank 0's
+    double expected = 0, bound = 0, got = 0;  // replicas_differ: `expected` is the base's
     std::uint32_t expected_bits = 0, got_bits = 0;
     machine::Address slot;
     std::uint32_t due = 0;  // in the slot

@@ -43,6 +43,7 @@ void note_bytes(Execution& execution, std::span<const std::byte> bytes) {
 
 AgentLabel Agent::label() const { return unpack(record_->label); }
 machine::ThreadId Agent::thread() const { return record_->thread; }
+std::uint16_t Agent::first_call() const { return record_->first_call; }
 
 machine::ThreadId Agent::own_thread() const {
   if (record_->thread == machine::kNoThread) {
@@ -72,6 +73,19 @@ void Agent::after(std::uint16_t site) {
   record_->last_site = site;
 }
 
+// A write that others may wait for: it can come late.
+void Agent::wrote(machine::Address at, const machine::Access& access, std::uint64_t bytes) {
+  if (machine::is_strong(access.order)) signalled(at, bytes);
+}
+
+void Agent::signalled(machine::Address at, std::uint64_t bytes) {
+  constexpr std::uint64_t kMostSignalBytes = 8;
+  if (bytes <= kMostSignalBytes) execution_.signalled(id_, at, bytes);
+}
+
+bool Agent::late(machine::Address at) const { return execution_.late(at); }
+void Agent::read_old(bool on) { execution_.read_old(on); }
+
 void Agent::check_stopped() {
   if (!execution_.free_running() && execution_.machine().failed()) {
     execution_.finish(RunEnd::finding);
@@ -83,7 +97,10 @@ void Agent::read(machine::Address from, const machine::Access& access, std::span
   before(access);
   {
     Step step(*this);
+    const bool old = machine::is_strong(access.order) && late(from);
+    if (old) read_old(true);
     execution_.machine().read(own_thread(), from, access, out);
+    if (old) read_old(false);
     after(access.site);
     if (!execution_.free_running()) note_bytes(execution_, out);
   }
@@ -96,6 +113,7 @@ void Agent::write(machine::Address to, const machine::Access& access,
   {
     Step step(*this);
     execution_.machine().write(own_thread(), to, access, in);
+    wrote(to, access, in.size());
     after(access.site);
   }
   check_stopped();
@@ -107,6 +125,7 @@ void Agent::reduce(machine::Address to, const machine::Access& access,
   {
     Step step(*this);
     execution_.machine().reduce(own_thread(), to, access, operand, combine);
+    wrote(to, access, operand.size());
     after(access.site);
   }
   check_stopped();
@@ -119,6 +138,7 @@ std::uint64_t Agent::rmw(machine::Address at, const machine::Access& access, std
   {
     Step step(*this);
     old = execution_.machine().rmw(own_thread(), at, access, operand, combine);
+    wrote(at, access, access.element);
     after(access.site);
     execution_.note(old);
   }
@@ -133,6 +153,7 @@ std::uint64_t Agent::cas(machine::Address at, const machine::Access& access, std
   {
     Step step(*this);
     old = execution_.machine().cas(own_thread(), at, access, compare, value);
+    if (old == compare) wrote(at, access, access.element);
     after(access.site);
     execution_.note(old);
   }
@@ -180,7 +201,7 @@ std::uint64_t Agent::wait_for(machine::Address at, const machine::Access& access
     {
       Step step(*this);
       record_->last_site = access.site;
-      if (machine.can_end(thread, at, access, wanted, by_rmw)) {
+      if (!late(at) && machine.can_end(thread, at, access, wanted, by_rmw)) {
         seen = by_rmw ? machine.try_cas_until(thread, at, access, wanted.value, value)
                       : machine.try_read_until(thread, at, access, wanted);
       }
@@ -188,6 +209,7 @@ std::uint64_t Agent::wait_for(machine::Address at, const machine::Access& access
         after(access.site);
         execution_.note(*seen);
         if (watched) machine.unwatch(at, access, id_);
+        if (by_rmw) wrote(at, access, access.element);
       } else if (!machine.failed()) {
         if (!watched) {
           record_->await = {at, access, wanted, by_rmw};

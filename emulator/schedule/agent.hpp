@@ -50,6 +50,8 @@ class Agent {
   AgentLabel label() const;
   // kNoThread for the host of a rank, which makes no accesses itself.
   machine::ThreadId thread() const;
+  // Of a host: the call that it begins with. Not 0 where a fault restarted the rank in a later one.
+  std::uint16_t first_call() const;
 
   // Accesses; see machine::Machine for their meaning. Strong ones are points.
   void read(machine::Address from, const machine::Access& access, std::span<std::byte> out);
@@ -116,6 +118,11 @@ class Agent {
   void await_any(std::span<const LaneWait> waits);
   // Blocks until another agent of this process unparks this one (a barrier of the program's own).
   void park(std::uint16_t site = 0);
+  // Inside act() only: after a strong write (faults.hpp, late-signal); whether a signal there has
+  // not come yet; and that reads take the message before the newest meanwhile.
+  void signalled(machine::Address at, std::uint64_t bytes);
+  bool late(machine::Address at) const;
+  void read_old(bool on);
   // Inside act() only. Nothing if it is not blocked.
   void unpark(Agent& other);
 
@@ -164,6 +171,7 @@ class Agent {
   void point(Pending before);
   void before(const machine::Access& access);
   void after(std::uint16_t site);
+  void wrote(machine::Address at, const machine::Access& access, std::uint64_t bytes);
   void check_stopped();
   machine::ThreadId own_thread() const;
   std::uint64_t wait_for(machine::Address at, const machine::Access& access,

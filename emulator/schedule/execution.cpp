@@ -37,6 +37,10 @@ Execution::Execution(machine::Machine* machine, std::uint16_t ranks,
       ready_(memory),
       ready_bits_(memory),
       decisions_(memory),
+      ranks_state_(ranks, memory),
+      holds_(memory),
+      faults_(memory),
+      dirty_(memory),
       inboxes_(memory),
       rung_(memory) {
   chunks_.reserve(kMaxChunks);
@@ -71,6 +75,12 @@ void Execution::start(Strategy* strategy, const RunLimits& limits) {
   weak_points_ = limits.weak_points;
   free_ = limits.free_running;
   asked_total_ = 0;
+  faults_on_ = limits.faults && !free_;
+  fell_ = read_old_ = false;
+  late_count_ = 0;
+  std::fill(ranks_state_.begin(), ranks_state_.end(), RankState{});
+  holds_.clear();
+  faults_.clear();
   for (auto& inbox : inboxes_) inbox.clear();
   rung_.clear();
   stop_.store(false, std::memory_order_relaxed);
@@ -80,8 +90,9 @@ void Execution::start(Strategy* strategy, const RunLimits& limits) {
   for (std::uint16_t r = 0; r < ranks_; ++r) {
     AgentLabel host;
     host.rank = r;
-    spawn(pack(host), r, machine::kNoThread, kNoAgent, AgentStatus::ready);
+    ranks_state_[r].host = spawn(pack(host), r, machine::kNoThread, kNoAgent, AgentStatus::ready);
   }
+  for (std::uint16_t r = 0; r < ranks_ && faults_on_; ++r) draw_dirty(r);
   if (!free_) hand_over(strategy_->pick(*this, kNoAgent, false, 0, 0), false, 0, 0);
 }
 
@@ -111,6 +122,15 @@ AgentId Execution::spawn(std::uint64_t label, std::uint16_t rank, machine::Threa
   r.parent = parent;
   r.children = 0;
   r.point = 0;
+  r.first_call = 0;
+  if (ranks_state_[rank].incarnation > 0) {
+    // An agent's count of points goes on over restarts, so that a choice still names one point.
+    for (AgentId old = id; old-- > 0;) {
+      if (record(old).label != label) continue;
+      r.point = record(old).point;
+      break;
+    }
+  }
   r.last_step = 0;
   r.rank = rank;
   r.last_site = 0;
@@ -125,6 +145,10 @@ AgentId Execution::spawn(std::uint64_t label, std::uint16_t rank, machine::Threa
 
 void Execution::set_ready(AgentId id) {
   AgentRecord& r = record(id);
+  if (ranks_state_[r.rank].paused) {
+    r.status = AgentStatus::held;
+    return;
+  }
   r.status = AgentStatus::ready;
   if (free_) {
     inboxes_[r.rank].push_back(id);
@@ -197,8 +221,10 @@ void Execution::decide(AgentId id) {
   points_.store(points, std::memory_order_relaxed);
   if (machine_->failed()) return finish(RunEnd::finding);
   if (points >= rare_at_ && !rare_work(id)) return;
+  if (faults_on_) faults_at(id);
   if (!machine_->woken().empty()) drain_woken();
-  const bool ready = r.status == AgentStatus::ready;
+  bool ready = r.status == AgentStatus::ready;
+  while (!ready && ready_.empty() && release_next()) ready = r.status == AgentStatus::ready;
   if (!ready && ready_.empty()) return unfinished_ == 0 ? finish(RunEnd::complete) : deadlock();
   const AgentId next = strategy_->pick(*this, id, ready, r.label, r.point);
   if (next != id) hand_over(next, ready, r.label, r.point);
@@ -261,7 +287,7 @@ void Execution::drain_woken() {
 
 bool Execution::can_go_on(const AgentRecord& r, bool after_miss) const {
   const auto can_end = [&](machine::ThreadId thread, const AwaitInfo& a) {
-    return machine_->can_end(thread, a.at, a.access, a.wanted, a.by_rmw);
+    return !late(a.at) && machine_->can_end(thread, a.at, a.access, a.wanted, a.by_rmw);
   };
   if (r.wait_count == 0) return can_end(r.thread, r.await);
   for (std::uint32_t i = 0; i < r.wait_count; ++i) {
@@ -329,6 +355,7 @@ std::uint32_t Execution::choose_for(AgentId id, DecisionKind kind, std::uint32_t
 std::uint32_t Execution::choose(machine::Choice kind, machine::ThreadId, std::uint32_t options) {
   // Outside of an agent's step (end checks) and in a free run there is nobody to ask for.
   if (free_ || !running()) return 0;
+  if (read_old_ && kind == machine::Choice::read && options > 1) return 1;
   return choose_for(current_, kind_of(kind), options);
 }
 

@@ -14,6 +14,7 @@
 
 #include "emulator/machine/machine.hpp"
 #include "emulator/schedule/decision.hpp"
+#include "emulator/schedule/faults.hpp"
 #include "emulator/schedule/random.hpp"
 #include "emulator/schedule/strategy.hpp"
 
@@ -25,7 +26,8 @@ enum class AgentStatus : std::uint8_t {
   at_barrier,
   joining,
   blocked_by_graph,
-  done
+  held,  // could step, but a fault keeps it from it
+  done   // also an agent of a rank that a fault killed
 };
 
 // What an agent stands before, for a strategy that steps by events.
@@ -64,6 +66,7 @@ struct AgentRecord {
   std::uint32_t last_step = 0;
   std::uint16_t rank = 0;
   std::uint16_t last_site = 0;
+  std::uint16_t first_call = 0;  // a restarted rank's host: the call to begin with
   AgentStatus status = AgentStatus::ready;
   Pending pending = Pending::none;
   AwaitInfo await;
@@ -82,6 +85,13 @@ struct RunLimits {
   std::uint32_t point_limit = 1u << 22;
   bool weak_points = false;   // weak accesses are points too
   bool free_running = false;  // ready agents go to their rank's inbox; nobody is picked
+  bool faults = false;        // the strategy is asked for faults
+};
+
+// A rank that a fault killed, until its process has unwound its agents.
+struct Fall {
+  std::uint16_t rank = 0;
+  AgentId host = kNoAgent;  // of the new incarnation; kNoAgent if there is none
 };
 
 class Execution final : public machine::Chooser, public ReadyView {
@@ -112,6 +122,8 @@ class Execution final : public machine::Chooser, public ReadyView {
   std::uint32_t unfinished() const { return unfinished_; }
   const std::pmr::vector<Decision>& decisions() const { return decisions_; }
   std::uint64_t digest() const { return digest_; }
+  const std::pmr::vector<AppliedFault>& faults() const { return faults_; }
+  bool lost(std::uint16_t rank) const { return ranks_state_[rank].lost; }
 
   // -- for Agent and Runtime --------------------------------------------------------------------
   // Records keep their address for the whole run.
@@ -144,8 +156,31 @@ class Execution final : public machine::Chooser, public ReadyView {
   void note(std::uint64_t value) {
     digest_ = ((digest_ ^ value) * 0x9fb21c651e98df25u) ^ (digest_ >> 29);
   }
-  // Fault injection and other rare work: `decide` calls `hook` once, at the first point of an
-  // agent of `rank` at or after `point`. The hook is a plain function: it runs in that process.
+  // -- faults -----------------------------------------------------------------------------------
+  // What the process of the rank that fell has to do before anybody steps.
+  bool fell() const { return fell_; }
+  Fall take_fall() {
+    fell_ = false;
+    return fall_;
+  }
+  // Counts the restarts of a rank in this run.
+  std::uint32_t incarnation(std::uint16_t rank) const { return ranks_state_[rank].incarnation; }
+  // After an agent's strong write of a place that can be a signal: it may come late.
+  void signalled(AgentId id, machine::Address at, std::uint64_t bytes) {
+    if (faults_on_) draw_late(id, at, bytes);
+  }
+  bool late(machine::Address at) const { return late_count_ > 0 && is_late(at); }
+  // While set, reads take the message before the newest, as far as causality admits.
+  void read_old(bool on) { read_old_ = on; }
+  // Gives words that were dirty their content back; for the machine's owner, between its reset and
+  // the next start.
+  void clean_pads();
+  // Whether a word that was dirty is as it was at the start.
+  bool dirty_word_is_left() const;
+
+  // Injected losses of processes and other rare work: `decide` calls `hook` once, at the first
+  // point of an agent of `rank` at or after `point`. The hook is a plain function: it runs in that
+  // process.
   void set_hook(void (*hook)(), std::uint16_t rank, std::uint32_t point);
 
   // -- free-running -----------------------------------------------------------------------------
@@ -176,6 +211,41 @@ class Execution final : public machine::Chooser, public ReadyView {
   bool rare_work(AgentId id);  // limits, stops, hooks; false if the run ended
   bool can_go_on(const AgentRecord& r, bool after_miss) const;
 
+  // What a fault keeps from going on, until the run has passed `until` points.
+  struct Hold {
+    FaultKind kind;  // pause: `rank`; delay: `agent`; late_signal: `at`
+    std::uint32_t until = 0;
+    std::uint16_t rank = 0;
+    AgentId agent = kNoAgent;
+    machine::Address at;
+    std::uint64_t bytes = 0;
+  };
+  struct RankState {
+    bool lost = false;
+    bool paused = false;
+    std::uint32_t incarnation = 0;
+    AgentId host = kNoAgent;
+  };
+  struct WasClean {
+    machine::Address at;
+    std::uint32_t before = 0, dirty = 0;
+  };
+  bool befall(AgentId id, const StepFault& fault);
+  void faults_at(AgentId id);
+  std::uint32_t ask_fault(std::uint64_t label, std::uint32_t point, DecisionKind kind,
+                          std::uint32_t options, std::uint32_t& nth);
+  void took_fault(std::uint64_t label, std::uint32_t point, DecisionKind kind, std::uint32_t answer,
+                  std::uint32_t nth);
+  void end_rank(std::uint16_t rank);
+  void restart_rank(std::uint16_t rank);
+  void hold(const Hold& hold);
+  void release(std::size_t i);
+  bool release_next();  // the hold that ends first; false: there is none
+  void draw_late(AgentId id, machine::Address at, std::uint64_t bytes);
+  void draw_dirty(std::uint16_t rank);
+  bool is_late(machine::Address at) const;
+  void note_fault(const AppliedFault& fault);
+
   machine::Machine* machine_;
   std::uint16_t ranks_;
   std::pmr::memory_resource* memory_;
@@ -195,11 +265,20 @@ class Execution final : public machine::Chooser, public ReadyView {
   bool weak_points_ = false;
   bool free_ = false;
   // Questions of each kind that were asked at the current point; valid if there were any.
-  std::array<std::uint32_t, 6> asked_{};
+  std::array<std::uint32_t, kDecisionKinds> asked_{};
   std::uint32_t asked_total_ = 0;
   void (*hook_)() = nullptr;
   std::uint16_t hook_rank_ = 0;
   std::uint32_t hook_point_ = 0;
+  bool faults_on_ = false;
+  bool fell_ = false;
+  bool read_old_ = false;
+  Fall fall_;
+  std::uint32_t late_count_ = 0;
+  std::pmr::vector<RankState> ranks_state_;
+  std::pmr::vector<Hold> holds_;
+  std::pmr::vector<AppliedFault> faults_;
+  std::pmr::vector<WasClean> dirty_;
   std::pmr::vector<std::pmr::vector<AgentId>> inboxes_;
   std::pmr::vector<std::uint16_t> rung_;
   std::atomic<std::uint8_t> end_{static_cast<std::uint8_t>(RunEnd::stopped)};

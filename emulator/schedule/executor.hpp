@@ -10,11 +10,13 @@
 #include "emulator/machine/machine.hpp"
 #include "emulator/schedule/decision.hpp"
 #include "emulator/schedule/execution.hpp"
+#include "emulator/schedule/faults.hpp"
 #include "emulator/schedule/strategy.hpp"
 
 namespace ringfence::schedule {
 
-// Something that befalls a rank's process at the first point of one of its agents at or after
+// Something that befalls a rank's process, which no replay repeats (for faults that are choices of
+// the run see faults.hpp), at the first point of one of its agents at or after
 // `point` (counted over all ranks; over the rank's own accesses in a free run). At most one a run.
 struct Fault {
   enum class Kind : std::uint8_t { kill, pause };  // SIGKILL, SIGSTOP
@@ -36,6 +38,7 @@ struct RunSpec {
   // may differ. The inline executor takes the default schedule instead.
   bool free_running = false;
   std::vector<Fault> faults;  // of processes; the inline executor has none to hit
+  bool survive = false;       // a deadlock is a finding after a kill or a restart too
 };
 
 // An agent that could not go on when a run ended in a deadlock; hosts that wait for it are left
@@ -63,6 +66,8 @@ struct Outcome {
   std::vector<Decision> decisions;
   std::vector<StuckAgent> stuck;  // by label
   std::vector<LostRank> lost;
+  std::vector<AppliedFault> faults;     // those that the strategy drew and that took effect
+  bool survive = false;                 // as RunSpec's
   std::vector<machine::Event> history;  // if asked for
   std::uint32_t points = 0;
   std::uint32_t steps = 0;

@@ -1,5 +1,7 @@
 #include "emulator/schedule/failure.hpp"
 
+#include <algorithm>
+
 namespace ringfence::schedule {
 
 namespace {
@@ -33,6 +35,17 @@ machine::Finding deadlock_of(const Outcome& outcome) {
 
 }  // namespace
 
+bool stopped_by_fault(const Outcome& outcome) {
+  if (outcome.survive || outcome.end != RunEnd::deadlock) return false;
+  if (!outcome.findings.empty() &&
+      outcome.findings.front().kind != machine::FindingKind::deadlock) {
+    return false;
+  }
+  return std::any_of(outcome.faults.begin(), outcome.faults.end(), [](const AppliedFault& f) {
+    return f.kind == FaultKind::kill || f.kind == FaultKind::restart;
+  });
+}
+
 std::optional<machine::Finding> failure(const Outcome& outcome) {
   if (!outcome.lost.empty()) {
     for (const machine::Finding& f : outcome.findings) {
@@ -42,13 +55,14 @@ std::optional<machine::Finding> failure(const Outcome& outcome) {
     f.kind = machine::FindingKind::rank_lost;
     return f;
   }
+  if (stopped_by_fault(outcome)) return std::nullopt;
   if (!outcome.findings.empty()) return outcome.findings.front();
   if (outcome.end == RunEnd::deadlock) return deadlock_of(outcome);
   return std::nullopt;
 }
 
 bool undecided(const Outcome& outcome) {
-  return !failure(outcome) && outcome.end != RunEnd::complete;
+  return !failure(outcome) && outcome.end != RunEnd::complete && !stopped_by_fault(outcome);
 }
 
 bool same_finding(const machine::Finding& a, const machine::Finding& b) {

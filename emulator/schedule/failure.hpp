@@ -11,6 +11,10 @@ namespace ringfence::schedule {
 // a lost rank are findings too, with the stuck agent's wait as the second access.
 std::optional<machine::Finding> failure(const Outcome& outcome);
 
+// A deadlock after a fault that may leave others waiting (kill, restart), in a run that need not
+// survive it: the protocol kept its promise. Such a run has no failure and is not undecided.
+bool stopped_by_fault(const Outcome& outcome);
+
 // A run without a verdict: it was stopped or met the limit of points.
 bool undecided(const Outcome& outcome);
 

@@ -17,6 +17,7 @@ std::uint32_t priority_of(std::uint64_t entry) { return static_cast<std::uint32_
 PctStrategy::PctStrategy(const StrategySpec& spec, std::pmr::memory_resource* memory)
     : random_(spec.seed),
       stale_(spec.stale),
+      faults_(spec.faults),
       depth_(std::max(spec.depth, 1u)),
       changes_(memory),
       priority_(memory),
@@ -29,7 +30,7 @@ PctStrategy::PctStrategy(const StrategySpec& spec, std::pmr::memory_resource* me
 
 void PctStrategy::begin(std::uint32_t expected_points) {
   const std::uint32_t length = expected_points > 0 ? expected_points : kUnknownLength;
-  deviations_.draw(random_, stale_);
+  deviations_.draw(random_, stale_, faults_, length);
   static constexpr Grain kGrains[] = {Grain::agent, Grain::agent, Grain::block, Grain::rank};
   grain_ = kGrains[random_.below(4)];
   grain_seed_ = random_.next();

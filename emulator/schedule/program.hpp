@@ -9,6 +9,7 @@
 #include <memory>
 #include <memory_resource>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "emulator/machine/machine.hpp"
@@ -26,6 +27,16 @@ class Program {
  public:
   virtual ~Program() = default;
 
+  // Before after_run: whether a fault of the run killed a rank for good.
+  void set_lost(std::vector<bool> lost) { lost_ = std::move(lost); }
+  bool lost(std::uint32_t rank) const { return rank < lost_.size() && lost_[rank]; }
+  bool any_lost() const {
+    for (const bool l : lost_) {
+      if (l) return true;
+    }
+    return false;
+  }
+
   virtual std::uint16_t ranks() const = 0;
   // An upper bound of the shared bytes that regions and results take (without the model's state).
   virtual std::uint64_t shared_bytes() const = 0;
@@ -37,10 +48,11 @@ class Program {
   // Before each run: streams (Machine::reset dropped them). Ranks see what the first call left in
   // this object, not what later calls change: it has to do the same every time.
   virtual void before_run(machine::Machine& machine) = 0;
-  // The host thread of `rank`; runs inside that rank's process.
+  // The host thread of `rank`; runs inside that rank's process. A rank that a fault restarted runs
+  // it again, with agent.first_call() > 0 if it was in a later call than the first.
   virtual void host(Agent& agent, std::uint16_t rank) = 0;
   // After a run without findings, in the process that started it: end checks. Findings go to
-  // Machine::report.
+  // Machine::report. Of ranks that are lost() nothing is checked, nor are slots if any is.
   virtual void after_run(machine::Machine& machine) = 0;
 
   // For stories and reports.
@@ -54,6 +66,9 @@ class Program {
   // The numbers behind the finding that the program's own end checks reported in the last run
   // (wrong numbers, replicas that differ, slots not restored): one line, empty if there was none.
   virtual std::string last_mismatch() const { return {}; }
+
+ private:
+  std::vector<bool> lost_;
 };
 
 }  // namespace ringfence::schedule

@@ -2,10 +2,10 @@
 
 namespace ringfence::schedule {
 
-void RandomStrategy::begin(std::uint32_t) {
+void RandomStrategy::begin(std::uint32_t expected_points) {
   static constexpr double kSwitch[] = {1, 0.5, 0.125, 0.03};
   switch_chance_ = threshold(kSwitch[random_.below(4)]);
-  deviations_.draw(random_, stale_);
+  deviations_.draw(random_, stale_, faults_, expected_points);
 }
 
 AgentId RandomStrategy::pick(const ReadyView& ready, AgentId current, bool current_ready,

@@ -6,7 +6,7 @@ namespace ringfence::schedule {
 namespace {
 
 std::uint64_t hash(std::uint64_t label, std::uint32_t point, DecisionKind kind, std::uint32_t nth) {
-  return mix64(mix64(label) ^ (std::uint64_t{point} << 32 | std::uint64_t{nth} << 3 |
+  return mix64(mix64(label) ^ (std::uint64_t{point} << 32 | std::uint64_t{nth} << 4 |
                                static_cast<std::uint8_t>(kind)));
 }
 

@@ -28,6 +28,7 @@ void RunState::start(const RunSpec& spec) {
 
 void RunState::start(const RunSpec& spec, Strategy& strategy) {
   machine_.reset();
+  execution_.clean_pads();
   machine_.woken().clear();
   machine_.set_policy(spec.policy);
   for (int k = 0; k < machine::kFindingKinds; ++k) {
@@ -39,12 +40,16 @@ void RunState::start(const RunSpec& spec, Strategy& strategy) {
   machine_.set_listener(spec.history ? this : listener_);
   history_.clear();
   program_.before_run(machine_);
-  execution_.start(&strategy,
-                   {spec.expected_points, spec.point_limit, spec.weak_points, spec.free_running});
+  survive_ = spec.survive;
+  const bool faults =
+      spec.strategy.faults.any() || std::any_of(spec.decisions.begin(), spec.decisions.end(),
+                                                [](const Decision& d) { return is_fault(d.kind); });
+  execution_.start(&strategy, {spec.expected_points, spec.point_limit, spec.weak_points,
+                               spec.free_running, faults});
 }
 
 Outcome RunState::collect() {
-  if (execution_.end() == RunEnd::complete && !machine_.failed()) program_.after_run(machine_);
+  if (execution_.end() == RunEnd::complete && !machine_.failed()) check_end();
   Outcome out;
   out.end = execution_.end();
   if (out.end == RunEnd::complete && machine_.failed()) out.end = RunEnd::finding;
@@ -52,10 +57,21 @@ Outcome RunState::collect() {
   out.decisions.assign(execution_.decisions().begin(), execution_.decisions().end());
   out.history.assign(history_.begin(), history_.end());
   if (out.end == RunEnd::deadlock) out.stuck = stuck();
+  out.faults.assign(execution_.faults().begin(), execution_.faults().end());
+  out.survive = survive_;
   out.points = execution_.points();
   out.steps = machine_.steps();
   out.digest = execution_.digest();
   return out;
+}
+
+void RunState::check_end() {
+  std::vector<bool> lost;
+  for (std::uint16_t r = 0; r < execution_.ranks(); ++r) lost.push_back(execution_.lost(r));
+  program_.set_lost(std::move(lost));
+  // A slot that started dirty and is as it was: the protocol did not leave it so.
+  if (execution_.dirty_word_is_left()) machine_.ignore(machine::FindingKind::unrestored_signal);
+  program_.after_run(machine_);
 }
 
 std::vector<StuckAgent> RunState::stuck() const {

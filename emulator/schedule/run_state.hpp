@@ -38,6 +38,7 @@ class RunState final : private machine::Listener {
     history_.push_back(event);
     history_.back().access = nullptr;
   }
+  void check_end();
   std::vector<StuckAgent> stuck() const;
 
   Program& program_;
@@ -48,6 +49,7 @@ class RunState final : private machine::Listener {
   std::pmr::deque<machine::Event> history_;
   machine::Listener* listener_ = nullptr;
   Strategy* own_strategy_ = nullptr;
+  bool survive_ = false;
 };
 
 }  // namespace ringfence::schedule

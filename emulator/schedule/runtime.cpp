@@ -46,13 +46,53 @@ Runtime::Local& Runtime::add_local(AgentId id) {
   l.agent.id_ = id;
   l.agent.record_ = &execution_.record(id);
   l.block = l.graph = kNone;
+  l.launching = false;
+  l.stream = kNoStream;
   return l;
 }
 
 void Runtime::run_turn() {
   while (execution_.running() && local(execution_.current()) != nullptr) {
     resume(execution_.current());
+    if (execution_.fell()) bury();
   }
+}
+
+void Runtime::bury() {
+  const Fall fall = execution_.take_fall();
+  std::vector<Local*> unfinished;
+  for (std::uint32_t i = 0; i < locals_used_; ++i) {
+    Local& l = locals_[i];
+    if (l.agent.record_->rank == fall.rank && l.body) unfinished.push_back(&l);
+  }
+  stopping_ = true;
+  // Children have higher ids than their parents, whose frames they may refer to.
+  for (std::size_t i = unfinished.size(); i-- > 0;) unwind_local(*unfinished[i]);
+  stopping_ = false;
+  if (fall.host == kNoAgent) return;
+  // The old incarnation's launches end, so that the new one's follow them on their streams.
+  machine::Machine& machine = execution_.machine();
+  for (const Local* l : unfinished) {
+    if (l->agent.record_->thread == machine::kNoThread) continue;
+    for (const machine::ThreadId lane : l->agent.lanes_) machine.end_thread(lane);
+  }
+  std::vector<machine::StreamId> streams;
+  for (std::uint32_t i = 0; i < locals_used_; ++i) {
+    Local& l = locals_[i];
+    if (l.agent.record_->rank != fall.rank || l.stream == kNoStream) continue;
+    if (l.launching) machine.end_launch(l.stream);
+    l.launching = false;
+    if (std::find(streams.begin(), streams.end(), l.stream) == streams.end()) {
+      streams.push_back(l.stream);
+    }
+  }
+  for (const machine::StreamId later : streams) {
+    for (const machine::StreamId earlier : streams) {
+      if (later != earlier) machine.order_streams(later, earlier);
+    }
+  }
+  const std::uint16_t rank = fall.rank;
+  add_local(fall.host).body = [this, rank](Agent& agent) { program_.host(agent, rank); };
 }
 
 void Runtime::resume(AgentId id) { fibers_.switch_to(fibers_.root(), fiber_of(*local(id))); }
@@ -69,7 +109,7 @@ Fiber& Runtime::fiber_of(Local& l) {
 
 // Where to go on: straight to the next agent if it is one of this process.
 Fiber& Runtime::next_fiber() {
-  if (!stopping_ && gate_ == nullptr && execution_.running()) {
+  if (!stopping_ && gate_ == nullptr && execution_.running() && !execution_.fell()) {
     if (Local* const next = local(execution_.current()); next != nullptr) return fiber_of(*next);
   }
   return fibers_.root();
@@ -160,12 +200,13 @@ void Runtime::check_divergence(const Block& block, const Agent& ended) {
 void Runtime::unwind() {
   stopping_ = true;
   // Children have higher ids than their parents, whose frames they may refer to.
-  for (std::uint32_t i = locals_used_; i-- > 0;) {
-    Local& l = locals_[i];
-    if (l.fiber != nullptr) fibers_.switch_to(fibers_.root(), *l.fiber);
-    l.body = nullptr;
-  }
+  for (std::uint32_t i = locals_used_; i-- > 0;) unwind_local(locals_[i]);
   stopping_ = false;
+}
+
+void Runtime::unwind_local(Local& l) {
+  if (l.fiber != nullptr) fibers_.switch_to(fibers_.root(), *l.fiber);
+  l.body = nullptr;
 }
 
 void Runtime::leave() {
@@ -226,6 +267,8 @@ void Runtime::launch(Agent& host, machine::StreamId stream, std::uint16_t call,
     Inside inside(*this);
     machine::Machine& machine = execution_.machine();
     machine.begin_launch(stream);
+    local(host.id_)->launching = true;
+    local(host.id_)->stream = stream;
     for (std::uint32_t i = 0; i < n; ++i) {
       Agent::ChildSpec& c = children[i];
       const std::uint64_t label = pack({c.role, rank, call, group, c.block, c.index});
@@ -259,6 +302,7 @@ void Runtime::launch(Agent& host, machine::StreamId stream, std::uint16_t call,
   host.check_stopped();
   Inside inside(*this);
   execution_.machine().end_launch(stream);
+  local(host.id_)->launching = false;
 }
 
 void Runtime::fork_hosts(Agent& host, std::uint16_t call, std::vector<Agent::Body>& bodies) {
@@ -292,8 +336,10 @@ std::uint32_t Runtime::block_of(std::uint32_t number) {
 
 void Runtime::sync(Agent& agent, BlockBarrier& barrier, std::uint16_t site, bool wait) {
   Local& l = *local(agent.id_);
-  if (barrier.run_ != run_) {
-    barrier.run_ = run_;
+  // Those of a rank that was restarted are left over too.
+  const std::uint64_t run = run_ << 16 | execution_.incarnation(agent.record_->rank);
+  if (barrier.run_ != run) {
+    barrier.run_ = run;
     barrier.waiting_.clear();
     barrier.threads_.clear();
     barrier.syncing_.clear();

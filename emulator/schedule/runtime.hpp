@@ -54,6 +54,7 @@ class Runtime final : private FiberWork {
  private:
   friend class Agent;
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
+  static constexpr machine::StreamId kNoStream = ~machine::StreamId{0};
 
   // Thrown through bodies to unwind them.
   struct Stopped {};
@@ -76,6 +77,9 @@ class Runtime final : private FiberWork {
     Fiber* fiber = nullptr;
     std::uint32_t block = kNone;  // in blocks_
     std::uint32_t graph = kNone;  // in graphs_
+    // Of a host: the stream of its latest launch, and whether it is in that.
+    machine::StreamId stream = kNoStream;
+    bool launching = false;
   };
   struct BlockAt {
     std::uint64_t launch = 0;
@@ -92,6 +96,9 @@ class Runtime final : private FiberWork {
   void finished(Local& l);
   void fail(const Local& l, const char* what, bool out_of_memory);
   void check_divergence(const Block& block, const Agent& ended);
+  // A rank of this process fell: its agents are unwound, and its new host made.
+  void bury();
+  void unwind_local(Local& l);
 
   // For Agent.
   void suspend(Agent& agent);   // until it is the agent's turn again

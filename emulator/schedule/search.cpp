@@ -82,6 +82,7 @@ class Search {
     ++result_.schedules;
     result_.points += outcome.points;
     if (undecided(outcome)) ++result_.undecided;
+    if (!outcome.faults.empty()) count_faults(outcome, n);
     if (failure(outcome) && n < lowest_.load(std::memory_order_relaxed)) {
       lowest_.store(n, std::memory_order_relaxed);
       result_.found = true;
@@ -91,6 +92,27 @@ class Search {
     if (progress_ && Clock::now() - told_ >= kProgressEvery) {
       told_ = Clock::now();
       progress_(result_.schedules, seconds());
+    }
+  }
+
+  void count_faults(const Outcome& outcome, std::uint64_t n) {
+    const bool stopped = stopped_by_fault(outcome);
+    const bool failed = failure(outcome).has_value();
+    const auto count = [&](FaultCount& c) {
+      ++c.runs;
+      c.stopped += stopped;
+      c.failed += failed;
+      c.right += !stopped && !failed && outcome.end == RunEnd::complete;
+    };
+    count(result_.faulted);
+    std::array<bool, kFaultKinds> met{};
+    for (const AppliedFault& f : outcome.faults) met[static_cast<std::size_t>(f.kind)] = true;
+    for (std::size_t k = 0; k < met.size(); ++k) {
+      if (met[k]) count(result_.faults[k]);
+    }
+    if (stopped && n < lowest_stopped_) {
+      lowest_stopped_ = n;
+      result_.stopped = outcome;
     }
   }
 
@@ -104,6 +126,7 @@ class Search {
   std::atomic<bool> failed_{false};
   std::mutex mutex_;
   std::exception_ptr error_;
+  std::uint64_t lowest_stopped_ = kNone;
   Clock::time_point told_ = begin_;
   SearchResult result_;
 };

@@ -6,6 +6,7 @@
 // Before number 0 the default schedule runs (every choice the first): it gives the length by which
 // PCT spreads its changes, and a fault that it meets needs no choices at all.
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -22,6 +23,14 @@ struct SearchSpec {
   double seconds = 0;              // at most; 0: no limit but schedules
 };
 
+// Runs that a kind of fault befell.
+struct FaultCount {
+  std::uint64_t runs = 0;
+  std::uint64_t right = 0;    // complete, and nothing found
+  std::uint64_t stopped = 0;  // a deadlock that the fault excuses (stopped_by_fault)
+  std::uint64_t failed = 0;
+};
+
 struct SearchResult {
   std::uint64_t schedules = 0;  // that ran to an end, the default one included
   std::uint64_t undecided = 0;  // of these, without a verdict (limit of points)
@@ -31,6 +40,9 @@ struct SearchResult {
   bool found = false;
   Outcome outcome;        // of the failing schedule, if found
   StrategySpec strategy;  // that found it: with one schedule of this seed it is found again
+  std::array<FaultCount, kFaultKinds> faults{};  // a run counts for each kind that befell it
+  FaultCount faulted;                            // each run once
+  Outcome stopped;  // of the lowest-numbered run that a fault stopped; meaningful if there is one
 };
 
 // The seed of schedule n; number 0 has `first` itself.

@@ -29,6 +29,7 @@ class Shrinker {
       // Rounds until one changes nothing: a choice may only go once another has gone.
       while (more() && round()) {
       }
+      shorten();
     }
     return {std::move(best_), runs_, more()};
   }
@@ -64,6 +65,39 @@ class Shrinker {
       if (chunk == 1 || !more()) return smaller;
       chunk = (chunk + 1) / 2;
     }
+  }
+
+  // Pauses, delays and late signals as short as they may be: 1 point, or by halves.
+  void shorten() {
+    for (std::size_t i = 0; i < best_.decisions.size(); ++i) {
+      while (more()) {
+        const std::uint32_t now = span_of(best_.decisions[i]);
+        if (now <= 1 || !(shorter(i, 1) || shorter(i, now / 2))) break;
+        if (i >= best_.decisions.size()) return;
+      }
+    }
+  }
+
+  static std::uint32_t span_of(const Decision& d) {
+    if (d.kind == DecisionKind::late) return static_cast<std::uint32_t>(d.value);
+    const auto fault = d.kind == DecisionKind::fault ? decode_step_fault(d.value) : std::nullopt;
+    return fault && (fault->kind == FaultKind::pause || fault->kind == FaultKind::delay)
+               ? fault->span
+               : 0;
+  }
+
+  bool shorter(std::size_t i, std::uint32_t span) {
+    std::vector<Decision> decisions(best_.decisions.begin(), best_.decisions.end());
+    Decision& d = decisions[i];
+    d.value = d.kind == DecisionKind::late
+                  ? span
+                  : encode(StepFault{decode_step_fault(d.value)->kind, span});
+    ++runs_;
+    Outcome outcome = executor_.run(replay_spec(base_, std::move(decisions)));
+    const auto f = failure(outcome);
+    if (!f || f->kind != kind_ || outcome.decisions.size() > best_.decisions.size()) return false;
+    best_ = std::move(outcome);
+    return true;
   }
 
   Executor& executor_;

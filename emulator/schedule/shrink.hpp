@@ -4,7 +4,8 @@
 // Choices are kept or dropped; what remains is replayed, and counts as smaller only if it fails
 // with the same kind of finding. Dropping is delta debugging (Zeller and Hildebrandt 2002): halves,
 // then quarters, down to single choices, until no single one can go. A pick that differs from the
-// default is a context switch, so this leaves the fewest switches and the fewest old reads.
+// default is a context switch, so this leaves the fewest switches, old reads and faults. What a
+// pause, a delay or a late signal lasts is then shortened.
 
 #include <cstdint>
 #include <vector>

@@ -1,6 +1,7 @@
 #pragma once
 // The strategies behind make_strategy. Internal to emulator/schedule and its tests.
 
+#include <array>
 #include <cstdint>
 #include <memory_resource>
 #include <span>
@@ -29,11 +30,30 @@ class FirstStrategy final : public Strategy {
 // faults need a single old message, and others hide it.
 class Deviations {
  public:
-  void draw(Random& random, double stale);
+  // `length`: the points of a run, as far as known. Without faults nothing is drawn for them.
+  void draw(Random& random, double stale, const FaultSpec& faults, std::uint32_t length);
   std::uint32_t choose(Random& random, DecisionKind kind, std::uint32_t options);
 
  private:
-  std::uint64_t chance_[6] = {};  // by DecisionKind
+  // A fault that is to come at the question number `at` of its kind.
+  struct Planned {
+    std::uint32_t at;
+    FaultKind kind;
+  };
+  void draw_faults(Random& random, const FaultSpec& faults, std::uint32_t length);
+  std::uint32_t step_fault(Random& random);
+  std::uint32_t span(Random& random) const;
+  // Whether a fault that has no question at every point happens at this one.
+  bool happens(Random& random, FaultKind kind);
+
+  std::uint64_t chance_[kDecisionKinds] = {};  // by DecisionKind
+  // Fixed room: a strategy lives in shared memory.
+  std::array<Planned, FaultSpec::kMostOfAKind * kFaultKinds> planned_{};  // ascending
+  std::uint32_t planned_count_ = 0, next_planned_ = 0;
+  std::uint32_t step_questions_ = 0;
+  std::array<std::uint64_t, kFaultKinds> fault_chance_{};
+  std::array<std::uint32_t, kFaultKinds> faults_left_{};
+  std::uint32_t span_bits_ = 0;
   std::uint32_t left_ = 0;
   bool oldest_ = false;  // deviate to the oldest message, not to any
   bool sums_ = false;
@@ -42,7 +62,8 @@ class Deviations {
 // A uniform choice among the ready agents, taken at a share of the points that each run draws.
 class RandomStrategy final : public Strategy {
  public:
-  explicit RandomStrategy(const StrategySpec& spec) : random_(spec.seed), stale_(spec.stale) {}
+  explicit RandomStrategy(const StrategySpec& spec)
+      : random_(spec.seed), stale_(spec.stale), faults_(spec.faults) {}
   void begin(std::uint32_t expected_points) override;
   AgentId pick(const ReadyView& ready, AgentId current, bool current_ready, std::uint64_t label,
                std::uint32_t point) override;
@@ -54,6 +75,7 @@ class RandomStrategy final : public Strategy {
  private:
   Random random_;
   double stale_;
+  FaultSpec faults_;
   std::uint64_t switch_chance_ = 0;
   Deviations deviations_;
 };
@@ -83,6 +105,7 @@ class PctStrategy final : public Strategy {
 
   Random random_;
   double stale_;
+  FaultSpec faults_;
   std::uint32_t depth_;
   Grain grain_ = Grain::agent;
   std::uint64_t grain_seed_ = 0;
@@ -115,7 +138,7 @@ class ReplayStrategy final : public Strategy {
   std::pmr::vector<std::uint32_t> table_;  // open addressing; 1 + index of a decision, 0 is free
   std::uint64_t asked_label_ = 0;
   std::uint32_t asked_point_ = 0;
-  std::uint32_t asked_[6] = {};  // questions of each kind at that point
+  std::uint32_t asked_[kDecisionKinds] = {};  // questions of each kind at that point
 };
 
 }  // namespace ringfence::schedule

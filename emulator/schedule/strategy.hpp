@@ -11,6 +11,7 @@
 #include <string>
 
 #include "emulator/schedule/decision.hpp"
+#include "emulator/schedule/faults.hpp"
 
 namespace ringfence::schedule {
 
@@ -60,6 +61,7 @@ struct StrategySpec {
   std::uint64_t seed = 1;
   std::uint32_t depth = 3;  // pct: bugs of up to this depth
   double stale = 0.05;      // chance that a read with several answers takes an old one
+  FaultSpec faults = {};    // random and pct
 };
 
 std::string_view name(StrategySpec::Kind kind);

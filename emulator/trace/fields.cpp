@@ -67,6 +67,12 @@ double Fields::real(const char* key) {
   return v.get<double>();
 }
 
+bool Fields::boolean(const char* key) {
+  const nlohmann::json& v = take(key, "true or false");
+  if (!v.is_boolean()) fail(fmt::format("'{}' is true or false, not {}", key, v.type_name()));
+  return v.get<bool>();
+}
+
 const nlohmann::json& Fields::array(const char* key) {
   const nlohmann::json& v = take(key, "an array");
   if (!v.is_array()) fail(fmt::format("'{}' is an array, not {}", key, v.type_name()));

@@ -27,6 +27,7 @@ class Fields {
     return static_cast<T>(number(key, std::numeric_limits<T>::max()));
   }
   double real(const char* key);
+  bool boolean(const char* key);
   const nlohmann::json& array(const char* key);
   Fields object(const char* key);
   // One of `words`; its index.

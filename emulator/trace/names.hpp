@@ -8,10 +8,15 @@
 #include <string>
 #include <string_view>
 
+#include "emulator/schedule/decision.hpp"
+
 namespace ringfence::trace {
 
-inline constexpr std::array<std::string_view, 6> kDecisionWords{"pick", "read", "coherence",
-                                                                "miss", "sum",  "split"};
+inline constexpr std::array<std::string_view, schedule::kDecisionKinds> kDecisionWords{
+    "pick", "read", "coherence", "miss", "sum", "split", "fault", "late", "dirty"};
+// What befalls who stands at a point, in the order of schedule::FaultKind.
+inline constexpr std::array<std::string_view, 4> kStepFaultWords{"kill", "restart", "pause",
+                                                                 "delay"};
 inline constexpr std::array<std::string_view, 6> kEndWords{"running",  "complete",   "finding",
                                                            "deadlock", "step-limit", "stopped"};
 inline constexpr std::array<std::string_view, 3> kAccessWords{"read", "write", "rmw"};

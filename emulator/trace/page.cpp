@@ -150,19 +150,56 @@ class PageData {
   }
 
   Json agents() {
-    Json list = Json::array();
+    std::vector<const Event*> firsts;
     for (const Event& e : events_) {
-      if (!number_.try_emplace(e.label, number_.size()).second) continue;
-      const schedule::AgentLabel l = schedule::unpack(e.label);
-      const LaunchKey launch = launch_of(e.label);
+      if (number_.try_emplace(e.label, number_.size()).second) firsts.push_back(&e);
+    }
+    const std::vector<std::uint32_t> stream = streams(firsts);
+    Json list = Json::array();
+    for (std::size_t i = 0; i < firsts.size(); ++i) {
+      const schedule::AgentLabel l = schedule::unpack(firsts[i]->label);
+      const LaunchKey launch = launch_of(firsts[i]->label);
       list.push_back(Json{{"name", schedule::text(l)},
                           {"rank", l.rank},
                           {"block", l.block},
                           {"row", l.index},
                           {"call", launch.call},
-                          {"phase", launch.phase}});
+                          {"phase", launch.phase},
+                          {"launch", l.group},
+                          {"stream", stream[i]}});
     }
     return list;
+  }
+
+  // The stream of each agent, from 0 on its rank. A thread of the machine stands for one place in
+  // the launches of one stream: launches that share a thread are of one stream.
+  static std::vector<std::uint32_t> streams(const std::vector<const Event*>& firsts) {
+    using Launch = std::pair<LaunchKey, std::uint16_t>;
+    std::map<Launch, std::size_t> of_launch;  // the agent that stands for its stream
+    std::unordered_map<machine::ThreadId, std::size_t> of_thread;
+    std::vector<std::size_t> leader(firsts.size());
+    const auto find = [&](std::size_t i) {
+      while (leader[i] != i) i = leader[i];
+      return i;
+    };
+    for (std::size_t i = 0; i < firsts.size(); ++i) {
+      leader[i] = i;
+      const Launch launch{launch_of(firsts[i]->label), schedule::unpack(firsts[i]->label).group};
+      const std::size_t a = find(of_launch.try_emplace(launch, i).first->second);
+      const std::size_t b = find(of_thread.try_emplace(firsts[i]->thread, i).first->second);
+      // The first to appear leads, so that streams are numbered in that order.
+      const std::size_t first = std::min({a, b, i});
+      leader[a] = leader[b] = leader[i] = first;
+    }
+    std::map<std::uint16_t, std::uint32_t> count;  // by rank
+    std::map<std::size_t, std::uint32_t> number;   // by leader
+    std::vector<std::uint32_t> out;
+    for (std::size_t i = 0; i < firsts.size(); ++i) {
+      const std::size_t at = find(i);
+      if (!number.contains(at)) number[at] = count[schedule::unpack(firsts[i]->label).rank]++;
+      out.push_back(number[at]);
+    }
+    return out;
   }
 
   std::string columns() {

@@ -6,7 +6,7 @@
 //   format      1
 //   title, message, kind (null: no finding), mode, case, policies, replay, remedy, made_by, story
 //   agents      [{"name", "rank", "block", "row" (thread or operation), "call", "phase" (0 product,
-//               1 protocol, 2 consumer)}]
+//               1 protocol, 2 consumer), "launch" (of a case's file), "stream" (of the rank)}]
 //   kinds, orders, scopes   words for the codes of the columns below
 //   sites       {"3": "file: what it does (order)"}
 //   regions     [name]         slots  {"region:offset": name}, of the slots that occur

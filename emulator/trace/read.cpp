@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "emulator/machine/names.hpp"
+#include "emulator/schedule/faults.hpp"
 #include "emulator/schedule/label.hpp"
 #include "emulator/trace/fields.hpp"
 #include "emulator/trace/names.hpp"
@@ -123,8 +124,52 @@ Header read_header(Fields f) {
   h.strategy = f.string("strategy");
   h.seed = f.integer<std::uint64_t>("seed");
   h.executor = f.string("executor");
+  if (f.has("survive")) h.survive = f.boolean("survive");
+  if (f.has("faults")) {
+    h.faults = f.string("faults");
+    try {
+      schedule::parse_faults(h.faults);
+    } catch (const std::invalid_argument& e) {
+      f.fail(fmt::format("'faults': {}", e.what()));
+    }
+  }
   f.end();
   return h;
+}
+
+// The value of a decision of this kind, which takes further keys for faults.
+std::uint64_t read_value(Fields& f, schedule::DecisionKind kind, const char* key,
+                         std::uint32_t ranks) {
+  using schedule::DecisionKind;
+  switch (kind) {
+    case DecisionKind::pick:
+      return label_field(f, key, ranks);
+    case DecisionKind::fault: {
+      schedule::StepFault fault;
+      fault.kind = f.word_as<schedule::FaultKind>(key, kStepFaultWords);
+      if (fault.kind >= schedule::FaultKind::pause) {
+        fault.span = static_cast<std::uint32_t>(f.number("for", schedule::kMostSpan));
+        if (fault.span == 0) f.fail("'for' is at least 1, not 0");
+      }
+      return schedule::encode(fault);
+    }
+    case DecisionKind::late: {
+      const std::uint64_t span = f.number(key, schedule::kMostSpan);
+      if (span == 0) f.fail("'late' is at least 1, not 0");
+      return span;
+    }
+    case DecisionKind::dirty: {
+      schedule::DirtyWord dirty;
+      constexpr std::uint32_t kMostWords = 1u << 29;
+      dirty.word = static_cast<std::uint32_t>(f.number(key, kMostWords));
+      dirty.holds = f.integer<std::uint32_t>("holds");
+      const auto value = schedule::encode(dirty);
+      if (!value) f.fail("'holds' is 1, 2 or 4294967295");
+      return *value;
+    }
+    default:
+      return f.integer<std::uint64_t>(key);
+  }
 }
 
 schedule::Decision read_decision(Fields f, std::uint32_t ranks) {
@@ -138,8 +183,8 @@ schedule::Decision read_decision(Fields f, std::uint32_t ranks) {
     if (!f.has(key)) continue;
     ++kinds;
     d.kind = static_cast<schedule::DecisionKind>(i);
-    d.value = d.kind == schedule::DecisionKind::pick ? label_field(f, key, ranks)
-                                                     : f.integer<std::uint64_t>(key);
+    if (kinds > 1) break;
+    d.value = read_value(f, d.kind, key, ranks);
   }
   if (kinds != 1) {
     f.fail(fmt::format("a decision has exactly one of the keys {}", list_words(kDecisionWords)));

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "emulator/machine/names.hpp"
+#include "emulator/schedule/faults.hpp"
 #include "emulator/schedule/label.hpp"
 #include "emulator/trace/story_steps.hpp"
 #include "emulator/trace/stuck.hpp"
@@ -150,6 +151,21 @@ std::string missing_lines(const Verdict& v, const schedule::Outcome& outcome,
   return text;
 }
 
+std::string choices_text(const std::vector<schedule::Decision>& decisions) {
+  std::size_t switches = 0, faults = 0;
+  for (const auto& d : decisions) {
+    switches += d.kind == schedule::DecisionKind::pick;
+    faults += schedule::is_fault(d.kind);
+  }
+  if (decisions.empty()) return "no choice but the defaults";
+  return fmt::format("{} ({}, {}{})", plural(decisions.size(), "choice"),
+                     plural(switches, "context switch", "context switches"),
+                     faults > 0 ? plural(faults, "fault") + ", " : "",
+                     plural(decisions.size() - switches - faults, "other"));
+}
+
+}  // namespace
+
 std::string stuck_text(const std::vector<StuckNames>& stuck, std::size_t limit) {
   const std::vector<StuckRow> rows = stuck_rows(stuck);
   Table table({"", "agent", "waits for", "needs", "there", "to be written by", "which"});
@@ -166,17 +182,6 @@ std::string stuck_text(const std::vector<StuckNames>& stuck, std::size_t limit) 
   if (cycle) text += "(o: on a cycle of waits)\n";
   return text;
 }
-
-std::string choices_text(const std::vector<schedule::Decision>& decisions) {
-  std::size_t switches = 0;
-  for (const auto& d : decisions) switches += d.kind == schedule::DecisionKind::pick;
-  if (decisions.empty()) return "no choice but the defaults";
-  return fmt::format("{} ({}, {})", plural(decisions.size(), "choice"),
-                     plural(switches, "context switch", "context switches"),
-                     plural(decisions.size() - switches, "other"));
-}
-
-}  // namespace
 
 std::string case_text(const programs::Config& c) {
   if (!c.case_file.empty()) {
@@ -214,6 +219,9 @@ std::string story(const Trace& trace, const schedule::Outcome& outcome,
   text +=
       fmt::format("  schedule  {}, {} steps\n",
                   options.free_running ? "free-running" : choices_text(trace.decisions), v.steps);
+  for (const schedule::AppliedFault& f : outcome.faults) {
+    text += fmt::format("  fault     {}: {}\n", schedule::name(f.kind), fault_text(f, program));
+  }
   if (v.finding) {
     const std::string steps = steps_text(trace, outcome, program, options.max_steps);
     if (!steps.empty()) text += '\n' + steps;

@@ -25,6 +25,10 @@ std::string case_text(const programs::Config& config);
 // "multicast-flag=cohere alias-data=cohere load-buffering=off summation=fp32-rank-order"
 std::string policy_text(const machine::Policy& policy, const programs::Config& config);
 
+// Who waits for which slot, and for whom, as a table of at most `limit` rows; the first line says
+// how many there are.
+std::string stuck_text(const std::vector<StuckNames>& stuck, std::size_t limit);
+
 // `outcome` with its history; trace.verdict made from it (make_verdict).
 std::string story(const Trace& trace, const schedule::Outcome& outcome,
                   const schedule::Program& program, const StoryOptions& options);

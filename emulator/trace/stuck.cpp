@@ -71,7 +71,9 @@ std::vector<StuckRow> stuck_rows(const std::vector<StuckNames>& stuck) {
       StuckRow row{s, slots, slots && on_cycle.contains(block_of(s.label)), ""};
       if (const auto writer = slots ? parse_writer(s.writer) : std::nullopt) {
         const auto it = doing.find(*writer);
-        row.which = it == doing.end() ? "does not wait" : "waits for " + it->second;
+        row.which = it != doing.end()                 ? "waits for " + it->second
+                    : s.writer.ends_with(" (killed)") ? "is gone"
+                                                      : "does not wait";
       }
       rows.push_back(std::move(row));
     }

@@ -6,8 +6,13 @@
 //   {"ringfence-trace":1,"ringfence":"0.1.0 (1a2b3c4)","config":{"protocol":"tokenweave",...},
 //    "boundary":"stream","policy":{"multicast-flag":"cohere",...},"ignore":[],
 //    "strategy":"pct","seed":17,"executor":"processes"}                          (one line)
+//   ("survive":true after the ignored kinds and "faults":"kill" at the end, where there are any)
 //   {"agent":"r1.c0.b2.t3","point":14,"pick":"r0.c0.b0.t0"}                     who steps next
 //   {"agent":"r0.c0.b0.t1","point":3,"read":1}                   the second newest message is read
+//   {"agent":"r1.c0.b0.t0","point":5,"fault":"pause","for":64}   faults (schedule/faults.hpp): what
+//       befalls the agent or its rank; kill and restart have no "for"
+//   {"agent":"r1.c0.b0.t0","point":9,"late":64}         its signal is not seen for so many points
+//   {"agent":"r0.host","point":0,"dirty":3,"holds":1}   word 3 of the rank's pads at the start
 //   (with "nth":K if it is the question number K > 0 of its kind at that point)
 //   {"verdict":"finding","end":"finding","kind":"data-race",...,"digest":"00c0ffee00c0ffee"}
 //
@@ -47,6 +52,8 @@ struct Header {
   std::string strategy;
   std::uint64_t seed = 0;
   std::string executor;
+  std::string faults;    // those that the search drew from, as --faults takes them; empty: none
+  bool survive = false;  // schedule::RunSpec's: part of what decides the verdict
 };
 
 // How a finding's access reads in the program's words; for people, no part of the comparison.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <sys/wait.h>
 
+#include <cstdio>
 #include <cstring>
 
 #include "emulator/machine/names.hpp"
@@ -176,6 +177,52 @@ std::string lost_text(const schedule::LostRank& lost) {
   return fmt::format("exited with status {}", WEXITSTATUS(lost.wait_status));
 }
 
+std::string fault_text(const schedule::AppliedFault& f, const schedule::Program& program) {
+  using schedule::FaultKind;
+  const std::string agent = schedule::text(schedule::unpack(f.label));
+  switch (f.kind) {
+    case FaultKind::kill:
+      return fmt::format("rank {} was killed after step {}, at {}", f.rank, f.step, agent);
+    case FaultKind::restart:
+      return fmt::format("rank {} was restarted after step {}, at {}", f.rank, f.step, agent);
+    case FaultKind::pause:
+      return fmt::format("rank {} was paused for {} points after step {}", f.rank, f.span, f.step);
+    case FaultKind::delay:
+      return fmt::format("{} was delayed for {} points after step {}", agent, f.span, f.step);
+    case FaultKind::late_signal:
+      return fmt::format("the signal of {} to {} came {} points late", agent, place(f.at, program),
+                         f.span);
+    case FaultKind::dirty_pad:
+      return fmt::format("{} held {} at the start: the protocol needs its initial value there",
+                         place(f.at, program), f.holds);
+  }
+  return {};
+}
+
+namespace {
+
+bool was_killed(const schedule::Outcome& outcome, std::uint32_t rank) {
+  for (const schedule::AppliedFault& f : outcome.faults) {
+    if (f.kind == schedule::FaultKind::kill && f.rank == rank) return true;
+  }
+  return false;
+}
+
+// A killed rank writes nothing any more: "r1.b0.t0 (killed)"; "every rank's ... (rank 1 killed)".
+void mark_killed(std::string& writer, const schedule::Outcome& outcome) {
+  if (writer.empty()) return;
+  unsigned rank = 0;
+  if (std::sscanf(writer.c_str(), "r%u.", &rank) == 1) {
+    if (was_killed(outcome, rank)) writer += " (killed)";
+    return;
+  }
+  for (const schedule::AppliedFault& f : outcome.faults) {
+    if (f.kind == schedule::FaultKind::kill) writer += fmt::format(" (rank {} killed)", f.rank);
+  }
+}
+
+}  // namespace
+
 Verdict make_verdict(const schedule::Outcome& outcome, const schedule::Program& program) {
   Verdict v;
   v.end = outcome.end;
@@ -188,7 +235,9 @@ Verdict make_verdict(const schedule::Outcome& outcome, const schedule::Program& 
     if (v.finding->has_first) v.first = names_of(v.finding->first, program);
     if (v.finding->has_second) v.second = names_of(v.finding->second, program);
   } else {
-    v.message = outcome.end == schedule::RunEnd::complete ? "clean" : "ended without a verdict";
+    v.message = outcome.end == schedule::RunEnd::complete ? "clean"
+                : schedule::stopped_by_fault(outcome)     ? "stopped by a fault"
+                                                          : "ended without a verdict";
   }
   if (const std::string numbers = v.finding ? program.last_mismatch() : ""; !numbers.empty()) {
     v.message += ": " + numbers;
@@ -197,10 +246,14 @@ Verdict make_verdict(const schedule::Outcome& outcome, const schedule::Program& 
     v.message += fmt::format("; rank {} {} after step {} ({})", l.rank, lost_text(l), l.last_step,
                              l.last_agent);
   }
+  for (const schedule::AppliedFault& f : outcome.faults) {
+    v.message += "; " + fault_text(f, program);
+  }
   for (const schedule::StuckAgent& s : outcome.stuck) {
     // Hosts that wait for their launch say nothing that its threads do not.
     if (s.status == schedule::AgentStatus::joining) continue;
     v.stuck.push_back(stuck_names(s, program));
+    mark_killed(v.stuck.back().writer, outcome);
   }
   return v;
 }

@@ -21,6 +21,8 @@ std::string who(std::uint64_t label);
 std::string order_text(machine::Order order, machine::Scope scope);
 // What a fix has to add, as a sentence without its stop.
 std::string missing_text(const machine::Finding& finding);
+// "rank 1 was killed after step 12, at r1.c0.b0.t0"
+std::string fault_text(const schedule::AppliedFault& fault, const schedule::Program& program);
 // How a rank was lost: "killed by signal 9 (Killed)", "exited with status 3", "stalled".
 std::string lost_text(const schedule::LostRank& lost);
 

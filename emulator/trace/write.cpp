@@ -10,10 +10,13 @@
 #include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 
 #include "emulator/machine/names.hpp"
+#include "emulator/schedule/faults.hpp"
 #include "emulator/schedule/label.hpp"
 #include "emulator/trace/config_json.hpp"
+#include "emulator/trace/names.hpp"
 #include "emulator/trace/trace.hpp"
 
 namespace ringfence::trace {
@@ -55,12 +58,14 @@ namespace {
 Json case_json(const Header& h) {
   Json ignore = Json::array();
   for (machine::FindingKind k : h.ignore) ignore.push_back(machine::name(k));
-  return Json{{"config", config_json(h.config, h.input_digest)},
-              {"boundary", machine::name(h.policy.boundary)},
-              {"policy",
-               {{"multicast-flag", machine::name(h.policy.multicast_flag)},
-                {"alias-data", machine::name(h.policy.alias_data)}}},
-              {"ignore", ignore}};
+  Json j{{"config", config_json(h.config, h.input_digest)},
+         {"boundary", machine::name(h.policy.boundary)},
+         {"policy",
+          {{"multicast-flag", machine::name(h.policy.multicast_flag)},
+           {"alias-data", machine::name(h.policy.alias_data)}}},
+         {"ignore", ignore}};
+  if (h.survive) j["survive"] = true;
+  return j;
 }
 
 Json decision_json(const schedule::Decision& d) {
@@ -69,6 +74,16 @@ Json decision_json(const schedule::Decision& d) {
   const std::string key(name(d.kind));
   if (d.kind == schedule::DecisionKind::pick) {
     j[key] = schedule::text(schedule::unpack(d.value));
+  } else if (d.kind == schedule::DecisionKind::fault) {
+    const auto fault = schedule::decode_step_fault(d.value);
+    if (!fault) throw std::invalid_argument("a trace has no word for this fault");
+    j[key] = kStepFaultWords[static_cast<std::size_t>(fault->kind)];
+    if (fault->kind >= schedule::FaultKind::pause) j["for"] = fault->span;
+  } else if (d.kind == schedule::DecisionKind::dirty) {
+    const auto dirty = schedule::decode_dirty(d.value);
+    if (!dirty) throw std::invalid_argument("a trace has no word for this dirty pad");
+    j[key] = dirty->word;
+    j["holds"] = dirty->holds;
   } else {
     j[key] = d.value;
   }
@@ -140,6 +155,7 @@ std::string to_text(const Trace& trace) {
   header["strategy"] = h.strategy;
   header["seed"] = h.seed;
   header["executor"] = h.executor;
+  if (!h.faults.empty()) header["faults"] = h.faults;
   std::string text = line(header);
   for (const schedule::Decision& d : trace.decisions) text += line(decision_json(d));
   text += line(verdict_json(trace.verdict));

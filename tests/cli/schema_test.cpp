@@ -1,6 +1,8 @@
 // The program's JSON against the published schemas.
 #include <doctest/doctest.h>
 
+#include <filesystem>
+#include <fstream>
 #include <sstream>
 #include <valijson/adapters/nlohmann_json_adapter.hpp>
 #include <valijson/schema.hpp>
@@ -52,6 +54,101 @@ TEST_CASE("run, fuzz and replay write what their schemas say, with findings and 
   CHECK(json_of(f / "r.json")["findings"].size() == 1);
   ringfence(f, "replay t.jsonl --json r.json");
   CHECK(wrong("replay", json_of(f / "r.json")) == "");
+}
+
+// Every line of a trace by the schema; how many there are.
+int check_trace(const std::string& path) {
+  std::istringstream in(content(path));
+  std::string line;
+  int lines = 0;
+  while (std::getline(in, line)) {
+    ++lines;
+    CHECK_MESSAGE(wrong("trace", json::parse(line)) == "", line);
+  }
+  return lines;
+}
+
+TEST_CASE("a trace's lines are what their schema says, faults included") {
+  const Folder f;
+  for (const auto& entry : std::filesystem::directory_iterator("traces")) {
+    if (entry.path().extension() == ".jsonl") CHECK(check_trace(entry.path().string()) >= 2);
+  }
+  const std::string fuzz = "fuzz --protocol pypto" + kSmall +
+                           "--boundary strict --no-shrink --no-remedies --trace t.jsonl --faults ";
+  REQUIRE(ringfence(f, fuzz + "kill,delay=3,pause=3,late-signal=4 --survive").status == 1);
+  CHECK(check_trace(f / "t.jsonl") > 2);
+  CHECK(content(f / "t.jsonl").find("\"fault\":\"kill\"") != std::string::npos);
+  REQUIRE(ringfence(f, fuzz + "dirty-pad").status == 1);
+  CHECK(check_trace(f / "t.jsonl") > 2);
+  CHECK(content(f / "t.jsonl").find("\"dirty\":") != std::string::npos);
+  for (const char* bad :
+       {R"({"agent":"r0.host","point":1,"fault":"stop"})",
+        R"({"agent":"r0.host","point":1,"fault":"pause"})",
+        R"({"agent":"r0.host","point":1,"fault":"kill","for":3})",
+        R"({"agent":"r0.host","point":1,"late":0})", R"({"agent":"r0.host","point":1,"dirty":0})",
+        R"({"agent":"r0.host","point":1})", R"({"agent":"r0.host","point":1,"read":1,"sum":1})",
+        R"({"point":1,"read":1})"}) {
+    CAPTURE(bad);
+    CHECK(wrong("trace", json::parse(bad)) != "");
+  }
+}
+
+TEST_CASE("fuzz writes what came of its faults as its schema says") {
+  const Folder f;
+  ringfence(f, "fuzz" + kSmall + "--faults kill,pause=2 --schedules 60 --json r.json");
+  json j = json_of(f / "r.json");
+  CHECK(wrong("fuzz", j) == "");
+  CHECK(j["faults"]["kinds"].size() == 2);
+  j["faults"]["kinds"]["crash"] = j["faults"]["kinds"]["kill"];
+  CHECK(wrong("fuzz", j) != "");
+  ringfence(f, "fuzz" + kSmall + "--schedules 10 --json r.json");
+  CHECK(json_of(f / "r.json")["faults"].is_null());
+}
+
+TEST_CASE("relax and ptx write what their schemas say, with something unsupported and without") {
+  const Folder f;
+  ringfence(f,
+            "relax --ranks 2 --blocks 1 --tokens 2 --hidden 8 --inner 2 --boundary coherent "
+            "--json r.json");
+  json j = json_of(f / "r.json");
+  CHECK(wrong("relax", j) == "");
+  REQUIRE(j["modes"]["coherent"].size() > 0);
+  j["modes"]["coherent"][0].erase("alone");
+  CHECK(wrong("relax", j) != "");
+
+  const std::string ptx = (std::filesystem::current_path() / "traces/ptx/fused.ptx").string();
+  CHECK(ringfence(f, "ptx " + ptx + " --json p.json --junit p.xml").status == 0);
+  j = json_of(f / "p.json");
+  CHECK(wrong("ptx", j) == "");
+  CHECK(j["kernels"].size() > 0);
+  CHECK(content(f / "p.xml").find("failures=\"0\"") != std::string::npos);
+  std::ofstream(f / "odd.ptx") << ".version 8.0\n.target sm_90\n.address_size 64\n"
+                                  ".visible .entry k()\n{\n  .reg .b32 %r<2>;\n"
+                                  "  sqrt.rn.bf16 %r0, %r1;\n  ret;\n}\n";
+  const Result odd = ringfence(f, "ptx odd.ptx --json p.json --junit p.xml");
+  REQUIRE_MESSAGE(odd.status == 1, odd.out, odd.err);
+  j = json_of(f / "p.json");
+  CHECK(wrong("ptx", j) == "");
+  CHECK(j["verdict"] == "finding");
+  CHECK(j["kernels"][0]["unsupported"].size() >= 1);
+  CHECK(content(f / "p.xml").find("failures=\"1\"") != std::string::npos);
+  j["kernels"][0].erase("unsupported");
+  CHECK(wrong("ptx", j) != "");
+}
+
+// Made on GPUs, by the CUDA part: here are its recorded results.
+TEST_CASE("recorded results of gpu bench are what its schema says") {
+  int files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("cuda/bench/results")) {
+    if (entry.path().extension() != ".json") continue;
+    json j = json_of(entry.path().string());
+    if (!j.is_object() || j.value("command", "") != "gpu bench") continue;
+    ++files;
+    CHECK_MESSAGE(wrong("gpu-bench", j) == "", entry.path().string());
+    j["rows"][0].erase("median_us");
+    CHECK(wrong("gpu-bench", j) != "");
+  }
+  CHECK(files > 0);
 }
 
 TEST_CASE("check, relax and litmus write what their schemas say") {

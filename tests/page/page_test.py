@@ -18,6 +18,7 @@ import urllib.request
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
          "--disable-background-networking", "--disable-component-update", "--disable-sync",
          "--window-size=1400,1000", "--force-device-scale-factor=1"]
+STREAMS = "streams-fixed.toml"
 RIGHT, LEFT, DOWN, HOME = "\ue014", "\ue012", "\ue015", "\ue011"
 
 
@@ -155,6 +156,76 @@ def race(b, page, out):
     check("nothing is fetched", b.run("return performance.getEntriesByType('resource').length") == 0)
 
 
+def paper(b, page, out):
+    """What the printer gets: A4 landscape, from the dark theme."""
+    b.open(page)
+    cdp = lambda cmd, **params: b.post("/goog/cdp/execute", {"cmd": cmd, "params": params})
+    b.run("const t = document.getElementById('theme'); t.value = 'dark'; t.onchange(); ringfence.paint()")
+    cdp("Emulation.setDeviceMetricsOverride", width=1032, height=700, deviceScaleFactor=1, mobile=False)
+    cdp("Emulation.setEmulatedMedia", media="print")
+    b.run("window.dispatchEvent(new Event('beforeprint'))")
+    told = b.run("""
+      const px = s => parseFloat(s), luminance = rgb => {
+        const c = rgb.match(/[\\d.]+/g).slice(0, 3).map(v => v / 255).map(v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+        return 0.2126 * c[0] + 0.7152 * c[1] + 0.0722 * c[2];
+      };
+      const shown = [...document.querySelectorAll('body *')].filter(e => e.getClientRects().length > 0);
+      const texts = shown.filter(e => [...e.childNodes].some(n => n.nodeType === 3 && n.textContent.trim() !== ''));
+      const body = getComputedStyle(document.body), wide = document.documentElement;
+      const canvas = document.getElementById('lanes').getBoundingClientRect();
+      return {
+        small: texts.map(e => px(getComputedStyle(e).fontSize)).reduce((a, b) => Math.min(a, b), 99),
+        faint: texts.map(e => luminance(getComputedStyle(e).color)).reduce((a, b) => Math.max(a, b), 0),
+        paper: luminance(body.backgroundColor === 'rgba(0, 0, 0, 0)' ? 'rgb(255, 255, 255)' : body.backgroundColor),
+        over: wide.scrollWidth - wide.clientWidth,
+        cut: texts.filter(e => e.scrollWidth > e.clientWidth + 1 && getComputedStyle(e).overflowX !== 'visible').length,
+        nav: getComputedStyle(document.querySelector('nav')).display,
+        canvas: [canvas.left, canvas.right, canvas.height],
+        light: document.getElementById('lanes').getContext('2d').getImageData(2, 200, 1, 1).data[0]};""")
+    check("on paper it is light, whatever the screen's theme", told["paper"] > 0.8 and told["light"] > 180, told)
+    check("its text stands out from the paper by 3 to 1", (told["paper"] + 0.05) / (told["faint"] + 0.05) >= 3, told)
+    check("no text is smaller than 8 px", told["small"] >= 8, told["small"])
+    check("nothing is wider than the sheet", told["over"] <= 0, told["over"])
+    check("no text is cut off", told["cut"] == 0, told["cut"])
+    check("the buttons are not printed", told["nav"] == "none")
+    check("the picture is on the sheet, as high as half of it",
+          told["canvas"][0] >= 0 and told["canvas"][1] <= 1032 and told["canvas"][2] > 200, told["canvas"])
+    ink = b.run("return document.querySelector('#legend canvas').getContext('2d').getImageData(11, 6, 1, 1).data[0]")
+    check("the legend is in dark ink too", ink < 80, ink)
+    b.picture(os.path.join(out, "paper.png"))
+    pdf = base64.b64decode(cdp("Page.printToPDF", landscape=True, paperWidth=11.69, paperHeight=8.27,
+                               preferCSSPageSize=True)["data"])
+    with open(os.path.join(out, "paper.pdf"), "wb") as f:
+        f.write(pdf)
+    sheets = len(re.findall(rb"/Type\s*/Page[^s]", pdf))
+    check("a finding takes at most four sheets", 1 <= sheets <= 4, sheets)
+    cdp("Emulation.setEmulatedMedia", media="")
+    cdp("Emulation.clearDeviceMetricsOverride")
+
+
+def streams(b, page, out):
+    """Two streams of a rank are lanes of their own, each with its kernel boundaries."""
+    b.open(page)
+    ranks = b.run("return new Set(ringfence.run.agents.map(a => a.rank)).size")
+    check("two streams a rank are shown", b.run("return ringfence.streams") == 2 * ranks,
+          (ranks, b.run("return ringfence.streams")))
+    apart = b.run("""
+      const lanes = new Map();
+      for (const a of ringfence.run.agents) {
+        const key = a.rank + ':' + a.block + ':' + a.stream;
+        if (!lanes.has(key)) lanes.set(key, new Set());
+        lanes.get(key).add(a.launch);
+      }
+      return [lanes.size, ringfence.lanes];""")
+    check("a block of each stream has a lane of its own", apart[0] == apart[1], apart)
+    said = b.run("""
+      const a = ringfence.run.agents.findIndex(a => a.stream === 1);
+      ringfence.select(ringfence.run.events.agent.indexOf(a));
+      return document.getElementById('event').textContent;""")
+    check("an event says its stream", "on stream 1" in said, said)
+    b.picture(os.path.join(out, "streams.png"))
+
+
 def deadlock(b, page, out):
     b.open(page)
     check("the cycle is marked", b.run("return document.querySelectorAll('#stuck tr.fault').length") >= 2)
@@ -218,6 +289,9 @@ def main():
     trace = lambda name: os.path.join(os.path.abspath(traces), name + ".trace.jsonl")
     pages = [
         (race, page("race", 1, "replay", trace("end-put-relaxed"))),
+        (paper, page("paper", 1, "replay", trace("end-put-relaxed"))),
+        (streams, page("streams", 0, "fuzz", "--case", os.path.join(os.path.dirname(os.path.abspath(traces)),
+                       "tests/zoo", STREAMS), "--schedules", "20", "--executor", "inline")),
         (deadlock, page("deadlock", 1, "replay", trace("slot-wrong"))),
         (ordered, page("clean", 0, "fuzz", "--ranks", "2", "--tokens", "4", "--blocks", "2", "--boundary", "coherent",
                        "--schedules", "1", "--executor", "inline")),

@@ -62,6 +62,40 @@ TEST_CASE("shrinking stops at its limit of runs and says that it may not be mini
   CHECK(s.outcome.decisions.size() < 100);
 }
 
+TEST_CASE("what a fault lasts is shortened once nothing can be left out") {
+  // Fails while the pause lasts 6 points and the signal comes at all late.
+  struct Lasting final : Executor {
+    Outcome run(const RunSpec& spec) override {
+      Outcome o;
+      o.decisions = spec.decisions;
+      bool paused = false, late = false;
+      for (const Decision& d : o.decisions) {
+        if (d.kind == DecisionKind::fault) paused |= decode_step_fault(d.value)->span >= 6;
+        if (d.kind == DecisionKind::late) late = true;
+      }
+      if (paused && late) {
+        machine::Finding f;
+        f.kind = FindingKind::data_race;
+        o.findings.push_back(f);
+        o.end = RunEnd::finding;
+      }
+      return o;
+    }
+  } e;
+  RunSpec spec;
+  spec.decisions = {decision(1, 1),
+                    {2, 2, DecisionKind::fault, encode(StepFault{FaultKind::pause, 900}), 0},
+                    {3, 3, DecisionKind::late, 400, 0}};
+  const Shrunk s = shrink(e, {}, e.run(spec), FindingKind::data_race);
+  REQUIRE(s.outcome.decisions.size() == 2);
+  const auto pause = decode_step_fault(s.outcome.decisions[0].value);
+  REQUIRE(pause);
+  CHECK(pause->kind == FaultKind::pause);
+  CHECK(pause->span >= 6);
+  CHECK(pause->span < 12);  // by halves
+  CHECK(s.outcome.decisions[1].value == 1);
+}
+
 TEST_CASE("policy and ignored kinds of the finding's run are those of every try") {
   ScriptedExecutor e({decision(5, 5)});
   RunSpec base;

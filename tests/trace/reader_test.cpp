@@ -39,6 +39,8 @@ TEST_CASE("reading gives back everything that was written") {
   CHECK(b.header.ignore == a.header.ignore);
   CHECK(b.header.seed == 0xffffffffffffffffu);
   CHECK(b.decisions == a.decisions);
+  CHECK(b.header.faults == a.header.faults);
+  CHECK(b.header.survive);
   REQUIRE(b.verdict.finding);
   CHECK(schedule::same_finding(*b.verdict.finding, *a.verdict.finding));
   CHECK(b.verdict.message == a.verdict.message);
@@ -100,10 +102,11 @@ TEST_CASE("unknown keys are named, wherever they are") {
   CHECK(broken("\"alias-data\":", "\"x\":1,\"alias-data\":").find("in 'policy': unknown key 'x'") !=
         std::string::npos);
   CHECK(broken("\"pick\":", "\"why\":1,\"pick\":").find("t.jsonl:2: unknown key 'why'") == 0);
-  CHECK(broken("\"needs\":", "\"x\":1,\"needs\":").find("t.jsonl:7: in 'stuck': unknown key") == 0);
-  CHECK(broken("\"access\":", "\"x\":1,\"access\":").find("t.jsonl:7: in 'first': unknown key") ==
+  CHECK(broken("\"needs\":", "\"x\":1,\"needs\":").find("t.jsonl:15: in 'stuck': unknown key") ==
         0);
-  CHECK(broken("\"message\":", "\"x\":1,\"message\":").find("t.jsonl:7: unknown key") == 0);
+  CHECK(broken("\"access\":", "\"x\":1,\"access\":").find("t.jsonl:15: in 'first': unknown key") ==
+        0);
+  CHECK(broken("\"message\":", "\"x\":1,\"message\":").find("t.jsonl:15: unknown key") == 0);
 }
 
 TEST_CASE("missing keys, keys given twice and wrong types are named") {
@@ -159,14 +162,14 @@ TEST_CASE("a number that no double holds is refused") {
 
 TEST_CASE("a decision has exactly one kind") {
   CHECK(broken("\"pick\":\"r0.host\"", "\"pick\":\"r0.host\",\"read\":1") ==
-        "t.jsonl:2: a decision has exactly one of the keys pick, read, coherence, miss, sum or "
-        "split");
+        "t.jsonl:2: a decision has exactly one of the keys pick, read, coherence, miss, sum, "
+        "split, fault, late or dirty");
   CHECK(broken(",\"pick\":\"r0.host\"", "").find("exactly one") != std::string::npos);
 }
 
 TEST_CASE("digests are 16 hexadecimal digits") {
   CHECK(broken("\"digest\":\"00c0ffee00c0ffee\"", "\"digest\":\"c0ffee\"") ==
-        "t.jsonl:7: 'digest' is 16 hexadecimal digits, not 'c0ffee'");
+        "t.jsonl:15: 'digest' is 16 hexadecimal digits, not 'c0ffee'");
   CHECK(broken("\"input_digest\":\"00112233445566ff\"", "\"input_digest\":\"00112233445566FG\"")
             .find("hexadecimal") != std::string::npos);
 }

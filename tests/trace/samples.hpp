@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "emulator/schedule/faults.hpp"
 #include "emulator/schedule/label.hpp"
 #include "emulator/trace/trace.hpp"
 
@@ -28,6 +29,8 @@ inline Trace sample() {
   t.header.strategy = "pct";
   t.header.seed = 0xffffffffffffffffu;
   t.header.executor = "processes";
+  t.header.faults = "kill,pause=2,late-signal=0.25";
+  t.header.survive = true;
 
   schedule::Decision d;
   d.agent = label("r1.c0.b2.t3");
@@ -43,6 +46,25 @@ inline Trace sample() {
     d.kind = kind;
     d.nth = 0;
     d.value = 3;
+    t.decisions.push_back(d);
+  }
+  d.kind = schedule::DecisionKind::fault;
+  for (const auto kind : {schedule::FaultKind::kill, schedule::FaultKind::restart}) {
+    d.value = schedule::encode(schedule::StepFault{kind, 0});
+    t.decisions.push_back(d);
+  }
+  for (const auto kind : {schedule::FaultKind::pause, schedule::FaultKind::delay}) {
+    d.value = schedule::encode(schedule::StepFault{kind, schedule::kMostSpan});
+    t.decisions.push_back(d);
+  }
+  d.kind = schedule::DecisionKind::late;
+  d.value = 64;
+  t.decisions.push_back(d);
+  d.agent = label("r1.host");
+  d.point = 0;
+  d.kind = schedule::DecisionKind::dirty;
+  for (const std::uint32_t holds : schedule::kDirtyValues) {
+    d.value = *schedule::encode(schedule::DirtyWord{3, holds});
     t.decisions.push_back(d);
   }
 

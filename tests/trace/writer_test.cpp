@@ -32,11 +32,19 @@ std::string content(const fs::path& path) {
 
 TEST_CASE("a trace is one line for the header, each decision and the verdict") {
   const std::string text = to_text(sample());
-  CHECK(std::count(text.begin(), text.end(), '\n') == 7);
+  CHECK(std::count(text.begin(), text.end(), '\n') == 15);
   CHECK(text.find("\n{\"agent\":\"r1.c0.b2.t3\",\"point\":14,\"pick\":\"r0.host\"}\n") !=
         std::string::npos);
   CHECK(text.find("\n{\"agent\":\"r1.c0.b2.t3\",\"point\":14,\"nth\":2,\"read\":1}\n") !=
         std::string::npos);
+  for (const char* line :
+       {"{\"agent\":\"r1.c0.b2.t3\",\"point\":14,\"fault\":\"kill\"}",
+        "{\"agent\":\"r1.c0.b2.t3\",\"point\":14,\"fault\":\"pause\",\"for\":16777215}",
+        "{\"agent\":\"r1.c0.b2.t3\",\"point\":14,\"late\":64}",
+        "{\"agent\":\"r1.host\",\"point\":0,\"dirty\":3,\"holds\":4294967295}"}) {
+    CAPTURE(line);
+    CHECK(text.find("\n" + std::string(line) + "\n") != std::string::npos);
+  }
 }
 
 TEST_CASE("writing leaves the file and nothing else") {

@@ -83,10 +83,19 @@ function past(of) {
 
 // ---- lanes --------------------------------------------------------------------------------------
 
-const laneKeys = [...new Set(agents.map(a => a.rank * 65536 + a.block))].sort((a, b) => a - b);
+// By rank, stream, block.
+const laneKey = a => (a.rank * 64 + a.stream) * 65536 + a.block;
+const laneKeys = [...new Set(agents.map(laneKey))].sort((a, b) => a - b);
 const laneNumber = new Map(laneKeys.map((key, n) => [key, n]));
-const laneRank = laneKeys.map(key => Math.floor(key / 65536)), laneBlock = laneKeys.map(key => key % 65536);
-const laneOf = agents.map(a => laneNumber.get(a.rank * 65536 + a.block));
+const laneBlock = laneKeys.map(key => key % 65536), laneStream = laneKeys.map(key => Math.floor(key / 65536) % 64);
+const laneRank = laneKeys.map(key => Math.floor(key / 65536 / 64));
+const laneOf = agents.map(a => laneNumber.get(laneKey(a)));
+const streams = agents.some(a => a.stream > 0);
+const streamLanes = new Map();  // first and last, by rank and stream
+laneKeys.forEach((key, n) => {
+  const stream = Math.floor(key / 65536);
+  if (streamLanes.has(stream)) streamLanes.get(stream)[1] = n; else streamLanes.set(stream, [n, n]);
+});
 const rows = laneKeys.map(() => 1);
 agents.forEach((a, n) => { rows[laneOf[n]] = Math.max(rows[laneOf[n]], a.row + 1); });
 const tiles = agents.some(a => a.name.includes('task'));
@@ -108,17 +117,18 @@ const signalArrows = arrows.filter(i => anySlots ? signalRegion[E.region[i]] : s
 // Kernel boundaries: where a rank's launch begins.
 const boundaries = [];
 {
-  const last = new Map();  // by rank
+  const last = new Map();  // by rank and stream
   const begun = new Set();
   // Agents are numbered by their first events.
   agents.forEach((a, n) => {
-    const key = a.rank * 65536 + launchOf[n], i = firstOf[n];
+    const key = `${a.rank}:${launchOf[n]}:${a.launch}`, stream = a.rank * 64 + a.stream, i = firstOf[n];
     if (begun.has(key) || i < 0) return;
     begun.add(key);
-    const phase = ['product', 'protocol', 'consumer'][a.phase];
-    const b = {rank: a.rank, column: column[i] - (isStep(i) ? 0.5 : 0), next: Infinity, text: `call ${a.call} ${phase}`};
-    if (last.has(a.rank)) last.get(a.rank).next = b.column;
-    last.set(a.rank, b);
+    const phase = streams && a.phase === 1 ? `launch ${a.launch}` : ['product', 'protocol', 'consumer'][a.phase];
+    const b = {lanes: streamLanes.get(stream), column: column[i] - (isStep(i) ? 0.5 : 0), next: Infinity,
+      text: `call ${a.call} ${phase}`};
+    if (last.has(stream)) last.get(stream).next = b.column;
+    last.set(stream, b);
     boundaries.push(b);
   });
 }
@@ -300,13 +310,12 @@ function paint() {
       ctx.fillRect(px - w / 2, laneY(n) + 1, w, view.laneHeight - 1);
     }
   }
-  // Kernel boundaries across the lanes of their rank.
+  // Kernel boundaries across the lanes of their rank and stream.
   ctx.font = '10px system-ui, "DejaVu Sans", sans-serif';
   ctx.textBaseline = 'top';
-  const firstLane = r => laneRank.indexOf(r), lastLane = r => laneRank.lastIndexOf(r);
   for (const b of boundaries) {
     if (b.column < c0 || b.column > c1) continue;
-    const top = laneY(firstLane(b.rank)), bottom = laneY(lastLane(b.rank) + 1);
+    const top = laneY(b.lanes[0]), bottom = laneY(b.lanes[1] + 1);
     if (bottom < HEAD || top > height) continue;
     ctx.strokeStyle = colour.soft;
     ctx.lineWidth = 1;
@@ -423,7 +432,8 @@ function paint() {
     if (inRank % every) continue;
     ctx.fillStyle = chosen >= 0 && laneOf[E.agent[chosen]] === n ? colour.choice : colour.soft;
     ctx.font = '10px system-ui, "DejaVu Sans", sans-serif';
-    ctx.fillText(`${tiles ? 'tile' : 'block'} ${laneBlock[n]}`, 49, middle);
+    ctx.fillText(streams ? `s${laneStream[n]} ${tiles ? 't' : 'b'}${laneBlock[n]}` : `${tiles ? 'tile' : 'block'} ${laneBlock[n]}`,
+      49, middle);
   }
   ctx.restore();
   ctx.fillStyle = colour.soft;
@@ -529,7 +539,7 @@ function tellEvent() {
   }
   const phase = ['product', 'protocol', 'consumer'][a.phase];
   row('step', `${E.step[i]}  (event ${i + 1} of ${N})`);
-  row('who', `${a.name}: rank ${a.rank}, ${tiles ? 'tile' : 'block'} ${a.block}, ${tiles ? 'operation' : 'thread'} ${a.row}; call ${a.call}, ${phase}`);
+  row('who', `${a.name}: rank ${a.rank}, ${tiles ? 'tile' : 'block'} ${a.block}, ${tiles ? 'operation' : 'thread'} ${a.row}; call ${a.call}, ${phase}${streams ? `, launch ${a.launch} on stream ${a.stream}` : ''}`);
   if (isStep(i)) row('line', siteText(i));
   row('does', isAccess(i) ? `${run.kinds[E.kind[i]]} ${orderText(i)}` : '');
   if (isAccess(i)) row('place', `${placeText(i)} (${E.bytes[i]} bytes)`);
@@ -766,7 +776,7 @@ function listen() {
     if (box.width !== width || box.height !== height) resize();
   }).observe(at('picture'));
   matchMedia('(prefers-color-scheme: dark)').addEventListener('change', applyTheme);
-  window.addEventListener('beforeprint', () => { setTheme('light'); resize(); paint(); });
+  window.addEventListener('beforeprint', () => { setTheme('light'); tellLegend(); resize(); paint(); });
   window.addEventListener('afterprint', applyTheme);
 }
 function resize() {
@@ -798,7 +808,7 @@ function applyTheme() {
 // For tests and the console.
 const api = {
   run, view, past: i => Array.from(past(i)).flatMap((b, k) => b ? [k] : []), select: i => select(i, true),
-  chosen: () => chosen, messages: i => { select(i); return messagesOf(i); }, lanes: laneKeys.length,
+  chosen: () => chosen, messages: i => { select(i); return messagesOf(i); }, lanes: laneKeys.length, streams: [...streamLanes.keys()].length,
   where: i => ({x: x(column[i]), y: y(i)}), painted: 0, paint,
 };
 window.ringfence = api;
