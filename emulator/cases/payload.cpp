@@ -71,6 +71,17 @@ std::vector<std::byte> from_file(const CaseFile& file, const Memory& memory) {
   return out;
 }
 
+// Rank `rank`'s columns of a tensor whose rows are of the inner size.
+void put_columns(const verify::Tensor& from, const verify::Problem& p, std::uint32_t rank,
+                 std::vector<std::byte>& to) {
+  const auto row = static_cast<std::size_t>(p.inner) * 2;
+  const std::size_t own = row / static_cast<std::size_t>(p.ranks);
+  const std::size_t rows = from.bytes.size() / row;
+  for (std::size_t i = 0; i < rows; ++i) {
+    std::memcpy(to.data() + i * own, from.bytes.data() + i * row + rank * own, own);
+  }
+}
+
 }  // namespace
 
 Payload::Payload(const CaseFile& file, std::uint32_t calls, std::uint64_t seed,
@@ -119,12 +130,13 @@ void Payload::fill_operator(const CaseFile& file, std::uint32_t call, std::uint6
   p.ranks = static_cast<int>(file.ranks);
   p.tokens = static_cast<std::int64_t>(f.tokens);
   p.hidden = static_cast<std::int64_t>(f.hidden);
-  p.inner = kInnerOfRank * p.ranks;
+  const bool whole = !f.x.empty();  // the kernel multiplies
+  p.inner = whole ? static_cast<std::int64_t>(f.inner) : kInnerOfRank * p.ranks;
   p.dtype = verify::parse_dtype(f.dtype);
   p.eps = static_cast<float>(f.eps);
   p.has_beta = !f.beta.empty();
   verify::validate(p, {.ranks_divide_tokens = false});
-  const bool normal = file.find(f.tensor)->initial.kind == Initial::Kind::normal;
+  const bool normal = file.find(whole ? f.x : f.tensor)->initial.kind == Initial::Kind::normal;
   const verify::Fill fill = normal                      ? verify::Fill::normal
                             : f.eps <= kMostAbsorbedEps ? verify::Fill::exact_rows
                                                         : verify::Fill::integers;
@@ -139,7 +151,12 @@ void Payload::fill_operator(const CaseFile& file, std::uint32_t call, std::uint6
   };
   const auto row = static_cast<std::size_t>(p.hidden) * 2;
   for (std::uint32_t r = 0; r < ranks_; ++r) {
-    put(r, f.tensor, parts[r].bytes.data(), parts[r].bytes.size());
+    if (whole) {
+      put_columns(in.x, p, r, at(call, r, index(f.x)));
+      put_columns(in.weight, p, r, at(call, r, index(f.weight)));
+    } else {
+      put(r, f.tensor, parts[r].bytes.data(), parts[r].bytes.size());
+    }
     put(r, f.gamma, in.gamma.bytes.data(), in.gamma.bytes.size());
     if (p.has_beta) put(r, f.beta, in.beta.bytes.data(), in.beta.bytes.size());
     if (file.find(f.residual)->bytes >= f.tokens * row) {
@@ -161,7 +178,8 @@ void Payload::fill_operator(const CaseFile& file, std::uint32_t call, std::uint6
     e.out = std::move(out.out);
     e.residual_out = std::move(out.residual_out);
   } else {
-    e.reference = verify::fused_reference(p, in, partials, summation, {0, p.tokens});
+    e.reference = whole ? verify::operator_reference(p, in, summation, {0, p.tokens})
+                        : verify::fused_reference(p, in, partials, summation, {0, p.tokens});
   }
   expected_[call] = std::move(e);
 }

@@ -67,6 +67,12 @@ std::unique_ptr<schedule::Program> build_program(const programs::Config& config)
   });
 }
 
+void print_numerics(const schedule::Program& program) {
+  const auto* const kernels = dynamic_cast<const cases::CaseProgram*>(&program);
+  if (kernels == nullptr || kernels->numerics().empty()) return;
+  fmt::print("numerics {}\n", kernels->numerics());
+}
+
 std::vector<machine::Boundary> read_case(programs::Config& config, bool calls_given) {
   return as_invalid_argument([&] {
     const cases::CaseFile file = cases::read_case(config.case_file);

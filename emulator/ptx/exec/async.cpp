@@ -179,8 +179,9 @@ std::string Execution::State::awaited_phase(std::uint32_t block, std::uint32_t w
   if (at == live_blocks_.end()) return {};
   const Warp& w = at->second->warps[warp];
   for (const Split& split : w.splits) {
-    if (split.state != SplitState::ready || split.pc >= program_.ops.size()) continue;
-    const Op& op = program_.ops[split.pc];
+    // It stands behind the instruction that found the phase incomplete.
+    if (split.state != SplitState::ready || split.pc == 0) continue;
+    const Op& op = program_.ops[split.pc - 1];
     if (op.kind != Kind::mbarrier) continue;
     const MbarrierOp& form = program_.mbarriers[op.detail];
     std::array<std::uint64_t, kLanes> address;

@@ -187,12 +187,24 @@ void Execution::State::tensor_copy(Warp& warp, const Op& op, std::uint32_t pc,
   for (unsigned i = 0; i < form.coordinates; ++i) {
     corner[i] = static_cast<std::int32_t>(words(warp, program_.extra[op.extra + i])[lane]);
   }
+  // Three things as an H200 has them, of which the manual says nothing: rows of a box start on 16
+  // bytes, a store does not start before the tensor, and it ends with whole pieces of 16 bytes.
+  if (corner[0] * map.element_bytes % kPiece != 0) {
+    throw Fault(FaultKind::misaligned,
+                "the innermost coordinate " + std::to_string(corner[0]) +
+                    " of a tensor copy is no multiple of 16 bytes",
+                lane);
+  }
+  if (!loads && std::any_of(corner.begin(), corner.end(), [](std::int64_t c) { return c < 0; })) {
+    throw Fault(FaultKind::undefined, "a tensor store at a negative coordinate", lane);
+  }
   // The part of a row that lies inside the tensor.
   const auto width = static_cast<std::int64_t>(map.size[0]);
   const std::int64_t first = std::clamp<std::int64_t>(corner[0], 0, width);
   const std::int64_t last = std::clamp<std::int64_t>(corner[0] + map.box[0], first, width);
   const auto skipped = static_cast<std::size_t>(first - corner[0]) * map.element_bytes;
-  const auto inside = static_cast<std::size_t>(last - first) * map.element_bytes;
+  auto inside = static_cast<std::size_t>(last - first) * map.element_bytes;
+  if (!loads) inside = (inside + kPiece - 1) / kPiece * kPiece;
   const auto row_bytes = static_cast<std::uint32_t>(map.row_bytes());
   std::vector<std::byte> row(row_bytes);
   std::array<std::uint32_t, TensorMap::kMostDimensions> at{};
