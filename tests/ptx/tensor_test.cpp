@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "emulator/ptx/error.hpp"
 #include "emulator/ptx/tensor_map.hpp"
 #include "tests/ptx/harness.hpp"
 
@@ -249,7 +250,9 @@ TEST_CASE("a tensor copy stores what lies inside the tensor, in whole pieces of 
 TEST_CASE("a tile is not to be read before its mbarrier's phase has completed") {
   const Copy c = copies()[0];
   const std::string text = load_text(c, 1024);
-  CHECK(has(fault(replaced(text, "@!%p1 bra WAIT;", ""), FaultKind::shared_race), "bulk copy"));
+  const std::string wait =
+      "mbarrier.try_wait.parity.shared::cta.b64 %p1, [%r2], 0;\n  @!%p1 bra WAIT;";
+  CHECK(has(fault(replaced(text, wait, ""), FaultKind::shared_race), "bulk copy"));
   // Not even by the thread that asked for it.
   CHECK(has(
       fault(replaced(text, "READY:", "ld.shared.u32 %r5, [%r1];\nREADY:"), FaultKind::shared_race),
@@ -310,7 +313,8 @@ TEST_CASE("tensor copies check their map, its dimensions and where they write") 
 TEST_CASE("tensor maps are what the driver would encode") {
   TensorMap map = map_of(2, {64, 8}, {64, 8}, Swizzle::bytes128);
   CHECK(map.fault().empty());
-  CHECK(TensorMap::decode(std::as_bytes(std::span(map.encode())))->box[1] == 8);
+  const auto bytes = map.encode();
+  CHECK(TensorMap::decode(std::as_bytes(std::span(bytes)))->box[1] == 8);
   const auto refused = [](TensorMap m, auto change) {
     change(m);
     return m.fault();
