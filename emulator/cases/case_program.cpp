@@ -666,8 +666,13 @@ std::string CaseProgram::last_mismatch() const {
   for (std::uint32_t r = 0; shared_ != nullptr && r < file_.ranks; ++r) {
     if (shared_->fault[r].text[0] != '\0') return shared_->fault[r].text;
   }
-  // What the machine found is no deadlock.
-  for (std::uint32_t r = 0; shared_ != nullptr && !machine_->failed() && r < file_.ranks; ++r) {
+  // Who waits for an mbarrier says something where nothing goes on.
+  if (machine_ == nullptr || machine_->findings().empty()) return {};
+  const machine::FindingKind kind = machine_->findings().front().kind;
+  if (kind != machine::FindingKind::deadlock && kind != machine::FindingKind::barrier_divergence) {
+    return {};
+  }
+  for (std::uint32_t r = 0; r < file_.ranks; ++r) {
     if (shared_->fault[r].awaits[0] == '\0') continue;
     return fmt::format("rank {}: {}", r, shared_->fault[r].awaits);
   }
