@@ -20,7 +20,7 @@ enum class Flavour : std::uint8_t { tokenweave, pypto };
 const char* flavour_name(Flavour flavour);       // "tokenweave", "pypto"
 Flavour parse_flavour(const std::string& name);  // throws InputError
 
-constexpr int kMaxRanks = 64;
+constexpr int kMaxRanks = 72;
 constexpr int kVectorElements = 8;  // 16 bytes: what one thread moves at once
 
 struct RowRange {

@@ -40,6 +40,7 @@ if [ $tests = 1 ]; then
       -ptx -o '$out/ptx/$k.ptx' cuda/kernels/$k.cu && nvcc ${arch[*]} -Xptxas -v -cubin \
       -o '$out/ptx/$k.cubin' '$out/ptx/$k.ptx' 2> '$out/ptx/$k.log'"
   done
+  start tests_every_pair "${nv[@]}" -c tests/cuda/every_pair.cu -o "$out/tests/tests_every_pair.o"
   for f in tests/cuda/*.cpp tests/support/*.cpp; do
     name=tests_$(basename "${f%.cpp}")
     start "$name" "${cxx[@]}" -c "$f" -o "$out/tests/$name.o"

@@ -342,8 +342,8 @@ Method pypto(const Bench& b) {
   o.hidden = static_cast<int>(b.options.hidden);
   o.eps = static_cast<float>(b.options.eps);
   o.blocks = b.blocks;
+  o.chunk = b.options.chunk;
   o.tile_rows = b.tokens <= 8 ? 8 : b.tokens <= 64 ? 64 : 128;
-  o.cluster = b.options.cluster;
   o.pipelined = b.options.pipelined;
   o.timeout_ns = static_cast<uint64_t>(b.options.timeout_seconds * 1e9);
   auto op = std::make_shared<Pypto>(b.world, o);

@@ -112,10 +112,12 @@ void add_common(CLI::App& app, RunOptions& o, Texts& t) {
   app.add_option("--tile-rows", o.tile_rows, "pypto: 8, 64 or 128")
       ->group(group)
       ->capture_default_str();
+  app.add_option(
+         "--chunk", o.chunk,
+         "pypto: columns of a tile that a block multiplies at once: 128 or 64, with tiles of "
+         "128 rows 256 or 128 (default: chosen)")
+      ->group(group);
   app.add_option("--slots", o.slots, "pypto: tiles in the rings")->group(group);
-  app.add_option("--cluster", o.cluster, "pypto: blocks that share the rows of x, 1 or 2")
-      ->group(group)
-      ->capture_default_str();
   app.add_option("--pipeline", t.pipeline, "pypto: on or off")->group(group);
   app.add_option("--timeout", o.timeout_seconds,
                  "seconds after which a waiting thread gives up (0: never)")
@@ -192,6 +194,8 @@ int gpu_command(int argc, const char* const* argv) {
     run->add_flag("--graph", o.graph, "then capture a graph and judge three replays");
     run->add_option("--input", o.input, "a safetensors file instead of generated tensors");
     run->add_option("--output", o.output, "write out and residual_out of the last call");
+    run->add_option("--record", o.record,
+                    "write inputs, partials and every rank's outputs of the last call");
     run->add_option("--trace", o.trace, "log the barriers' events and check them");
     run->add_option("--json", o.json, "write the result as JSON");
     run->add_option("--junit", o.junit, "write the result as JUnit XML");

@@ -9,7 +9,7 @@
 namespace ringfence::cuda {
 
 void require_resident(int device, const void* kernel, int threads, int shared_bytes, int blocks,
-                      int ranks, int cluster) {
+                      int ranks) {
   const DeviceScope scope(device);
   int per_multiprocessor = 0;
   if (shared_bytes > 0) {
@@ -22,25 +22,7 @@ void require_resident(int device, const void* kernel, int threads, int shared_by
   int multiprocessors = 0;
   check(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device),
         "cudaDeviceGetAttribute");
-  int room = per_multiprocessor * multiprocessors;
-  if (cluster > 1) {
-    // A cluster's blocks lie close together: not every multiprocessor has a partner left.
-    cudaLaunchAttribute attribute{};
-    attribute.id = cudaLaunchAttributeClusterDimension;
-    attribute.val.clusterDim.x = static_cast<unsigned>(cluster);
-    attribute.val.clusterDim.y = 1;
-    attribute.val.clusterDim.z = 1;
-    cudaLaunchConfig_t config{};
-    config.gridDim = dim3(static_cast<unsigned>(blocks * ranks));
-    config.blockDim = dim3(static_cast<unsigned>(threads));
-    config.dynamicSmemBytes = static_cast<size_t>(shared_bytes);
-    config.attrs = &attribute;
-    config.numAttrs = 1;
-    int clusters = 0;
-    check(cudaOccupancyMaxActiveClusters(&clusters, kernel, &config),
-          "cudaOccupancyMaxActiveClusters");
-    room = clusters * cluster;
-  }
+  const int room = per_multiprocessor * multiprocessors;
   if (static_cast<long>(blocks) * ranks > room) {
     throw Error(
         ErrorCode::invalid_argument,

@@ -4,8 +4,8 @@
 namespace ringfence::cuda {
 
 /// Throws Error(invalid_argument) that says how many blocks a rank would fit, if `blocks` blocks
-/// for each of `ranks` ranks, in clusters of `cluster`, cannot all be resident on the device.
+/// for each of `ranks` ranks cannot all be resident on the device.
 void require_resident(int device, const void* kernel, int threads, int shared_bytes, int blocks,
-                      int ranks, int cluster = 1);
+                      int ranks);
 
 }  // namespace ringfence::cuda

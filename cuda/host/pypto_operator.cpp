@@ -30,12 +30,10 @@ void check_shape(const PyptoOptions& o) {
   }
   if (o.max_tokens < 1) refuse("pypto needs at least one token");
   if (o.blocks < 1) refuse(fmt::format("blocks {}: use 1 or more", o.blocks));
-  if (o.cluster < 1 || o.cluster > 2 ||
-      (o.cluster == 2 && !pypto_can_pair(o.tile_rows, o.blocks))) {
-    refuse(
-        fmt::format("cluster {} with tiles of {} rows and {} blocks: clusters of 2 need tiles of "
-                    "64 or 128 rows and an even number of blocks; use --cluster 1",
-                    o.cluster, o.tile_rows, o.blocks));
+  const int whole = pypto_whole_chunk(o.tile_rows);
+  if (o.chunk != 0 && o.chunk != whole && o.chunk != whole / 2) {
+    refuse(fmt::format("chunk {} with tiles of {} rows: use {} or {}", o.chunk, o.tile_rows, whole,
+                       whole / 2));
   }
   if (o.pipelined && o.slots < 2) refuse("the two-tile pipeline needs 2 slots or more");
 }
@@ -87,8 +85,7 @@ Pypto::Pypto(const World& world, const PyptoOptions& options) : world_(world), o
   check_shape(options_);
   options_.slots = slots_within_limits(options_);
   shape_.tile_rows = options_.tile_rows;
-  shape_.cluster = options_.cluster == 2 ? 2 : 1;
-  shape_.chunk = shape_.cluster == 2 ? pypto_whole_chunk(options_.tile_rows)
+  shape_.chunk = options_.chunk != 0 ? options_.chunk
                                      : pypto_chunk(options_.tile_rows, options_.hidden,
                                                    options_.blocks, options_.max_tokens);
   const void* kernel = pypto_kernel(shape_);
@@ -105,7 +102,7 @@ Pypto::Pypto(const World& world, const PyptoOptions& options) : world_(world), o
     }
     require_kernels(device, kernel, "the pypto kernel");
     require_resident(m.device, kernel, kPyptoThreads, shared, options_.blocks,
-                     share ? world.size() : 1, shape_.cluster);
+                     share ? world.size() : 1);
     if (share) break;
   }
   const size_t tile =
@@ -170,8 +167,7 @@ void Pypto::enqueue_on(const std::vector<cudaStream_t>& streams, int64_t tokens)
   if (mapped_tokens_ != tokens) {
     // The map ends at the last token: what lies beyond must arrive as zeros.
     for (size_t i = 0; i < members.size(); ++i) {
-      args_->x[members[i].rank] =
-          map_of(tensors_[i].x, tokens, options_.inner, shape_.tile_rows / shape_.cluster);
+      args_->x[members[i].rank] = map_of(tensors_[i].x, tokens, options_.inner, shape_.tile_rows);
     }
     mapped_tokens_ = tokens;
   }

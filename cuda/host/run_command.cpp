@@ -15,6 +15,7 @@
 #include "cuda/host/check.hpp"
 #include "cuda/host/device.hpp"
 #include "cuda/host/error.hpp"
+#include "cuda/host/record_file.hpp"
 #include "cuda/host/session.hpp"
 #include "cuda/host/trace_file.hpp"
 #include "verify/diff.hpp"
@@ -234,6 +235,7 @@ int run_operator(const RunOptions& given, const std::optional<Place>& place) {
     if (loaded->has_eps && !o.eps_given) o.eps = loaded->eps;
   }
   const World world = make_world(o, place);
+  require_recordable(o, world);
   const int64_t max_tokens = *std::max_element(o.tokens.begin(), o.tokens.end());
   if (o.blocks == 0) o.blocks = chosen_blocks(o, world, max_tokens);
   // Rows beyond the last token keep their poison, or a store went astray.
@@ -249,6 +251,7 @@ int run_operator(const RunOptions& given, const std::optional<Place>& place) {
 
   Totals totals;
   CallResult last;
+  verify::Inputs recorded;
   std::unique_ptr<Graphs> graphs;
   int64_t tokens = o.tokens.front();
   const int direct = o.calls;
@@ -261,6 +264,7 @@ int run_operator(const RunOptions& given, const std::optional<Place>& place) {
     const verify::Inputs inputs =
         loaded ? loaded->inputs
                : make_inputs(session.problem(tokens), o.fill, o.seed, static_cast<uint64_t>(call));
+    if (!o.record.empty() && call + 1 == direct) recorded = inputs;
     session.set_call(static_cast<uint32_t>(call));
     const bool die = o.die_rank >= 0 && call == o.die_call;
     const CallVerdict verdict = one_call(session, o, inputs, tokens, graphs.get(), die,
@@ -269,6 +273,15 @@ int run_operator(const RunOptions& given, const std::optional<Place>& place) {
     totals.add(verdict, fmt::format("call {}", call));
     fmt::print(stderr, "call {} ({} tokens{}): {}\n", call, tokens, replay ? ", graph replay" : "",
                verdict.passed() ? "ok" : "MISMATCH");
+  }
+  if (!o.record.empty() && totals.passed()) {
+    const auto again = [&](const verify::Inputs& inputs) {
+      CallResult result;
+      const CallVerdict verdict = one_call(session, o, inputs, tokens, nullptr, false, &result);
+      totals.add(verdict, "call for the record");
+      return result;
+    };
+    write_record(o, session, recorded, tokens, last, again);
   }
   if (recorder) {
     for (const std::string& fault : recorder->write_and_check(session)) {

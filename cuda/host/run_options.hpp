@@ -38,8 +38,8 @@ struct RunOptions {
   int blocks = 0;       // a rank; 0: chosen
   int wave_blocks = 0;  // bench: blocks a rank beside a product; 0: chosen
   int tile_rows = 8;
+  int chunk = 0;  // pypto; 0: chosen
   int slots = 4;
-  int cluster = 1;  // pypto: 1 or 2
   bool pipelined = true;
   double timeout_seconds = 0;
 
@@ -49,6 +49,7 @@ struct RunOptions {
 
   std::string input;
   std::string output;
+  std::string record;
   std::string trace;
   std::string json;
   std::string junit;

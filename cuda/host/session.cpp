@@ -109,8 +109,8 @@ Session::Session(const World& world, const RunOptions& options, int64_t max_toke
     o.eps = static_cast<float>(options_.eps);
     o.blocks = options_.blocks;
     o.tile_rows = options_.tile_rows;
+    o.chunk = options_.chunk;
     o.slots = options_.slots;
-    o.cluster = options_.cluster;
     o.pipelined = options_.pipelined;
     o.timeout_ns = timeout_ns;
     pypto_ = std::make_unique<Pypto>(world, o);

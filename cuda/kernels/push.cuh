@@ -27,10 +27,10 @@ class Push {
 
   __device__ void run() {
     ptx::follow_launch_before();
-    __shared__ uint32_t launches;
-    if (threadIdx.x == 0) launches = *args_.state[rank_];
-    __syncthreads();
-    const int64_t half = push_half_rows(args_.max_tokens, args_.common.world);
+    // Every thread reads it, so that the first loads of partials need not wait for a block barrier.
+    // The block that ends last changes it, when the others' threads are past their last barrier.
+    const uint32_t launches = *args_.state[rank_];
+    const int64_t half = push_half_rows(args_.max_tokens, kWorld);
     half_row_ = (launches & 1u) != 0 ? static_cast<uint32_t>(half) : 0u;
     send_partials();
     finish_own_rows();
@@ -179,6 +179,12 @@ class Push {
     const int first = static_cast<int>(rows.first);
     const int residual_row0 = args_.common.residual_sharded ? first : 0;
     const float hidden_f = static_cast<float>(args_.common.hidden);
+    // Under way while the first parts are awaited.
+    uint4 gamma[kVectors];
+#pragma unroll
+    for (int k = 0; k < kVectors; ++k) {
+      if (column(k) < vectors_) gamma[k] = ptx::ld_weak_16(vector_of(local.gamma, 0, k));
+    }
     int parity = 0;
     for (int place = block_; place < rows.count; place += args_.common.blocks) {
       const int row = first + place;
@@ -200,10 +206,9 @@ class Push {
 #pragma unroll
       for (int k = 0; k < kVectors; ++k) {
         if (column(k) >= vectors_) continue;
-        const uint4 gamma = ptx::ld_weak_16(vector_of(local.gamma, 0, k));
         const uint4 y = local.beta == nullptr
-                            ? normalise<T, false>(z[k], scale, gamma, uint4{})
-                            : normalise<T, true>(z[k], scale, gamma,
+                            ? normalise<T, false>(z[k], scale, gamma[k], uint4{})
+                            : normalise<T, true>(z[k], scale, gamma[k],
                                                  ptx::ld_weak_16(vector_of(local.beta, 0, k)));
 #pragma unroll
         for (int away = 1; away < kWorld; ++away) {

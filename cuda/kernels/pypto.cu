@@ -20,25 +20,23 @@ template <int kRows, int kChunk>
 using ProductOf = typename ProductFor<kRows, kChunk>::type;
 #endif
 
-template <int kRows, int kChunk, int kCluster>
+template <int kRows, int kChunk>
 __global__ void __launch_bounds__(kPyptoThreads, 1) pypto(const __grid_constant__ PyptoArgs args) {
 #ifdef RINGFENCE_WGMMA
   extern __shared__ char dynamic[];
   char* shared = dynamic + (1024 - __cvta_generic_to_shared(dynamic) % 1024) % 1024;
-  Pypto<ProductOf<kRows, kChunk>, kCluster> kernel(args, shared);
+  Pypto<ProductOf<kRows, kChunk>> kernel(args, shared);
   kernel.initialise();
   // The first warpgroup hands registers to the others, whose accumulators fill theirs.
-  static_assert(128 * 72 + kPyptoConsumers * 216 == kPyptoThreads * 168);
+  static_assert(128 * 104 + kPyptoConsumers * 200 == kPyptoThreads * 168);
   if (threadIdx.x < 128) {
-    ptx::give_registers<72>();
+    ptx::give_registers<104>();
     if (threadIdx.x == 0) kernel.produce();
     if (threadIdx.x >= 32) kernel.finish_tiles();
   } else {
-    ptx::take_registers<216>();
+    ptx::take_registers<200>();
     kernel.multiply_tiles();
   }
-  __syncwarp();
-  kernel.end();
 #endif
 }
 
@@ -57,17 +55,17 @@ struct Kernel {
   int shared_bytes;
 };
 
-template <int kRows, int kChunk, int kCluster>
+template <int kRows, int kChunk>
 Kernel entry() {
-  return {{kRows, kChunk, kCluster},
-          reinterpret_cast<const void*>(pypto<kRows, kChunk, kCluster>),
+  return {{kRows, kChunk},
+          reinterpret_cast<const void*>(pypto<kRows, kChunk>),
           shared_bytes<kRows, kChunk>()};
 }
 
 Kernel find(const PyptoShape& shape) {
   static const Kernel all[] = {
-      entry<8, 128, 1>(),  entry<8, 64, 1>(),    entry<64, 128, 1>(),  entry<64, 64, 1>(),
-      entry<64, 128, 2>(), entry<128, 256, 1>(), entry<128, 128, 1>(), entry<128, 256, 2>(),
+      entry<8, 128>(), entry<8, 64>(),    entry<64, 128>(),
+      entry<64, 64>(), entry<128, 256>(), entry<128, 128>(),
   };
   for (const Kernel& k : all) {
     if (k.shape == shape) return k;
@@ -89,27 +87,16 @@ cudaError_t launch_pypto(const PyptoArgs& args, const PyptoShape& shape, int ran
   const cudaError_t raised =
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
   if (raised != cudaSuccess) return raised;
-  cudaLaunchAttribute attributes[2]{};
-  unsigned count = 0;
-  if (shape.cluster > 1) {
-    attributes[count].id = cudaLaunchAttributeClusterDimension;
-    attributes[count].val.clusterDim.x = static_cast<unsigned>(shape.cluster);
-    attributes[count].val.clusterDim.y = 1;
-    attributes[count].val.clusterDim.z = 1;
-    ++count;
-  }
-  if (cooperative) {
-    attributes[count].id = cudaLaunchAttributeCooperative;
-    attributes[count].val.cooperative = 1;
-    ++count;
-  }
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeCooperative;
+  attribute.val.cooperative = 1;
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(static_cast<unsigned>(args.blocks * ranks));
   config.blockDim = dim3(kPyptoThreads);
   config.dynamicSmemBytes = static_cast<size_t>(bytes);
   config.stream = stream;
-  config.attrs = attributes;
-  config.numAttrs = count;
+  config.attrs = &attribute;
+  config.numAttrs = cooperative ? 1 : 0;
   void* params[] = {const_cast<PyptoArgs*>(&args)};
   return cudaLaunchKernelExC(&config, kernel, params);
 }

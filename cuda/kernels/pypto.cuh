@@ -5,11 +5,14 @@
 //                over tiles, since its inputs depend on nothing
 //   finishers    warps 1 to 3 do what waits for others: clear, barrier_all, signal, wait, and the
 //                rows of a summed tile (add, RMSNorm), so that none of it holds up a product
-//   multipliers  warps 4 to 11, two warpgroups: product and put. At the last tile, when nothing is
-//                left to multiply, they are the finishers.
+//   multipliers  warps 4 to 11, two warpgroups: product and put
+//   everyone     finishers and multipliers: the rows of the last tiles, when nothing is left to
+//                multiply
 //
 // The chunks of all tiles form one sequence that goes around the blocks, so that more blocks than a
-// tile has chunks are at work on the next tile meanwhile.
+// tile has chunks are at work on the next tile meanwhile. Where two tiles may be open at once, each
+// chunk is that of two tiles in turn: the weight comes from memory half as often, which is what
+// limits a rank of few blocks.
 //
 // Synchronisation of tile i on slot s, with the blocks of a rank as one agent:
 //   clear     each block clears the rows of the data tile that it will read, and its signal
@@ -32,7 +35,6 @@
 
 #include "cuda/kernels/element.cuh"
 #include "cuda/kernels/ptx/bulk.cuh"
-#include "cuda/kernels/ptx/cluster.cuh"
 #include "cuda/kernels/ptx/memory.cuh"
 #include "cuda/kernels/ptx/wgmma.cuh"
 #include "cuda/kernels/pypto.hpp"
@@ -48,13 +50,20 @@ struct PyptoShared {
   static constexpr int kWeightBytes = Product::kChunk * kPyptoInner * 2;
   static constexpr int kXBytes = Product::kRows * kPyptoInner * 2;
   static constexpr int kStages = Product::kStages;
+  static constexpr int kStashVector = kVector * 4;  // bytes of a vector in fp32
 
   static constexpr int kXOffset = kStages * kWeightBytes;
   static constexpr int kStagingOffset = kXOffset + kStages * kXBytes;
   static constexpr int kBarrierOffset = kStagingOffset + Product::kStagingBytes;
-  static constexpr int kBytes = kBarrierOffset + 2 * kStages * 8 + 1024;  // 1024: to align the base
+  // The finishers keep a row of sums in fp32 between its two passes, as far as it fits; everyone
+  // has the stages for that, once they are idle.
+  static constexpr int kStashOffset = kBarrierOffset + (2 * kStages * 8 + 15) / 16 * 16;
+  static constexpr int kStashVectors = 8192 / kVector;
+  static constexpr int kStageVectors = kStagingOffset / kStashVector;
+  static constexpr int kBytes = kStashOffset + kStashVectors * kStashVector + 1024;  // to align
   static_assert(kXBytes % 1024 == 0, "a swizzle atom is 8 rows of 128 bytes");
-  static_assert(kBytes <= 227 * 1024);
+  static_assert(kStageVectors >= kMaxHidden / kVector);
+  static_assert(kBytes + 512 <= 227 * 1024, "with the teams' flags and sums");
 };
 
 /// Waits until a slot of the own pad equals `expected`, then clears it. One thread.
@@ -86,83 +95,69 @@ struct PyptoTeam {
   }
 };
 
-template <class Product, int kCluster>
+template <class Product>
 class Pypto {
   using Shared = PyptoShared<Product>;
   using T = __nv_bfloat16;
   static constexpr int kRows = Product::kRows;
   static constexpr int kChunk = Product::kChunk;
-  static_assert(kCluster == 1 || (kCluster == 2 && kRows % 16 == 0));
+  static constexpr int kPending = Product::kPending;
   using Finishers = PyptoTeam<32, 96, 2>;
   using Multipliers = PyptoTeam<128, kPyptoConsumers, kPyptoConsumerBarrier>;
   // Barriers of both teams, where one waits and the other only arrives.
   static constexpr int kHandover = Finishers::kThreads + Multipliers::kThreads;
   static constexpr int kOpenBarrier = 3;
   static constexpr int kPutBarrier = kOpenBarrier + kPyptoLead;
-  static_assert(kPutBarrier + kPyptoLead <= 16);
+  static constexpr int kEveryoneBarrier = kPutBarrier + kPyptoLead;
+  static_assert(kEveryoneBarrier < 16);
+  using Everyone = PyptoTeam<32, kHandover, kEveryoneBarrier>;
 
  public:
   __device__ Pypto(const PyptoArgs& args, char* shared)
       : args_(args),
         rank_(args.first_rank + static_cast<int>(blockIdx.x) / args.blocks),
         block_(static_cast<int>(blockIdx.x) % args.blocks),
-        in_cluster_(kCluster == 1 ? 0 : static_cast<int>(ptx::cluster_rank())),
         weight_(shared),
         x_(shared + Shared::kXOffset),
         staging_(shared + Shared::kStagingOffset),
         full_(reinterpret_cast<uint64_t*>(shared + Shared::kBarrierOffset)),
         empty_(full_ + Shared::kStages),
+        stash_(reinterpret_cast<float4*>(shared + Shared::kStashOffset)),
         tiles_(static_cast<int>((args.tokens + kRows - 1) / kRows)),
-        parts_((args.hidden + kChunk * kCluster - 1) / (kChunk * kCluster)),
+        parts_((args.hidden + kChunk - 1) / kChunk),
         steps_((args.inner + kPyptoInner - 1) / kPyptoInner),
         lead_(!args.pipelined           ? 1
               : args.slots < kPyptoLead ? args.slots
-                                        : kPyptoLead) {}
+                                        : kPyptoLead),
+        group_(lead_ < 2 ? 1 : 2),
+        tail_(tail()) {}
 
   __device__ void initialise() {
     if (threadIdx.x == 0) {
       for (int s = 0; s < Shared::kStages; ++s) {
         ptx::mbarrier_init(full_ + s, 1);
-        // One arrival for each multiplying warpgroup of each block that the stage's rows go to.
-        ptx::mbarrier_init(empty_ + s, 2 * kCluster);
+        ptx::mbarrier_init(empty_ + s, 2);  // one arrival for each multiplying warpgroup
       }
       ptx::mbarrier_init_fence();
     }
-    if constexpr (kCluster == 1) {
-      __syncthreads();
-    } else {
-      ptx::cluster_sync();
-    }
-  }
-
-  /// No block ends while another of its cluster may still reach into its shared memory.
-  __device__ void end() {
-    if constexpr (kCluster > 1) ptx::cluster_sync();
+    __syncthreads();
   }
 
   /// One thread: the copies of all tiles and chunks, in the order in which they are multiplied.
   __device__ void produce() {
     const CUtensorMap* weight = &args_.weight[rank_];
     const CUtensorMap* x = &args_.x[rank_];
-    constexpr int kOwnRows = kRows / kCluster;
     uint32_t n = 0;
-    for (int tile = 0; tile < tiles_; ++tile) {
-      for (int part = first_part(tile); part < parts_; part += clusters()) {
-        for (int step = 0; step < steps_; ++step, ++n) {
-          const int s = static_cast<int>(n % Shared::kStages);
-          if (n >= Shared::kStages) ptx::mbarrier_wait(empty_ + s, (n / Shared::kStages - 1) & 1u);
-          ptx::mbarrier_arrive_expect(full_ + s, Shared::kWeightBytes + Shared::kXBytes);
-          ptx::copy_box_2d(weight_ + s * Shared::kWeightBytes, weight, full_ + s,
-                           step * kPyptoInner, chunk_of(part) * kChunk);
-          char* const rows = x_ + s * Shared::kXBytes + in_cluster_ * kOwnRows * kPyptoInner * 2;
-          const int row = tile * kRows + in_cluster_ * kOwnRows;
-          if constexpr (kCluster == 1) {
-            ptx::copy_box_2d(rows, x, full_ + s, step * kPyptoInner, row);
-          } else {
-            ptx::copy_box_2d_to_blocks(rows, x, full_ + s, step * kPyptoInner, row,
-                                       (1u << kCluster) - 1);
-          }
-        }
+    for (int number = block_; number < tiles_ * parts_; number += args_.blocks) {
+      const Part part = part_of(number);
+      for (int step = 0; step < steps_; ++step, ++n) {
+        const int s = static_cast<int>(n % Shared::kStages);
+        if (n >= Shared::kStages) ptx::mbarrier_wait(empty_ + s, (n / Shared::kStages - 1) & 1u);
+        ptx::mbarrier_arrive_expect(full_ + s, Shared::kWeightBytes + Shared::kXBytes);
+        ptx::copy_box_2d(weight_ + s * Shared::kWeightBytes, weight, full_ + s, step * kPyptoInner,
+                         part.chunk * kChunk);
+        ptx::copy_box_2d(x_ + s * Shared::kXBytes, x, full_ + s, step * kPyptoInner,
+                         part.tile * kRows);
       }
     }
   }
@@ -170,48 +165,71 @@ class Pypto {
   /// The finishers.
   __device__ void finish_tiles() {
     for (int tile = 0; tile < lead_ && tile < tiles_; ++tile) open(tile);
-    for (int tile = 0; tile + 1 < tiles_; ++tile) {
+    for (int tile = 0; tile < tiles_; ++tile) {
       ptx::named_barrier(kPutBarrier + tile % lead_, kHandover);
-      arrive<Finishers>(kSignal, tile);
-      finish<Finishers>(tile);
+      arrive(tile, kSignal);
+      if (tile >= tiles_ - tail_) continue;
+      finish<Finishers>(tile, stash_, Shared::kStashVectors);
       if (tile + lead_ < tiles_) open(tile + lead_);
     }
+    finish_tail();
   }
 
   /// The multipliers.
   __device__ void multiply_tiles() {
-    for (int tile = 0; tile < tiles_; ++tile) {
-      bool may_put = false;
-      if (!args_.pipelined) wait_open(tile, may_put);
-      for (int part = first_part(tile); part < parts_; part += clusters()) {
+    int number = block_;
+    Pending pending;
+    for (int first = 0; first < tiles_; first += group_) {
+      const int end = first + group_ < tiles_ ? first + group_ : tiles_;
+      uint32_t opened = 0;
+      if (!args_.pipelined) wait_open(first, first, opened);
+      for (; number < end * parts_; number += args_.blocks) {
+        const Part part = part_of(number);
         float d[Product::kAccumulators];
-        multiply(d);
-        wait_open(tile, may_put);
-        put(d, tile, chunk_of(part));
+        multiply(d, pending);
+        wait_open(part.tile, first, opened);
+        if constexpr (kPending == 0) {
+          put(d, part.tile, part.chunk);
+        } else {
+          pending.keep(d, part);
+        }
       }
-      wait_open(tile, may_put);  // where there was no chunk of this tile
-      if (tile + 1 < tiles_) {
+      if constexpr (kPending > 0) {
+#pragma unroll
+        for (int v = 0; v < kPending; ++v) put_pending(pending, v);
+        pending.part.tile = -1;
+      }
+      for (int tile = first; tile < end; ++tile) {
+        wait_open(tile, first, opened);  // where there was no chunk of this tile
         ptx::named_barrier_arrive(kPutBarrier + tile % lead_, kHandover);
-      } else {
-        arrive<Multipliers>(kSignal, tile);
-        finish<Multipliers>(tile);
       }
     }
+    finish_tail();
   }
 
  private:
   static constexpr int kBarrier = 0;  // kinds of slots
   static constexpr int kSignal = 1;
   __device__ static int thread() { return Multipliers::thread(); }
-  __device__ int clusters() const { return args_.blocks / kCluster; }
-  /// The first part of a tile (a chunk for each block of a cluster) that is this cluster's: part
-  /// number tile * parts + part goes to cluster number % clusters.
-  __device__ int first_part(int tile) const {
-    const int before = static_cast<int>(static_cast<int64_t>(tile) * parts_ % clusters());
-    const int own = block_ / kCluster - before;
-    return own < 0 ? own + clusters() : own;
+  struct Part {
+    int tile;
+    int chunk;
+  };
+  /// Part `number` of the sequence of all chunks of all tiles; block number % blocks has it.
+  __device__ Part part_of(int number) const {
+    const int first = number / (group_ * parts_) * group_;
+    const int among = tiles_ - first < group_ ? tiles_ - first : group_;
+    const int within = number - first * parts_;
+    return {first + within % among, within / among};
   }
-  __device__ int chunk_of(int part) const { return part * kCluster + in_cluster_; }
+  /// The last tiles, which end at about the same time: a group, or what the blocks take up at once.
+  /// No more than may be open at once, since they are finished after all products.
+  __device__ int tail() const {
+    const int at_once = (args_.blocks + parts_ - 1) / parts_;
+    const int most = at_once > group_ ? at_once : group_;
+    const int open = most < lead_ ? most : lead_;
+    return open < tiles_ ? open : tiles_;
+  }
   __device__ int slot_of(int tile) const { return (args_.first_slot + tile) % args_.slots; }
   __device__ int64_t tile_elements() const { return static_cast<int64_t>(kRows) * args_.hidden; }
   __device__ int rows_of(int tile) const {
@@ -239,33 +257,34 @@ class Pypto {
     if (Finishers::thread() == 0) {
       ptx::st_relaxed_sys(args_.pad[rank_] + pad_index(kSignal, tile, block_), 0u);
     }
-    arrive<Finishers>(kBarrier, tile);
+    arrive(tile, kBarrier);
     wait_slot<Finishers>(kBarrier, tile);
     ptx::named_barrier_arrive(kOpenBarrier + tile % lead_, kHandover);
   }
 
-  /// The multipliers wait for open, once a tile.
-  __device__ void wait_open(int tile, bool& may_put) const {
-    if (!may_put) ptx::named_barrier(kOpenBarrier + tile % lead_, kHandover);
-    may_put = true;
+  /// The multipliers wait for open, once a tile of the group that begins at `first`.
+  __device__ void wait_open(int tile, int first, uint32_t& opened) const {
+    const uint32_t bit = 1u << (tile - first);
+    if ((opened & bit) == 0) ptx::named_barrier(kOpenBarrier + tile % lead_, kHandover);
+    opened |= bit;
   }
 
-  /// A team arrives for its block at the rank's counter; the last block of the rank adds 1 to the
-  /// slot of every block of every rank. Blocks arrive at barriers one after another (each waits
-  /// before the next), so one counter serves them; signals of up to `lead` tiles are under way.
-  template <class Team>
-  __device__ void arrive(int kind, int tile) {
-    Team::sync();
-    if (Team::thread() == 0) {
+  /// The finishers arrive for their block at the rank's counter; the last block of the rank adds 1
+  /// to the slot of every block of every rank. Blocks arrive at barriers one after another (each
+  /// waits before the next), so one counter serves them; signals of up to `lead` tiles are under
+  /// way.
+  __device__ void arrive(int tile, int kind) {
+    Finishers::sync();
+    if (Finishers::thread() == 0) {
       uint32_t* counter = args_.local[rank_].counter + (kind == kBarrier ? 0 : 1 + tile % lead_);
       const bool last =
           ptx::add_acq_rel_sys(counter, 1u) == static_cast<uint32_t>(args_.blocks) - 1;
       if (last) ptx::st_relaxed_sys(counter, 0u);
-      *Team::flag() = last;
+      *Finishers::flag() = last;
     }
-    Team::sync();
-    if (!*Team::flag()) return;
-    for (int i = Team::thread(); i < args_.world * args_.blocks; i += Team::kThreads) {
+    Finishers::sync();
+    if (!*Finishers::flag()) return;
+    for (int i = Finishers::thread(); i < args_.world * args_.blocks; i += Finishers::kThreads) {
       const int peer = i / args_.blocks;
       ptx::red_add_release_sys(args_.pad[peer] + pad_index(kind, tile, i % args_.blocks), 1u);
     }
@@ -298,55 +317,100 @@ class Pypto {
   }
 
   __device__ __forceinline__ void release_stage(uint32_t taken) const {
-    uint64_t* const stage = empty_ + taken % Shared::kStages;
-    if constexpr (kCluster == 1) {
-      if (thread() % 128 == 0) ptx::mbarrier_arrive(stage);
-    } else {
-      if (thread() % 128 < kCluster) ptx::mbarrier_arrive_cluster(stage, thread() % 128);
-    }
+    if (thread() % 128 == 0) ptx::mbarrier_arrive(empty_ + taken % Shared::kStages);
   }
 
-  /// One chunk, in fp32 in registers.
-  __device__ __forceinline__ void multiply(float (&d)[Product::kAccumulators]) {
-    const int group = thread() / 128;
-    for (int step = 0; step < steps_; ++step, ++taken_) {
-      const int s = static_cast<int>(taken_ % Shared::kStages);
-      ptx::mbarrier_wait(full_ + s, taken_ / Shared::kStages & 1u);
-      const uint32_t weight = ptx::shared_address(weight_ + s * Shared::kWeightBytes);
-      const uint32_t x = ptx::shared_address(x_ + s * Shared::kXBytes);
-      ptx::wgmma_fence();
+  /// A chunk that has been multiplied and not been put, rounded.
+  struct Pending {
+    Part part{-1, 0};  // tile -1: none
+    uint4 vector[kPending == 0 ? 1 : kPending];
+
+    __device__ __forceinline__ void keep(const float (&d)[Product::kAccumulators], Part of) {
+      part = of;
 #pragma unroll
-      for (int k = 0; k < kPyptoInner / 16; ++k) {
-        Product::multiply(d, weight + k * 32, x + k * 32, group, step + k != 0);
+      for (int n = 0; n < kPending / 2; ++n) {
+        uint4 two[2];
+        Product::take_two(d, thread(), n, two);
+        vector[2 * n] = two[0];
+        vector[2 * n + 1] = two[1];
       }
-      ptx::wgmma_commit();
-      // The products of the step before have read their stage: hand it back.
-      ptx::wgmma_wait<1>();
-      if (step > 0) release_stage(taken_ - 1);
+    }
+  };
+  __device__ __forceinline__ void put_pending(const Pending& pending, int v) {
+    if (pending.part.tile < 0) return;
+    Product::put_vector(pending.vector[v], thread(), v, rows_of(pending.part.tile),
+                        put_into(pending.part.tile, pending.part.chunk));
+  }
+
+  /// One chunk, in fp32 in registers. What is pending of the one before is put meanwhile.
+  __device__ __forceinline__ void multiply(float (&d)[Product::kAccumulators],
+                                           const Pending& pending) {
+    if constexpr (kPending == 0) {
+      for (int step = 0; step < steps_; ++step) multiply_step(d, step);
+    } else {
+      for (int first = 0; first < steps_; first += kPending) {
+#pragma unroll
+        for (int v = 0; v < kPending; ++v) {
+          if (first + v < steps_) multiply_step(d, first + v);
+          if (first == 0) put_pending(pending, v);
+        }
+      }
     }
     ptx::wgmma_wait<0>();
     release_stage(taken_ - 1);
+  }
+  __device__ __forceinline__ void multiply_step(float (&d)[Product::kAccumulators], int step) {
+    const int group = thread() / 128;
+    const int s = static_cast<int>(taken_ % Shared::kStages);
+    ptx::mbarrier_wait(full_ + s, taken_ / Shared::kStages & 1u);
+    const uint32_t weight = ptx::shared_address(weight_ + s * Shared::kWeightBytes);
+    const uint32_t x = ptx::shared_address(x_ + s * Shared::kXBytes);
+    ptx::wgmma_fence();
+#pragma unroll
+    for (int k = 0; k < kPyptoInner / 16; ++k) {
+      Product::multiply(d, weight + k * 32, x + k * 32, group, step + k != 0);
+    }
+    ptx::wgmma_commit();
+    // The products of the step before have read their stage: hand it back.
+    ptx::wgmma_wait<1>();
+    if (step > 0) release_stage(taken_ - 1);
+    ++taken_;
   }
 
   /// Adds the chunk into the tile of every rank, the own one included. Ranks start with different
   /// peers, so that they do not all press on one.
   __device__ __forceinline__ void put(float (&d)[Product::kAccumulators], int tile, int chunk) {
-    const int column0 = chunk * kChunk;
     Product::deliver(
-        d, staging_, thread(), rows_of(tile), [] { Multipliers::sync(); },
-        [&](int row, int column, uint4 v) {
-          if (column0 + column >= args_.hidden) return;
-          for (int p = 0; p < args_.world; ++p) {
-            const int peer = rank_ + p < args_.world ? rank_ + p : rank_ + p - args_.world;
-            ptx::red_add_relaxed_sys_8xbf16(data_row(peer, tile, row) + (column0 + column) * 2, v);
-          }
-        });
+        d, staging_, thread(), rows_of(tile), [] { Multipliers::sync(); }, put_into(tile, chunk));
+  }
+  /// Adds a vector: (row of the tile, column of the chunk, vector).
+  __device__ __forceinline__ auto put_into(int tile, int chunk) const {
+    return [this, tile, column0 = chunk * kChunk](int row, int column, uint4 v) {
+      if (column0 + column >= args_.hidden) return;
+      for (int p = 0; p < args_.world; ++p) {
+        const int peer = rank_ + p < args_.world ? rank_ + p : rank_ + p - args_.world;
+        ptx::red_add_relaxed_sys_8xbf16(data_row(peer, tile, row) + (column0 + column) * 2, v);
+      }
+    };
+  }
+
+  /// The last tiles. The stages are idle: every product has been taken from them.
+  __device__ void finish_tail() {
+    parity_ = 0;
+    for (int tile = tiles_ - tail_; tile < tiles_; ++tile) {
+      finish<Everyone>(tile, reinterpret_cast<float4*>(weight_), Shared::kStageVectors);
+    }
   }
 
   /// Waits for all ranks' sums of a tile, then the block's rows of it: add, RMSNorm, store. All
-  /// arithmetic in fp32, each operation rounded, nothing fused.
+  /// arithmetic in fp32, each operation rounded, nothing fused. A thread's vectors of the first
+  /// pass are its vectors of the second: up to stash_vectors of a row it leaves the sums in `stash`
+  /// meanwhile, what is beyond it reads again. kAhead and kAheadAgain vectors are under way at
+  /// once.
   template <class Team>
-  __device__ void finish(int tile) {
+  __device__ void finish(int tile, float4* stash, int stash_vectors) {
+    constexpr int kAhead = 4;
+    constexpr int kAheadAgain = 2;
     wait_slot<Team>(kSignal, tile);
     const PyptoArgs::Local& local = args_.local[rank_];
     const int vectors = args_.hidden / kVector;
@@ -355,50 +419,85 @@ class Pypto {
       const int64_t at = (static_cast<int64_t>(tile) * kRows + row) * args_.hidden * 2;
       const char* data = data_row(rank_, tile, row);
       const char* residual = static_cast<const char*>(local.residual) + at;
-      // Sums and residual are read twice, the second time from L1 or L2: there are no registers to
-      // keep a row in.
+      char* const residual_out = static_cast<char*>(local.residual_out) + at;
       float mean = 0.0f;
-#pragma unroll 4
-      for (int i = Team::thread(); i < vectors; i += Team::kThreads) {
-        const uint4 sum = ptx::ld_weak_16(data + i * 16);
-        const uint4 add = ptx::ld_weak_16(residual + i * 16);
+      for (int first = Team::thread(); first < vectors; first += kAhead * Team::kThreads) {
+        uint4 sum[kAhead], add[kAhead];
 #pragma unroll
-        for (int p = 0; p < kVector / 2; ++p) {
-          const float2 z = sum_of(sum, add, p);
-          mean = __fadd_rn(mean, __fmul_rn(__fmul_rn(z.x, z.x), reciprocal));
-          mean = __fadd_rn(mean, __fmul_rn(__fmul_rn(z.y, z.y), reciprocal));
+        for (int k = 0; k < kAhead; ++k) {
+          const int i = first + k * Team::kThreads;
+          if (i >= vectors) continue;
+          sum[k] = ptx::ld_weak_16(data + i * 16);
+          add[k] = ptx::ld_weak_16(residual + i * 16);
+        }
+#pragma unroll
+        for (int k = 0; k < kAhead; ++k) {
+          const int i = first + k * Team::kThreads;
+          if (i >= vectors) continue;
+          float2 z[kVector / 2];
+#pragma unroll
+          for (int p = 0; p < kVector / 2; ++p) {
+            z[p] = sum_of(sum[k], add[k], p);
+            mean = __fadd_rn(mean, __fmul_rn(__fmul_rn(z[p].x, z[p].x), reciprocal));
+            mean = __fadd_rn(mean, __fmul_rn(__fmul_rn(z[p].y, z[p].y), reciprocal));
+          }
+          if (i >= stash_vectors) continue;
+          stash[i] = {z[0].x, z[0].y, z[1].x, z[1].y};
+          stash[stash_vectors + i] = {z[2].x, z[2].y, z[3].x, z[3].y};
+          ptx::st_weak_16(residual_out + i * 16, packed(z));
         }
       }
       mean = reduce<Team>(mean);
       const float root = __fsqrt_rn(__fadd_rn(mean, args_.eps));
-#pragma unroll 2
-      for (int i = Team::thread(); i < vectors; i += Team::kThreads) {
-        const uint4 sum = ptx::ld_weak_16(data + i * 16);
-        const uint4 add = ptx::ld_weak_16(residual + i * 16);
-        const uint4 gamma = ptx::ld_weak_16(static_cast<const char*>(local.gamma) + i * 16);
-        uint4 beta{};
-        if (local.beta != nullptr) {
-          beta = ptx::ld_weak_16(static_cast<const char*>(local.beta) + i * 16);
-        }
-        uint4 y, z_out;
+      for (int first = Team::thread(); first < vectors; first += kAheadAgain * Team::kThreads) {
+        uint4 gamma[kAheadAgain], beta[kAheadAgain]{};
 #pragma unroll
-        for (int p = 0; p < kVector / 2; ++p) {
-          const float2 z = sum_of(sum, add, p);
-          const float2 g = unpack<T>(pair(gamma, p));
-          pair(z_out, p) = pack<T>(z.x, z.y);
-          float a = __fmul_rn(__fdiv_rn(z.x, root), g.x);
-          float b = __fmul_rn(__fdiv_rn(z.y, root), g.y);
+        for (int k = 0; k < kAheadAgain; ++k) {
+          const int i = first + k * Team::kThreads;
+          if (i >= vectors) continue;
+          gamma[k] = ptx::ld_weak_16(static_cast<const char*>(local.gamma) + i * 16);
           if (local.beta != nullptr) {
-            const float2 add_to = unpack<T>(pair(beta, p));
-            a = __fadd_rn(a, add_to.x);
-            b = __fadd_rn(b, add_to.y);
+            beta[k] = ptx::ld_weak_16(static_cast<const char*>(local.beta) + i * 16);
           }
-          pair(y, p) = pack<T>(a, b);
         }
-        ptx::st_weak_16(static_cast<char*>(local.residual_out) + at + i * 16, z_out);
-        ptx::st_weak_16(static_cast<char*>(local.out) + at + i * 16, y);
+#pragma unroll
+        for (int k = 0; k < kAheadAgain; ++k) {
+          const int i = first + k * Team::kThreads;
+          if (i >= vectors) continue;
+          float2 z[kVector / 2];
+          if (i < stash_vectors) {
+            const float4 low = stash[i];
+            const float4 high = stash[stash_vectors + i];
+            z[0] = {low.x, low.y};
+            z[1] = {low.z, low.w};
+            z[2] = {high.x, high.y};
+            z[3] = {high.z, high.w};
+          } else {
+            const uint4 sum = ptx::ld_weak_16(data + i * 16);
+            const uint4 add = ptx::ld_weak_16(residual + i * 16);
+#pragma unroll
+            for (int p = 0; p < kVector / 2; ++p) z[p] = sum_of(sum, add, p);
+            ptx::st_weak_16(residual_out + i * 16, packed(z));
+          }
+#pragma unroll
+          for (int p = 0; p < kVector / 2; ++p) {
+            const float2 g = unpack<T>(pair(gamma[k], p));
+            z[p] = {__fmul_rn(__fdiv_rn(z[p].x, root), g.x),
+                    __fmul_rn(__fdiv_rn(z[p].y, root), g.y)};
+            if (local.beta != nullptr) {
+              const float2 b = unpack<T>(pair(beta[k], p));
+              z[p] = {__fadd_rn(z[p].x, b.x), __fadd_rn(z[p].y, b.y)};
+            }
+          }
+          ptx::st_weak_16(static_cast<char*>(local.out) + at + i * 16, packed(z));
+        }
       }
     }
+  }
+
+  __device__ static uint4 packed(const float2 (&z)[kVector / 2]) {
+    return {pack<T>(z[0].x, z[0].y), pack<T>(z[1].x, z[1].y), pack<T>(z[2].x, z[2].y),
+            pack<T>(z[3].x, z[3].y)};
   }
 
   __device__ static float2 sum_of(const uint4& sum, const uint4& add, int p) {
@@ -423,16 +522,18 @@ class Pypto {
   const PyptoArgs& args_;
   const int rank_;
   const int block_;
-  const int in_cluster_;
   char* const weight_;
   char* const x_;
   char* const staging_;
   uint64_t* const full_;
   uint64_t* const empty_;
+  float4* const stash_;
   const int tiles_;
   const int parts_;
   const int steps_;
   const int lead_;
+  const int group_;  // tiles whose chunks alternate
+  const int tail_;
   uint32_t taken_ = 0;  // stages consumed so far
   int parity_ = 0;
 };

@@ -32,7 +32,7 @@ inline constexpr int kPyptoLead = 4;
 /// One launch, for one rank or for `ranks` virtual ranks of one GPU.
 struct PyptoArgs {
   CUtensorMap weight[kMaxRanks];  // [hidden, inner] of each rank, box chunk x kPyptoInner
-  CUtensorMap x[kMaxRanks];  // [tokens, inner] of each rank, box tile_rows / cluster x kPyptoInner
+  CUtensorMap x[kMaxRanks];  // [tokens, inner] of each rank, box tile_rows x kPyptoInner
   void* data[kMaxRanks];     // every rank's ring of data tiles: [slots][tile_rows, hidden]
   uint32_t* pad[kMaxRanks];  // every rank's ring of slots: [2][slots][blocks]: barrier, signal
   struct Local {
@@ -68,16 +68,8 @@ constexpr bool pypto_tile_rows_supported(int rows) {
 struct PyptoShape {
   int tile_rows;
   int chunk;
-  int cluster;  // blocks that share the rows of x: 1, or 2 (pypto_can_pair)
   bool operator==(const PyptoShape&) const = default;
 };
-
-/// Whether 2 blocks can share the rows of x: enough rows to split, whole chunks, an even number of
-/// blocks a rank. It is asked for by name only: alone was faster wherever both were measured (R 1
-/// and 2, T 64 to 1024; cuda/bench/results).
-constexpr bool pypto_can_pair(int tile_rows, int blocks) {
-  return tile_rows > 8 && blocks % 2 == 0;
-}
 
 /// Null where there is none.
 const void* pypto_kernel(const PyptoShape& shape);

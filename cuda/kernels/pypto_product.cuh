@@ -7,11 +7,14 @@
 //   WideProduct    128 rows: out[t, h], 64 rows a warpgroup and 256 columns. A block reads 48 KiB
 //                  for 128 x 256 x 64 products, a quarter less than a square of the same rows: what
 //                  limits large tiles is operands read from L2. The result is put from registers.
+//                  Of half a chunk it is rounded and kept there, and put while the next one is
+//                  multiplied: where a put goes to many ranks it takes longer than the product.
 //
 // Both have chunks of half as many columns, for where whole ones would leave blocks without any.
 //
-// A cluster of two blocks takes two neighbouring chunks of one tile: each fetches half of the rows
-// of x and the copy engine hands them to both.
+// Blocks are alone: clusters in which two or four blocks share the weight, the rows of x or both by
+// the copy engine took 1.05 to 3 times as long in every case measured (cuda/bench/results, session
+// e), where two blocks that read the same find it in L2.
 #pragma once
 
 #include "cuda/kernels/element.cuh"
@@ -38,12 +41,13 @@ struct NarrowProduct {
   // delivers, since the weight is not there any sooner and a branch would serialise the products.
   static constexpr bool kTwice = !kWhole && kRows == 8;
   static constexpr int kGroupRows = kWhole || kTwice ? kRows : kRows / 2;
-  static constexpr int kStages = kRows == 64 ? (kWhole ? 7 : 12) : (kWhole ? 10 : 20);
+  static constexpr int kStages = kRows == 64 ? (kWhole ? 7 : 11) : (kWhole ? 10 : 20);
   static constexpr int kAccumulators = kGroupRows / 2;
   // A row of the staged product is 16 bytes longer than it need be: transposing stores then meet no
   // bank twice.
   static constexpr int kPitch = kChunk + 8;
   static constexpr int kStagingBytes = kRows * kPitch * 2;
+  static constexpr int kPending = 0;
 
   /// One k16 step of a stage; `group`: of the two multiplying warpgroups.
   static __device__ __forceinline__ void multiply(float (&d)[kAccumulators], uint32_t weight,
@@ -96,6 +100,8 @@ struct WideProduct {
   static constexpr int kStages = kChunk == 256 ? 4 : 6;
   static constexpr int kAccumulators = kChunk / 2;
   static constexpr int kStagingBytes = 0;
+  /// Vectors of a thread that can be kept while the next product is under way.
+  static constexpr int kPending = kChunk == 128 ? kAccumulators / kVector : 0;
 
   static __device__ __forceinline__ void multiply(float (&d)[kAccumulators], uint32_t weight,
                                                   uint32_t x, int group, bool accumulate) {
@@ -108,21 +114,43 @@ struct WideProduct {
   static __device__ __forceinline__ void deliver(float (&d)[kAccumulators], char* /*staging*/,
                                                  int thread, int rows, const Sync& /*sync*/,
                                                  const Put& put) {
-    const int lane = thread % 32;
-    const int row = thread / 32 * 16 + lane / 4;  // and row + 8
 #pragma unroll
-    for (int j = 0; j < kChunk / 8; j += 4) {
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        uint32_t w[4];
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          w[i] = pack<__nv_bfloat16>(d[4 * (j + i) + 2 * half], d[4 * (j + i) + 2 * half + 1]);
-        }
-        const uint4 v = transposed_in_quad(w, lane);
-        if (row + 8 * half < rows) put(row + 8 * half, (j + lane % 4) * 8, v);
-      }
+    for (int n = 0; n < kVectors / 2; ++n) {
+      uint4 vector[2];
+      take_two(d, thread, n, vector);
+      put_vector(vector[0], thread, 2 * n, rows, put);
+      put_vector(vector[1], thread, 2 * n + 1, rows, put);
     }
+  }
+
+  static constexpr int kVectors = kAccumulators / kVector;  // of a thread
+  /// A thread's vectors 2 n and 2 n + 1: of two neighbouring rows, in such columns that eight lanes
+  /// have 128 bytes of a row, a whole line: adds of half lines took twice the time.
+  static __device__ __forceinline__ void take_two(const float (&d)[kAccumulators], int thread,
+                                                  int n, uint4 (&vector)[2]) {
+    uint32_t w[2][4];  // columns 2 q, 2 q + 1 of 8 groups of 8, of one row
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      const int at = 4 * (n / 2 * 8 + i) + 2 * (n % 2);
+      w[i / 4][i % 4] = pack<__nv_bfloat16>(d[at], d[at + 1]);
+    }
+    const int lane = thread % 32;
+    const uint4 low = transposed_in_quad(w[0], lane);
+    const uint4 high = transposed_in_quad(w[1], lane);
+    const bool odd = lane & 4;
+    const uint4 given = odd ? low : high;
+    constexpr unsigned kAll = 0xffffffffu;
+    const uint4 got{__shfl_xor_sync(kAll, given.x, 4), __shfl_xor_sync(kAll, given.y, 4),
+                    __shfl_xor_sync(kAll, given.z, 4), __shfl_xor_sync(kAll, given.w, 4)};
+    vector[0] = odd ? got : low;
+    vector[1] = odd ? high : got;
+  }
+  template <class Put>
+  static __device__ __forceinline__ void put_vector(uint4 value, int thread, int v, int rows,
+                                                    const Put& put) {
+    const int lane = thread % 32;
+    const int row = thread / 32 * 16 + lane / 8 * 2 + v % 2 + v / 2 % 2 * 8;
+    if (row < rows) put(row, (v / 4 * 8 + lane % 8) * 8, value);
   }
 
  private:

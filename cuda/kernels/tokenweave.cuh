@@ -18,6 +18,8 @@
 // for each thread that it plays, and played threads of one warp are 32 real ones.
 #pragma once
 
+#include <type_traits>
+
 #include "cuda/kernels/divide.hpp"
 #include "cuda/kernels/element.cuh"
 #include "cuda/kernels/ptx/launch.cuh"
@@ -52,12 +54,12 @@ __device__ __forceinline__ void tokenweave_body(const TokenweaveArgs& args) {
   // registers that the loads in flight want.
   __shared__ TokenweaveArgs::Local local;
   if (threadIdx.x == 0) local = args.local[rank];
-  const RowRange own = owned_rows(args.tokens, args.world, rank);
+  const OwnedRows own = owned_rows_32(args.tokens, TransportT::world_of(args.world), rank);
   const TransportT transport(args.replica, args.multicast, args.world);
   uint32_t* const* pads = args.pad_table != nullptr ? args.pad_table : args.pad;
 
-  const int first = static_cast<int>(own.first);
-  const int last = static_cast<int>(own.first + own.count);
+  const int first = own.first;
+  const int last = own.last;
   const int begin = first + block + group * args.blocks;  // the group's first row
   const int stride = kGroups * args.blocks;               // and from one of its rows to the next
   const int residual_row0 = args.residual_sharded ? first : 0;
@@ -81,8 +83,12 @@ __device__ __forceinline__ void tokenweave_body(const TokenweaveArgs& args) {
     }
   };
 
-  typename TransportT::Fragment fragment[kStages];
-  uint4 residual[kStages];
+  // What is loaded for a vector that does not exist stays zero, so that the arithmetic between
+  // loads and stores has no branches: it adds zeros to the sums, and is not stored. Where a stage
+  // serves now one and now another of a thread's vectors, it may hold the one that does exist.
+  constexpr bool kZeros = TransportT::kHolds && kStages % kOwn == 0;
+  typename TransportT::Fragment fragment[kStages]{};
+  uint4 residual[kStages]{};
   uint4 z[kUnits];
 
   const auto load_residual = [&](const void* from, uint4& to, int row, int i) {
@@ -117,54 +123,72 @@ __device__ __forceinline__ void tokenweave_body(const TokenweaveArgs& args) {
   const float reciprocal = args.hidden_reciprocal;
   int parity = 0;
   for (int base = begin; base < last; base += kRows * stride) {
-    // 2. Sum over the ranks, residual, squares.
-    float sum[kRows][kPlay];
+    // 2. Sum over the ranks, residual, squares. The stages are emptied together and then filled
+    // together: the hardware counts the loads that are under way but cannot tell one from another,
+    // so whoever waited for one after the next had been issued would wait for that as well.
+    float sum[kRows * kPlay];
+    const void* const residual_in = local.residual;
 #pragma unroll
-    for (int u = 0; u < kUnits; ++u) {
-      const int i = u % kOwn;
-      const int row = base + u / kOwn * stride;
-      const int ahead = base + (u + kStages) / kOwn * stride;
-      float& played = sum[u / kOwn][i / kVectors];
-      if (i % kVectors == 0) played = 0.0f;
-      // Where a thread has one vector or none there is no more to decide. With several, a stage
-      // serves vectors of which the thread may lack the last: each access decides for itself.
-      if (kOwn == 1 && !exists(0)) continue;
-      if (kOwn == 1 || exists(i)) {
-        z[u] = add_rounded<T>(transport.sum(fragment[u % kStages]), residual[u % kStages]);
-      }
-      // The stage is free: ask for what comes kStages vectors later.
-      load_parts(fragment[u % kStages], ahead, (u + kStages) % kOwn);
-      load_residual(local.residual, residual[u % kStages], ahead, (u + kStages) % kOwn);
-      if (kOwn == 1 || exists(i)) {
-        if (kRows == 1 || row < last) {
-          store_local<kAligned>(local.residual_out, place(row - residual_row0, i), z[u], valid(i));
+    for (int round = 0; round < kUnits; round += kStages) {
+#pragma unroll
+      for (int s = 0; s < kStages; ++s) {
+        if (kZeros || exists((round + s) % kOwn)) {
+          z[round + s] = add_rounded<T>(transport.sum(fragment[s]), residual[s]);
+        } else {
+          z[round + s] = {};
         }
-        played = __fadd_rn(played, sum_squares<T>(z[u]));
+      }
+#pragma unroll
+      for (int s = 0; s < kStages; ++s) {
+        const int u = round + s + kStages;
+        const int row = base + u / kOwn * stride;
+        load_parts(fragment[s], row, u % kOwn);
+        load_residual(residual_in, residual[s], row, u % kOwn);
       }
     }
-    float total[kRows];
-    groupReduceSum<kGroups>(sum, total, warp_sums[parity][group], group, thread, threads,
-                            tokenweave_threads(args.hidden));
-    parity ^= 1;
-    // 3. Normalise and store on every rank.
+    void* const residual_out = local.residual_out;
 #pragma unroll
     for (int u = 0; u < kUnits; ++u) {
       const int i = u % kOwn;
       const int row = base + u / kOwn * stride;
+      float& played = sum[u / kVectors];
+      if (i % kVectors == 0) played = 0.0f;
       if ((kRows == 1 || row < last) && exists(i)) {
-        const float mean = divide_by_whole(total[u / kOwn], hidden_f, reciprocal);
-        const float scale = rsqrtf(__fadd_rn(mean, args.eps));
-        uint4 y;
-        if (local.beta == nullptr) {
-          y = normalise<T, false>(z[u], scale, gamma[column(i)], uint4{});
-        } else {
-          y = normalise<T, true>(
-              z[u], scale, gamma[column(i)],
-              load_local<kAligned>(local.beta, kAligned ? column(i) : column(i) * kVector,
-                                   valid(i)));
-        }
-        transport.store(place(row, i), y, valid(i));
+        store_local<kAligned>(residual_out, place(row - residual_row0, i), z[u], valid(i));
       }
+      played = __fadd_rn(played, sum_squares<T>(z[u]));
+    }
+    float total[kRows];
+    groupReduceSum<kGroups, kPlay>(sum, total, warp_sums[parity][group], group, thread, threads,
+                                   tokenweave_threads(args.hidden));
+    parity ^= 1;
+    // 3. Normalise and store on every rank. Whether there is a beta is decided once a batch.
+    float scale[kRows];
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      const float mean = divide_by_whole(total[r], hidden_f, reciprocal);
+      scale[r] = rsqrtf(__fadd_rn(mean, args.eps));
+    }
+    const auto finish = [&](auto with_beta) {
+#pragma unroll
+      for (int u = 0; u < kUnits; ++u) {
+        const int i = u % kOwn;
+        const int row = base + u / kOwn * stride;
+        uint4 beta{};
+        if constexpr (with_beta) {
+          if (exists(i)) {
+            beta = load_local<kAligned>(local.beta, kAligned ? column(i) : column(i) * kVector,
+                                        valid(i));
+          }
+        }
+        const uint4 y = normalise<T, with_beta>(z[u], scale[u / kOwn], gamma[column(i)], beta);
+        if ((kRows == 1 || row < last) && exists(i)) transport.store(place(row, i), y, valid(i));
+      }
+    };
+    if (local.beta == nullptr) {
+      finish(std::false_type{});
+    } else {
+      finish(std::true_type{});
     }
   }
 

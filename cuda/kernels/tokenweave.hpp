@@ -60,6 +60,21 @@ constexpr RowRange owned_rows(int64_t tokens, int world, int rank) {
   return {first, last - first};
 }
 
+/// The same in 32 bits, for kernels: the host refuses more rows, and a division of 64 bits takes
+/// hundreds of cycles before anything has begun.
+struct OwnedRows {
+  int first;
+  int last;  // one past
+};
+constexpr OwnedRows owned_rows_32(int64_t tokens, int world, int rank) {
+  const uint32_t all = static_cast<uint32_t>(tokens);
+  const uint32_t ranks = static_cast<uint32_t>(world);
+  const uint32_t each = (all + ranks - 1) / ranks;
+  const uint32_t first = each * static_cast<uint32_t>(rank);
+  const uint32_t last = first + each;
+  return {static_cast<int>(first < all ? first : all), static_cast<int>(last < all ? last : all)};
+}
+
 /// 1 row at most is few, 16 or more are many.
 constexpr RowsABlock rows_a_block(int64_t tokens, int world, int blocks) {
   const int64_t each = (owned_rows(tokens, world, 0).count + blocks - 1) / blocks;
@@ -84,18 +99,15 @@ struct TokenweaveLayout {
 };
 
 /// Where another layout than the usual one was faster: medians on H200s, hidden 8192, bf16, each in
-/// one run (cuda/bench/results). The sums are the same bits in every layout.
+/// one run (cuda/bench/results, session e). The sums are the same bits in every layout.
 struct MeasuredLayout {
   int world;
   RowsABlock rows;
   TokenweaveLayout layout;
 };
 inline constexpr MeasuredLayout kMeasuredLayouts[] = {
-    {2, RowsABlock::few, {1, 2, 1, 2}},   // two GPUs, T 64, 32 blocks: 9.42 us, usual 9.94
-    {4, RowsABlock::few, {1, 2, 1, 2}},   // virtual ranks, T 64, 16 blocks: 6.48, 6.72
-    {4, RowsABlock::many, {2, 2, 1, 1}},  // T 1024, 16 blocks: 51.4, 53.8; T 8192: 360, 402
-    {8, RowsABlock::few, {1, 2, 1, 2}},   // T 64, 16 blocks: 8.28, 8.74
-    {8, RowsABlock::many, {2, 4, 1, 2}},  // T 8192, 16 blocks: 612, 619
+    {2, RowsABlock::few, {1, 2, 1, 2}},   // virtual ranks, T 64, 32 blocks: 5.21 us, usual 5.51
+    {2, RowsABlock::many, {2, 4, 1, 4}},  // T 8192, 8 blocks: 632, 650; T 1024: 83.0, 85.0
 };
 
 /// The layout that each kernel is compiled with. A thread has 65536 / (block's threads) registers;
@@ -110,8 +122,8 @@ constexpr TokenweaveLayout tokenweave_layout(const TokenweaveShape& shape, int w
   for (const MeasuredLayout& m : kMeasuredLayouts) {
     if (m.world == world && m.rows == shape.rows) return m.layout;
   }
-  const int rows = world <= 2 ? 2 : 1;
-  return {1, 1, rows, rows};
+  if (world <= 2) return {1, 2, 2, 4};
+  return world == 4 ? TokenweaveLayout{1, 2, 1, 2} : TokenweaveLayout{1, 1, 1, 1};
 }
 
 /// Threads a block of the kernel for a shape.

@@ -12,6 +12,10 @@ __device__ __forceinline__ uint4 sum_in_order(const uint4 (&part)[kWorld]) {
   uint4 v;
 #pragma unroll
   for (int i = 0; i < kVector / 2; ++i) {
+    if constexpr (kWorld == 2) {
+      pair(v, i) = add_pair<T>(pair(part[0], i), pair(part[1], i));
+      continue;
+    }
     float2 s = unpack<T>(pair(part[0], i));
 #pragma unroll
     for (int r = 1; r < kWorld; ++r) {
@@ -24,16 +28,12 @@ __device__ __forceinline__ uint4 sum_in_order(const uint4 (&part)[kWorld]) {
   return v;
 }
 
-/// bf16(v + residual), pair by pair.
+/// T(v + residual), pair by pair.
 template <class T>
 __device__ __forceinline__ uint4 add_rounded(uint4 v, uint4 residual) {
   uint4 z;
 #pragma unroll
-  for (int i = 0; i < kVector / 2; ++i) {
-    const float2 a = unpack<T>(pair(v, i));
-    const float2 b = unpack<T>(pair(residual, i));
-    pair(z, i) = pack<T>(__fadd_rn(a.x, b.x), __fadd_rn(a.y, b.y));
-  }
+  for (int i = 0; i < kVector / 2; ++i) pair(z, i) = add_pair<T>(pair(v, i), pair(residual, i));
   return z;
 }
 
@@ -56,14 +56,9 @@ __device__ __forceinline__ uint4 normalise(uint4 z, float s, uint4 gamma, uint4 
 #pragma unroll
   for (int i = 0; i < kVector / 2; ++i) {
     const float2 p = unpack<T>(pair(z, i));
-    const float2 g = unpack<T>(pair(gamma, i));
-    const float2 n = unpack<T>(pack<T>(__fmul_rn(p.x, s), __fmul_rn(p.y, s)));
-    pair(y, i) = pack<T>(__fmul_rn(n.x, g.x), __fmul_rn(n.y, g.y));
-    if constexpr (kBeta) {
-      const float2 m = unpack<T>(pair(y, i));
-      const float2 b = unpack<T>(pair(beta, i));
-      pair(y, i) = pack<T>(__fadd_rn(m.x, b.x), __fadd_rn(m.y, b.y));
-    }
+    const uint32_t n = pack<T>(__fmul_rn(p.x, s), __fmul_rn(p.y, s));
+    pair(y, i) = multiply_pair<T>(n, pair(gamma, i));
+    if constexpr (kBeta) pair(y, i) = add_pair<T>(pair(y, i), pair(beta, i));
   }
   return y;
 }

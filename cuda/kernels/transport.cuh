@@ -2,8 +2,10 @@
 // kernels' bodies are written over this interface; what one node cannot run differs from what it
 // can in the few lines of one class:
 //
+//   world_of(world)     the number of ranks, a constant where the class knows it
 //   kParts              how many 16-byte vectors a Fragment holds, about
-//   Fragment            what is in flight between load and sum, in registers
+//   Fragment            what is in flight between load and sum, in registers; {} is zeros
+//   kHolds              whether a Fragment holds the parts; else sum() loads them
 //   load(f, at, n)      issues the loads of the 8 elements (n of them exist) at a place
 //   sum(f)              their sum over the ranks: fp32 accumulation, rounded once to T
 //   store(at, v, n)     stores to that place on every rank
@@ -75,7 +77,9 @@ class PeerTransport {
  public:
   static constexpr bool kAligned = true;
   static constexpr int kParts = kAhead ? kWorld : 1;
+  static constexpr bool kHolds = kAhead;
   static_assert(kWorld >= 1 && kWorld <= kMaxRanks);
+  static __device__ constexpr int world_of(int /*world*/) { return kWorld; }
   struct Parts {
     uint4 part[kWorld];
   };
@@ -128,6 +132,8 @@ class ScalarPeerTransport {
  public:
   static constexpr bool kAligned = false;
   static constexpr int kParts = 1;
+  static constexpr bool kHolds = false;
+  static __device__ constexpr int world_of(int world) { return world; }
   struct Fragment {
     Place<false> at;
     int count;
@@ -181,6 +187,8 @@ class MultimemTransport {
  public:
   static constexpr bool kAligned = true;
   static constexpr int kParts = 1;
+  static constexpr bool kHolds = true;
+  static __device__ constexpr int world_of(int world) { return world; }
   struct Fragment {
     uint4 total;
   };

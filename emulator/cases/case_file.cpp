@@ -91,8 +91,8 @@ Initial read_initial(const Reader& r, const toml::node& n, std::string_view wher
     if (word == "zero") return out;
     if (word != "poison") {
       r.fail(n.source(),
-             "{}: init is 'zero', 'poison', {{DTYPE = 'integers' | 'normal'}} or {{file = ..., "
-             "tensor = ...}}, not '{}'",
+             "{}: init is 'zero', 'poison', {{fill = BYTE}}, {{DTYPE = 'integers' | 'normal'}} or "
+             "{{file = ..., tensor = ...}}, not '{}'",
              where, word);
     }
     out.kind = Initial::Kind::poison;
@@ -104,6 +104,12 @@ Initial read_initial(const Reader& r, const toml::node& n, std::string_view wher
     out.kind = Initial::Kind::file;
     out.file = r.text(r.need(t, where, "file"), "file");
     out.tensor = r.text(r.need(t, where, "tensor"), "tensor");
+    return out;
+  }
+  if (t.contains("fill")) {
+    r.only(t, fmt::format("{}: init", where), {"fill"});
+    out.kind = Initial::Kind::fill;
+    out.fill = static_cast<std::uint8_t>(r.number(*t.get("fill"), "fill", 0, 255));
     return out;
   }
   if (t.size() != 1) r.fail(n.source(), "{}: init names one dtype", where);
@@ -479,10 +485,20 @@ void resolve(const Reader& r, const toml::table& root, const CaseFile& c) {
     holds(f.residual_out, own * row);
     for (const std::string* name : {&f.tensor, &f.x, &f.weight, &f.residual, &f.gamma, &f.beta}) {
       if (name->empty()) continue;
-      const Initial& i = at(*name, "check.reference").initial;
-      if (i.kind != Initial::Kind::integers && i.kind != Initial::Kind::normal) {
-        r.fail(root.source(), "check.reference needs init {{{} = 'integers'}} or 'normal' of '{}'",
+      const Initial::Kind kind = at(*name, "check.reference").initial.kind;
+      if (kind < Initial::Kind::integers) {
+        r.fail(root.source(),
+               "check.reference needs init {{{} = 'integers'}} or 'normal' or a file's of '{}'",
                f.dtype == "fp16" ? "f16" : "bf16", *name);
+      }
+      const std::string& fed = f.x.empty() ? f.tensor : f.x;
+      if ((kind == Initial::Kind::file) != (c.find(fed)->initial.kind == Initial::Kind::file)) {
+        r.fail(root.source(),
+               "check.reference: '{}' and '{}' must both be generated or both come from files", fed,
+               *name);
+      }
+      if (!f.x.empty() && kind == Initial::Kind::file) {
+        r.fail(root.source(), "check.reference: x and weight are generated, not from a file");
       }
     }
     if (!f.beta.empty()) holds(f.beta, row);

@@ -33,11 +33,12 @@ enum class MemoryKind : std::uint8_t {
 
 // Initial content. `poison` is not initialised: reading it is a finding.
 struct Initial {
-  enum class Kind : std::uint8_t { zero, poison, integers, normal, file };
+  enum class Kind : std::uint8_t { zero, poison, fill, integers, normal, file };
   Kind kind = Kind::zero;
-  std::string dtype;  // integers, normal: bf16 | f16 | f32 | u32
-  std::string file;   // relative to the case file's folder
-  std::string tensor;
+  std::string dtype;      // integers, normal: bf16 | f16 | f32 | u32
+  std::string file;       // relative to the case file's folder
+  std::string tensor;     // "{rank}" in it stands for the rank
+  std::uint8_t fill = 0;  // of every byte
 };
 
 struct Memory {

@@ -96,6 +96,9 @@ void CaseProgram::map_memories() {
                      memory.initial.kind != Initial::Kind::poison};
       // Before the first product has run: NaN in every dtype.
       if (payload_.renewed(m)) region.initial.assign(memory.bytes, std::byte{0xff});
+      if (memory.initial.kind == Initial::Kind::fill) {
+        region.initial.assign(memory.bytes, std::byte{memory.initial.fill});
+      }
       const std::string name = region.name;
       const std::uint32_t index = add_region(std::move(region));
       memory_region_[m].push_back(index);
@@ -109,7 +112,6 @@ void CaseProgram::map_memories() {
 }
 
 void CaseProgram::load_kernels() {
-  bool approximates = false;
   for (const Launch& launch : file_.launches) {
     if (std::find(stream_slots_.begin(), stream_slots_.end(), launch.stream) ==
         stream_slots_.end()) {
@@ -134,7 +136,7 @@ void CaseProgram::load_kernels() {
       kernel->site.assign(kernel->program.ops.size(), kBarrier);
       for (std::uint32_t i = 0; i < kernel->program.ops.size(); ++i) {
         const std::string_view text = function.instructions[i].text;
-        approximates = approximates || text.find(".approx") != std::string_view::npos;
+        if (text.find(".approx") != std::string_view::npos) ptx::prepare_approximation(text);
         if (!is_site(kernel->program.ops[i].kind)) continue;
         if (sites_.size() + kFirstInstruction == kMostSites) {
           throw CaseError(fmt::format("{}: the kernels have more than {} accesses", file_.path,
@@ -167,7 +169,6 @@ void CaseProgram::load_kernels() {
     launches_.push_back(std::move(prepared));
   }
   std::sort(stream_slots_.begin(), stream_slots_.end());
-  if (approximates) ptx::prepare_approximations();
   constexpr std::size_t kMostLaunches = 16;  // of an agent's label
   if (file_.launches.size() > kMostLaunches) {
     throw CaseError(fmt::format("{}: {} launches; at most {} fit", file_.path,

@@ -159,6 +159,37 @@ ptx::LaunchConfig with_budget(ptx::LaunchConfig config, std::uint64_t budget) {
 
 }  // namespace
 
+namespace {
+
+// 16 bytes of each lane, as they lie in memory, to and from a request's registers.
+template <class F>
+void each_element(const ptx::Request& request, F f) {
+  const std::uint32_t size = size_of(request.access->type);
+  for (std::uint32_t lane = 0; lane < kLanes; ++lane) {
+    for (std::uint32_t e = 0; e < request.access->elements; ++e) {
+      f(std::size_t{lane} * machine::kLineBytes + std::size_t{e} * size,
+        request.elements[e] + std::size_t{lane} * request.lane_bytes, size);
+    }
+  }
+}
+
+void take_lanes(const ptx::Request& request, const std::byte* from, std::uint64_t& digest) {
+  each_element(request, [&](std::size_t at, std::byte* to, std::uint32_t size) {
+    std::uint64_t value = 0;
+    std::memcpy(&value, from + at, size);
+    std::memcpy(to, &value, request.lane_bytes);
+    mix(digest, value);
+  });
+}
+
+void give_lanes(const ptx::Request& request, std::byte* to) {
+  each_element(request, [&](std::size_t at, const std::byte* from, std::uint32_t size) {
+    std::memcpy(to + at, from, size);
+  });
+}
+
+}  // namespace
+
 KernelRun::KernelRun(const Kernel& kernel, ptx::LaunchConfig config, const Space& space,
                      const Settings& settings, FaultText& fault)
     : kernel_(kernel),
@@ -582,6 +613,19 @@ void KernelRun::write_lanes(Warp& warp, ptx::Request& request, const machine::Ac
   }
 }
 
+bool KernelRun::side_by_side(const ptx::Request& request, const Target* targets) const {
+  if (request.agents.mask != 0xFFFFFFFFU || request.access->bytes() != machine::kLineBytes ||
+      targets[0].offset % machine::kBlockBytes != 0) {
+    return false;
+  }
+  bool right = true;
+  for (std::uint32_t i = 1; i < kLanes; ++i) {
+    right = right && targets[i].mapping == targets[0].mapping &&
+            targets[i].offset == targets[0].offset + i * machine::kLineBytes;
+  }
+  return right;
+}
+
 void KernelRun::load_lane(machine::Machine& machine, Warp& warp, ptx::Request& request,
                           std::uint32_t lane, const Target& target, const machine::Access& how,
                           std::uint64_t& digest) {
@@ -615,6 +659,16 @@ void KernelRun::load(Warp& warp, ptx::Request& request, const Target* targets,
   if (how.order == Order::weak) {
     if (agent.weak_points()) agent.point();
     agent.act(how.site, [&](machine::Machine& m) {
+      if (side_by_side(request, targets)) {
+        moved_.resize(std::max<std::size_t>(moved_.size(), machine::kBlockBytes));
+        const machine::Address from[] = {place(targets[0])};
+        if (m.read_together(agent.lane_threads(), from, how,
+                            std::span(moved_).first(machine::kBlockBytes))) {
+          take_lanes(request, moved_.data(), digest);
+          agent.note(digest);
+          return;
+        }
+      }
       each_lane(lanes, [&](std::uint32_t lane) {
         load_lane(m, warp, request, lane, targets[lane], how, digest);
       });
@@ -725,6 +779,19 @@ void KernelRun::store(Warp& warp, ptx::Request& request, const Target* targets,
   };
   const bool strong = how.order != Order::weak;
   if (strong || agent.weak_points()) agent.point();
+  if (side_by_side(request, targets)) {
+    const auto to = places(targets[0]);
+    moved_.resize(std::max<std::size_t>(moved_.size(), machine::kBlockBytes));
+    give_lanes(request, moved_.data());
+    agent.act(how.site, [&](machine::Machine& m) {
+      if (!m.write_together(agent.lane_threads(), to, how,
+                            std::span(moved_).first(machine::kBlockBytes))) {
+        each_lane(lanes, [&](std::uint32_t lane) { one(m, lane); });
+      }
+    });
+    request.completed = lanes;
+    return;
+  }
   write_lanes(warp, request, how, !strong || std::popcount(lanes) > kMostSingleLanes, one);
   had_effect(warp, lanes);
 }
@@ -872,6 +939,24 @@ void KernelRun::load_reduce(Warp& warp, ptx::Request& request, const Target* tar
   }
   agent.act(how.site, [&](machine::Machine& m) {
     std::uint64_t digest = 0;
+    if (size == 4 && side_by_side(request, targets)) {
+      const std::size_t bytes = replicas * machine::kBlockBytes;
+      if (moved_.size() < bytes) moved_.resize(bytes);
+      if (m.read_together(agent.lane_threads(), places(targets[0]), how,
+                          std::span(moved_).first(bytes))) {
+        for (std::uint32_t lane = 0; lane < kLanes; ++lane) {
+          for (std::size_t r = 0; r < replicas; ++r) {
+            std::uint32_t parts[4];
+            std::memcpy(parts, &moved_[r * machine::kBlockBytes + lane * machine::kLineBytes], 16);
+            for (std::uint32_t e = 0; e < 4; ++e) gathered_[(r * 4 + e) * stride + lane] = parts[e];
+            mix(digest, std::uint64_t{parts[1]} << 32 | parts[0]);
+            mix(digest, std::uint64_t{parts[3]} << 32 | parts[2]);
+          }
+        }
+        agent.note(digest);
+        return;
+      }
+    }
     each_lane(lanes, [&](std::uint32_t lane) {
       alignas(16) std::byte buffer[64];
       for (std::size_t r = 0; r < replicas; ++r) {

@@ -126,6 +126,14 @@ class KernelRun final : public ptx::GlobalMemory {
   machine::Address place(const Target& target, std::size_t replica = 0) const {
     return {settings_.first_region + target.mapping->regions[replica], target.offset};
   }
+  // Of all replicas; valid until the next call.
+  std::span<const machine::Address> places(const Target& target) {
+    places_.clear();
+    for (std::size_t r = 0; r < target.mapping->regions.size(); ++r) {
+      places_.push_back(place(target, r));
+    }
+    return places_;
+  }
   bool repeats(Warp& warp, const ptx::Request& request, std::uint32_t lane, machine::Address at,
                std::uint64_t& digest);
   bool may_go_on(machine::Machine& machine, const Warp& warp, std::uint32_t lane) const;
@@ -134,6 +142,9 @@ class KernelRun final : public ptx::GlobalMemory {
   void note_taken(machine::Machine& machine, const Warp& warp, std::uint32_t lane,
                   const Target& target, std::uint32_t bytes) const;
 
+  // Whether the lanes, all of them, access 16 bytes each side by side: the machine may then take
+  // them together.
+  bool side_by_side(const ptx::Request& request, const Target* targets) const;
   void load(Warp& warp, ptx::Request& request, const Target* targets, const machine::Access& how);
   void load_lane(machine::Machine& machine, Warp& warp, ptx::Request& request, std::uint32_t lane,
                  const Target& target, const machine::Access& how, std::uint64_t& digest);
@@ -169,6 +180,8 @@ class KernelRun final : public ptx::GlobalMemory {
   std::vector<ptx::Agents> departing_;
   std::uint64_t events_ = 0;  // of the execution, when warps were last woken for them
   std::vector<machine::ThreadId> syncing_;
+  std::vector<machine::Address> places_;
+  std::vector<std::byte> moved_;         // scratch of accesses side by side: [replica][lane][byte]
   std::vector<std::uint32_t> gathered_;  // scratch of load_reduce: [replica][element][lane]
   ptx::Execution execution_;
 };

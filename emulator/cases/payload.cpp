@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 
 #include "emulator/ptx/alu/approx.hpp"
 #include "verify/product.hpp"
@@ -53,18 +54,22 @@ std::vector<std::byte> generate(const Memory& memory, std::uint32_t ranks, std::
   return out;
 }
 
-std::vector<std::byte> from_file(const CaseFile& file, const Memory& memory) {
+std::vector<std::byte> from_file(const CaseFile& file, const Memory& memory, std::uint32_t rank) {
   const std::string path = file.beside(memory.initial.file);
   const verify::Safetensors tensors = verify::read_safetensors(path);
-  const verify::Tensor* t = tensors.find(memory.initial.tensor);
+  constexpr std::string_view kRank = "{rank}";
+  std::string name = memory.initial.tensor;
+  if (const auto at = name.find(kRank); at != std::string::npos) {
+    name.replace(at, kRank.size(), std::to_string(rank));
+  }
+  const verify::Tensor* t = tensors.find(name);
   if (t == nullptr) {
     throw CaseError(fmt::format("{}: memory '{}' wants the tensor '{}', which {} does not have",
-                                file.path, memory.name, memory.initial.tensor, path));
+                                file.path, memory.name, name, path));
   }
   if (t->bytes.size() > memory.bytes) {
     throw CaseError(fmt::format("{}: memory '{}' has {} bytes, its tensor '{}' in {} has {}",
-                                file.path, memory.name, memory.bytes, memory.initial.tensor, path,
-                                t->bytes.size()));
+                                file.path, memory.name, memory.bytes, name, path, t->bytes.size()));
   }
   std::vector<std::byte> out(memory.bytes);
   std::copy(t->bytes.begin(), t->bytes.end(), out.begin());
@@ -88,8 +93,7 @@ Payload::Payload(const CaseFile& file, std::uint32_t calls, std::uint64_t seed,
                  verify::Summation summation)
     : ranks_(file.ranks) {
   for (const Memory& m : file.memories) {
-    renewed_.push_back(m.initial.kind != Initial::Kind::zero &&
-                       m.initial.kind != Initial::Kind::poison);
+    renewed_.push_back(m.initial.kind >= Initial::Kind::integers);
   }
   content_.resize(std::size_t{calls} * ranks_ * renewed_.size());
   expected_.resize(calls);
@@ -99,7 +103,7 @@ Payload::Payload(const CaseFile& file, std::uint32_t calls, std::uint64_t seed,
       const Memory& memory = file.memories[m];
       for (std::uint32_t rank = 0; rank < ranks_; ++rank) {
         at(call, rank, m) = memory.initial.kind == Initial::Kind::file
-                                ? from_file(file, memory)
+                                ? from_file(file, memory, rank)
                                 : generate(memory, ranks_, seed, call, m * 1024 + rank);
       }
     }
@@ -116,16 +120,14 @@ std::span<const std::byte> Payload::content(std::uint32_t call, std::uint32_t ra
   return content_[(std::size_t{call} * ranks_ + rank) * renewed_.size() + memory];
 }
 
-// The memories of the operator get a payload whose result is exact, so that any difference is a
-// fault of the protocol.
-void Payload::fill_operator(const CaseFile& file, std::uint32_t call, std::uint64_t seed,
-                            verify::Summation summation) {
+namespace {
+
+// Where a tensor of the case is, of one rank.
+using Content = std::function<std::vector<std::byte>&(std::uint32_t rank, const std::string& name)>;
+
+verify::Problem problem_of(const CaseFile& file) {
   const Reference& f = *file.check.reference;
-  const auto index = [&](const std::string& name) {
-    return static_cast<std::size_t>(file.find(name) - file.memories.data());
-  };
-  Expected e;
-  verify::Problem& p = e.problem;
+  verify::Problem p;
   p.flavour = verify::parse_flavour(f.protocol);
   p.ranks = static_cast<int>(file.ranks);
   p.tokens = static_cast<std::int64_t>(f.tokens);
@@ -136,26 +138,38 @@ void Payload::fill_operator(const CaseFile& file, std::uint32_t call, std::uint6
   p.eps = static_cast<float>(f.eps);
   p.has_beta = !f.beta.empty();
   verify::validate(p, {.ranks_divide_tokens = false});
+  return p;
+}
+
+// What the operator is fed with.
+struct Fed {
+  verify::Inputs inputs;  // x and weight only if they were generated
+  std::vector<verify::Tensor> parts;
+};
+
+// A payload whose result is exact, so that any difference is a fault of the protocol; or normal
+// numbers, if the case asks for them.
+Fed generated(const CaseFile& file, const verify::Problem& p, std::uint32_t call,
+              std::uint64_t seed, const Content& content) {
+  const Reference& f = *file.check.reference;
+  const bool whole = !f.x.empty();
   const bool normal = file.find(whole ? f.x : f.tensor)->initial.kind == Initial::Kind::normal;
   const verify::Fill fill = normal                      ? verify::Fill::normal
                             : f.eps <= kMostAbsorbedEps ? verify::Fill::exact_rows
                                                         : verify::Fill::integers;
-  const verify::Inputs in = verify::generate(p, fill, seed, call);
-  std::vector<verify::Tensor> parts;
-  verify::Partials partials;
-  for (int r = 0; r < p.ranks; ++r) parts.push_back(verify::product(p, in, r));
-  for (const verify::Tensor& t : parts) partials.push_back(t.bits());
+  Fed fed;
+  fed.inputs = verify::generate(p, fill, seed, call);
+  const verify::Inputs& in = fed.inputs;
+  for (int r = 0; r < p.ranks; ++r) fed.parts.push_back(verify::product(p, in, r));
   const auto put = [&](std::uint32_t rank, const std::string& name, const std::byte* from,
-                       std::size_t bytes) {
-    std::memcpy(at(call, rank, index(name)).data(), from, bytes);
-  };
+                       std::size_t bytes) { std::memcpy(content(rank, name).data(), from, bytes); };
   const auto row = static_cast<std::size_t>(p.hidden) * 2;
-  for (std::uint32_t r = 0; r < ranks_; ++r) {
+  for (std::uint32_t r = 0; r < file.ranks; ++r) {
     if (whole) {
-      put_columns(in.x, p, r, at(call, r, index(f.x)));
-      put_columns(in.weight, p, r, at(call, r, index(f.weight)));
+      put_columns(in.x, p, r, content(r, f.x));
+      put_columns(in.weight, p, r, content(r, f.weight));
     } else {
-      put(r, f.tensor, parts[r].bytes.data(), parts[r].bytes.size());
+      put(r, f.tensor, fed.parts[r].bytes.data(), fed.parts[r].bytes.size());
     }
     put(r, f.gamma, in.gamma.bytes.data(), in.gamma.bytes.size());
     if (p.has_beta) put(r, f.beta, in.beta.bytes.data(), in.beta.bytes.size());
@@ -167,6 +181,55 @@ void Payload::fill_operator(const CaseFile& file, std::uint32_t call, std::uint6
           static_cast<std::size_t>(own.count()) * row);
     }
   }
+  return fed;
+}
+
+// What the memories hold from files.
+Fed recorded(const CaseFile& file, const verify::Problem& p, const Content& content) {
+  const Reference& f = *file.check.reference;
+  const auto take = [&](std::uint32_t rank, const std::string& name, verify::Shape shape) {
+    verify::Tensor t(p.dtype, std::move(shape));
+    const std::vector<std::byte>& bytes = content(rank, name);
+    std::copy_n(bytes.begin(), std::min(bytes.size(), t.bytes.size()), t.bytes.begin());
+    return t;
+  };
+  const verify::Shape whole{p.tokens, p.hidden};
+  Fed fed;
+  for (std::uint32_t r = 0; r < file.ranks; ++r) fed.parts.push_back(take(r, f.tensor, whole));
+  fed.inputs.gamma = take(0, f.gamma, {p.hidden});
+  if (p.has_beta) fed.inputs.beta = take(0, f.beta, {p.hidden});
+  fed.inputs.residual = take(0, f.residual, whole);
+  const auto row = static_cast<std::size_t>(p.hidden) * 2;
+  if (file.find(f.residual)->bytes >= f.tokens * row) return fed;
+  for (std::uint32_t r = 0; r < file.ranks; ++r) {
+    const verify::RowRange own = p.rows_of(static_cast<int>(r));
+    std::copy_n(content(r, f.residual).begin(), static_cast<std::size_t>(own.count()) * row,
+                fed.inputs.residual.bytes.begin() +
+                    static_cast<std::ptrdiff_t>(static_cast<std::size_t>(own.begin) * row));
+  }
+  return fed;
+}
+
+}  // namespace
+
+void Payload::fill_operator(const CaseFile& file, std::uint32_t call, std::uint64_t seed,
+                            verify::Summation summation) {
+  const Reference& f = *file.check.reference;
+  const Content content = [&](std::uint32_t rank,
+                              const std::string& name) -> std::vector<std::byte>& {
+    return at(call, rank, static_cast<std::size_t>(file.find(name) - file.memories.data()));
+  };
+  Expected e;
+  e.problem = problem_of(file);
+  const verify::Problem& p = e.problem;
+  const bool whole = !f.x.empty();
+  const Initial::Kind kind = file.find(whole ? f.x : f.tensor)->initial.kind;
+  const Fed fed = kind == Initial::Kind::file ? recorded(file, p, content)
+                                              : generated(file, p, call, seed, content);
+  const bool normal = kind != Initial::Kind::integers;
+  const verify::Inputs& in = fed.inputs;
+  verify::Partials partials;
+  for (const verify::Tensor& t : fed.parts) partials.push_back(t.bits());
   // Under these policies every rank and schedule has the one sum; a payload that is exact has it
   // under all of them.
   e.exact = !normal || summation == verify::Summation::fp32_rank_order ||

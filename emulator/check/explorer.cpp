@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <exception>
 #include <mutex>
+#include <set>
 #include <thread>
 #include <unordered_set>
 
@@ -24,7 +25,15 @@ constexpr auto kProgressEvery = std::chrono::milliseconds(200);
 struct Item {
   Graph graph;
   double share = 1;
-  std::uint32_t generation = 0;  // of the sets
+  std::uint32_t generation = 0;                // of the sets
+  std::shared_ptr<const Foresight> foresight;  // of a search for what has no order of execution
+};
+
+// What a run gave.
+struct Explored {
+  schedule::Outcome outcome;
+  Judged judged;
+  bool may_buffer = false;  // a run in order: there is something to search for out of order
 };
 
 class Search {
@@ -35,6 +44,14 @@ class Search {
     run_.strategy.kind = schedule::StrategySpec::Kind::first;
     run_.weak_points = run_.weak_points || spec.weak_events;
     run_.free_running = false;
+    buffering_ = spec.all && run_.policy.load_buffering == machine::LoadBuffering::on &&
+                 run_.policy.boundary != machine::Boundary::coherent;
+    loose_ = run_;
+    loose_.weak_points = true;
+    for (int k = 0; k < machine::kFindingKinds; ++k) {
+      const auto kind = static_cast<machine::FindingKind>(k);
+      if (kind != machine::FindingKind::deadlock) loose_.ignore.push_back(kind);
+    }
     if (spec.left == nullptr) {
       items_.push_back({});
       return;
@@ -44,7 +61,7 @@ class Search {
     for (const CellKey& c : left.ordered) sets_.turn_off(c);
     if (left.all_ordered) sets_.turn_all_off();
     started_ = sets_.generation();
-    for (const Left::Item& i : left.items) items_.push_back({i.graph, i.share, started_});
+    for (const Left::Item& i : left.items) items_.push_back({i.graph, i.share, started_, nullptr});
     result_.complete = left.complete;
     result_.blocked = left.blocked;
     result_.bounded = left.bounded;
@@ -90,14 +107,17 @@ class Search {
     left.all_ordered = sets_.all_off() && spec_.sets;
     left.ordered = sets_.off();
     left.agents = agents_.labels();
-    for (Item& i : items_) left.items.push_back({i.share, std::move(i.graph)});
+    for (Item& i : items_) {
+      if (i.foresight == nullptr) left.items.push_back({i.share, std::move(i.graph)});
+    }
   }
 
   void work() {
     try {
       const std::unique_ptr<schedule::Program> program = make_();
       schedule::InlineExecutor executor(*program);
-      Walk walk(agents_, sets_, spec_.weak_events);
+      Walk in_order(agents_, sets_, spec_.weak_events), loose(agents_, no_sets_, true);
+      Record record;
       std::unique_lock lock(mutex_);
       for (;;) {
         changed_.wait(lock, [&] { return stop_ || !items_.empty() || active_ == 0; });
@@ -105,11 +125,13 @@ class Search {
         Item item = std::move(items_.back());
         items_.pop_back();
         ++active_;
+        Walk& walk = item.foresight != nullptr ? loose : in_order;
+        const bool recorded = item.foresight != nullptr || (buffering_ && !buffered_);
         lock.unlock();
-        schedule::Outcome outcome = explore(item, executor, walk);
+        Explored explored = explore(item, executor, walk, recorded ? &record : nullptr);
         lock.lock();
         --active_;
-        take(item, std::move(outcome), *program, executor, walk);
+        take(item, std::move(explored), *program, executor, walk, record);
         changed_.notify_all();
       }
     } catch (...) {
@@ -120,41 +142,79 @@ class Search {
     changed_.notify_all();
   }
 
-  schedule::Outcome explore(Item& item, schedule::InlineExecutor& executor, Walk& walk) {
+  Explored explore(Item& item, schedule::InlineExecutor& executor, Walk& walk, Record* record) {
+    Explored out;
+    walk.set_foresight(item.foresight.get(), record);
     walk.start(item.graph, executor.execution());
+    if (record != nullptr) record->start(executor.machine(), run_.policy);
     executor.set_arbiter(&walk);
-    schedule::Outcome outcome;
+    executor.set_listener(record);
+    const auto leave = [&] {
+      executor.set_listener(nullptr);
+      executor.set_arbiter(nullptr);
+    };
     try {
-      outcome = executor.run(run_, walk);
+      out.outcome = executor.run(item.foresight != nullptr ? loose_ : run_, walk);
       walk.finish();
     } catch (...) {
-      executor.set_arbiter(nullptr);
+      leave();
       throw;
     }
-    executor.set_arbiter(nullptr);
-    return outcome;
+    leave();
+    const auto end = out.outcome.end;
+    if (record == nullptr || walk.abandoned() ||
+        (end != schedule::RunEnd::complete && end != schedule::RunEnd::deadlock)) {
+      return out;
+    }
+    if (item.foresight == nullptr) {
+      out.may_buffer = may_buffer(*record);
+    } else if (record->resolve(*item.foresight)) {
+      out.judged = judge(*record, executor.machine());
+    }
+    return out;
   }
 
   // With the lock.
-  void take(Item& item, schedule::Outcome outcome, const schedule::Program& program,
-            schedule::InlineExecutor& executor, Walk& walk) {
+  void take(Item& item, Explored explored, const schedule::Program& program,
+            schedule::InlineExecutor& executor, Walk& walk, const Record& record) {
     if (item.generation != sets_.generation()) return restart();
+    schedule::Outcome& outcome = explored.outcome;
     if (outcome.end == schedule::RunEnd::stopped && !walk.abandoned()) {  // interrupted
       items_.push_back(std::move(item));
       stop_ = true;
       return;
     }
-    std::vector<Graph>& found = walk.found();
-    const double share = item.share / static_cast<double>(found.size() + 1);
+    std::vector<Item> next;
+    for (Graph& g : walk.found()) {
+      next.push_back({std::move(g), 0, item.generation, item.foresight});
+    }
+    walk.found().clear();
+    if (explored.may_buffer && !buffered_) {
+      buffered_ = true;
+      next.push_back({{}, 0, item.generation, std::make_shared<const Foresight>()});
+    }
+    for (const Foreseen& f : explored.judged.later) {
+      Foresight longer = *item.foresight;
+      longer.insert(std::upper_bound(longer.begin(), longer.end(), f), f);
+      if (!foresights_.insert(longer).second) continue;
+      next.push_back(
+          {{}, 0, item.generation, std::make_shared<const Foresight>(std::move(longer))});
+    }
+    const double share = item.share / static_cast<double>(next.size() + 1);
     result_.explored += share;
-    for (Graph& g : found) items_.push_back({std::move(g), share, item.generation});
-    found.clear();
+    for (Item& i : next) {
+      i.share = share;
+      items_.push_back(std::move(i));
+    }
     if (walk.abandoned()) {
       ++result_.abandoned;
+    } else if (item.foresight != nullptr) {
+      count_judged(explored, program, executor, record);
     } else {
       count(std::move(outcome), program, executor, walk);
     }
-    const std::uint64_t runs = result_.complete + result_.blocked + result_.abandoned;
+    const std::uint64_t runs =
+        result_.complete + result_.blocked + result_.abandoned + result_.ruled_out;
     if (schedule::interrupted() || (spec_.seconds > 0 && seconds() >= spec_.seconds) ||
         (spec_.executions > 0 && runs >= spec_.executions && !items_.empty())) {
       stop_ = true;
@@ -163,6 +223,22 @@ class Search {
       told_ = Clock::now();
       result_.seconds = before_ + seconds();
       progress_(result_);
+    }
+  }
+
+  // A run out of order: what the axioms leave of it.
+  void count_judged(const Explored& explored, const schedule::Program& program,
+                    schedule::InlineExecutor& executor, const Record& record) {
+    const schedule::Outcome& outcome = explored.outcome;
+    if (outcome.end == schedule::RunEnd::step_limit) ++result_.bounded;
+    if (explored.judged.unclear) ++result_.unjudged;
+    if (explored.judged.executions.empty()) ++result_.ruled_out;
+    for (const Judgement& j : explored.judged.executions) {
+      // One execution may come of several foresights.
+      if (!executions_.insert(j.fingerprint).second) continue;
+      ++result_.out_of_order;
+      ++(outcome.end == schedule::RunEnd::deadlock ? result_.blocked : result_.complete);
+      if (visit_) visit_({program, executor.machine(), outcome, &record, &j});
     }
   }
 
@@ -177,7 +253,7 @@ class Search {
     }
     if (outcome.end == schedule::RunEnd::step_limit) ++result_.bounded;
     if (visit_ && (outcome.end == schedule::RunEnd::complete || spec_.all)) {
-      visit_(program, executor.machine(), outcome);
+      visit_({program, executor.machine(), outcome});
     }
     if (!failure) return;
     ++result_.findings;
@@ -205,8 +281,11 @@ class Search {
     if (started_ == sets_.generation()) return;
     started_ = sets_.generation();
     items_.clear();
-    items_.push_back({{}, 1, started_});
+    items_.push_back({{}, 1, started_, nullptr});
     seen_.clear();
+    buffered_ = false;
+    foresights_.clear();
+    executions_.clear();
     result_ = CheckResult{};
   }
 
@@ -216,8 +295,10 @@ class Search {
   const Progress& progress_;
   const Clock::time_point begin_ = Clock::now();
   schedule::RunSpec run_;
+  schedule::RunSpec loose_;  // for runs out of order
   Agents agents_;
   Sets sets_;
+  Sets no_sets_{false};
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Item> items_;
@@ -230,10 +311,38 @@ class Search {
   std::exception_ptr error_;
   Clock::time_point told_ = begin_;
   std::unordered_set<std::uint64_t> seen_;
+  bool buffering_ = false;
+  bool buffered_ = false;  // the search out of order was begun
+  std::set<Foresight> foresights_;
+  std::unordered_set<std::uint64_t> executions_;  // those out of order, by fingerprint
   CheckResult result_;
 };
 
 }  // namespace
+
+bool Execution::race() const {
+  return judgement != nullptr ? judgement->race : machine.ignored_races() > 0;
+}
+
+std::vector<std::uint64_t> Execution::final_values(machine::Address at, std::uint32_t bytes) const {
+  std::vector<std::uint64_t> values;
+  const auto of_machine = [&] {
+    machine.final_values(at, bytes, [&](std::uint64_t v) { values.push_back(v); });
+    return values;
+  };
+  if (judgement == nullptr) return of_machine();
+  const auto& locations = record->locations();
+  const auto found = std::find(locations.begin(), locations.end(),
+                               CellKey{at.region, at.offset, static_cast<std::uint8_t>(bytes)});
+  if (found == locations.end()) return of_machine();
+  for (const std::uint32_t w :
+       judgement->final_writes[static_cast<std::size_t>(found - locations.begin())]) {
+    const Node& write = record->nodes()[w];
+    if (write.kind == Node::Kind::initial) return of_machine();  // nobody wrote there
+    values.push_back(write.value);
+  }
+  return values;
+}
 
 CheckResult check(const Factory& make, const CheckSpec& spec, unsigned jobs, const Visit& visit,
                   const Progress& progress) {

@@ -6,7 +6,9 @@
 #include <memory>
 #include <vector>
 
+#include "emulator/check/axioms.hpp"
 #include "emulator/check/graph.hpp"
+#include "emulator/check/record.hpp"
 #include "emulator/check/resume.hpp"
 #include "emulator/machine/machine.hpp"
 #include "emulator/schedule/executor.hpp"
@@ -14,6 +16,9 @@
 
 namespace ringfence::check {
 
+// Load buffering (run.policy.load_buffering) is explored where `all` is set, in the modes strict
+// and stream: in mode coherent order of execution is what the mode is about. A read returns a later
+// write only if the program says that something does not depend on it (machine::Access::depends).
 struct CheckSpec {
   schedule::RunSpec run;  // policy, ignored findings, limit of points; its strategy is not used
   // Go on past races (ignore them in `run` as well): weak accesses are then events too, and a read
@@ -37,6 +42,9 @@ struct CheckResult {
   std::uint64_t abandoned = 0;  // runs that turned out to be no execution
   std::uint64_t repeated = 0;   // complete graphs met again (only with fingerprints)
   std::uint64_t findings = 0;
+  // With load buffering: of the complete and blocked ones, those that have no order of execution;
+  // runs that the axioms rule out; and runs that they cannot judge (cells of overlapping sizes).
+  std::uint64_t out_of_order = 0, ruled_out = 0, unjudged = 0;
   std::uint64_t events = 0;  // of the largest execution
   double seconds = 0;
   double explored = 0;  // estimate of the share of the search that is done, 0 to 1
@@ -47,9 +55,21 @@ struct CheckResult {
 };
 
 using Factory = std::function<std::unique_ptr<schedule::Program>()>;
+// An execution that was explored, while its run is there.
+struct Execution {
+  const schedule::Program& program;
+  machine::Machine& machine;
+  const schedule::Outcome& outcome;
+  const Record* record = nullptr;  // if no order of execution has it, these two
+  const Judgement* judgement = nullptr;
+
+  // Whether it has races, where they are ignored.
+  bool race() const;
+  // The values, one or more, that a location may have in the end.
+  std::vector<std::uint64_t> final_values(machine::Address at, std::uint32_t bytes) const;
+};
 // Called at the end of each complete run (blocked ones too if `all`), from one worker at a time.
-using Visit = std::function<void(const schedule::Program&, const machine::Machine&,
-                                 const schedule::Outcome&)>;
+using Visit = std::function<void(const Execution&)>;
 // Called now and then, from one worker at a time.
 using Progress = std::function<void(const CheckResult&)>;
 

@@ -208,7 +208,31 @@ void Walk::on_spawn(AgentId id, std::uint64_t label) {
   if (current_ != kNoAgent) a.past = agents_[current_].past;
 }
 
-void Walk::on_arrive(AgentId id, const void* barrier) { arrivals_[barrier].join(agents_[id].past); }
+void Walk::on_arrive(AgentId id, const void* barrier) {
+  arrivals_[barrier].join(agents_[id].past);
+  if (record_ != nullptr) record_->on_arrive(execution_->record(id).thread);
+}
+
+std::optional<std::uint64_t> Walk::foreseen(std::uint64_t label, machine::Address cell,
+                                            std::uint8_t size) const {
+  const Foreseen* f = check::find(*foresight_, {label, record_->count(label)},
+                                  CellKey{cell.region, cell.offset, size});
+  return f == nullptr ? std::nullopt : std::optional(f->value);
+}
+
+// Whether what the agent stands before is an event of the graph.
+bool Walk::is_event(AgentId id) const {
+  const Pending pending = execution_->record(id).pending;
+  if (pending == Pending::fence_sc) return orders_fence_sc();
+  if (pending != Pending::access) return false;
+  if (!foresees()) return true;
+  const AgentState& a = agents_[id];
+  const Foreseen* f = check::find(*foresight_, {a.label, record_->count(a.label)}, std::nullopt);
+  if (f == nullptr) return true;
+  // A foreseen read-modify-write is a write that waits for nothing, but not one to add to a graph
+  // that is being repeated.
+  return f->writes && find({a.index, a.nth}, 0, true) == kNone;
+}
 
 void Walk::on_barrier(std::span<const AgentId> met, const void* barrier) {
   Prefix all;
@@ -284,8 +308,7 @@ AgentId Walk::repeat(const schedule::ReadyView& ready) {
       const AgentId id = ready.at(i);
       AgentState& a = agents_[id];
       if (a.stuck) continue;
-      const Pending pending = execution_->record(id).pending;
-      if (pending != Pending::access && pending != Pending::fence_sc) return id;
+      if (!is_event(id)) return id;
       const Name self{a.index, a.nth};
       std::uint32_t first = kNone;
       bool can = true;

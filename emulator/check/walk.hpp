@@ -33,7 +33,9 @@
 #include <unordered_map>
 #include <vector>
 
+#include "emulator/check/foresight.hpp"
 #include "emulator/check/graph.hpp"
+#include "emulator/check/record.hpp"
 #include "emulator/machine/arbiter.hpp"
 #include "emulator/schedule/execution.hpp"
 #include "emulator/schedule/strategy.hpp"
@@ -80,6 +82,12 @@ class Walk final : public schedule::Strategy, public machine::Arbiter {
 
   // Before a run of `execution` with this strategy and arbiter.
   void start(Graph graph, schedule::Execution& execution);
+  // The next runs are of the program in which these reads return what is foreseen, without being
+  // events, and fence.sc is fence.acq_rel; `record` counts the accesses. nullptr for neither.
+  void set_foresight(const Foresight* foresight, Record* record) {
+    foresight_ = foresight;
+    record_ = record;
+  }
   // After it: the graphs that follow from how it ended. Then all of them can be taken.
   void finish();
   std::vector<Graph>& found() { return found_; }
@@ -113,6 +121,14 @@ class Walk final : public schedule::Strategy, public machine::Arbiter {
   void on_fence_sc(machine::ThreadId who, machine::Scope scope) override;
   bool as_set(machine::Address at) const override;
   void on_blocked(const Question& q) override;
+  bool foresees() const override { return foresight_ != nullptr && !foresight_->empty(); }
+  std::optional<std::uint64_t> foreseen(std::uint64_t label, machine::Address cell,
+                                        std::uint8_t size) const override;
+  bool orders_fence_sc() const override { return foresight_ == nullptr; }
+  void on_block_barrier(std::span<const machine::ThreadId> arriving,
+                        std::span<const machine::ThreadId> syncing) override {
+    if (record_ != nullptr) record_->on_block_barrier(arriving, syncing);
+  }
 
  private:
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
@@ -159,6 +175,7 @@ class Walk final : public schedule::Strategy, public machine::Arbiter {
   void abandon();
   void leave_step();
   bool source_is_there(std::uint32_t event) const;
+  bool is_event(schedule::AgentId id) const;
   schedule::AgentId repeat(const schedule::ReadyView& ready);
   schedule::AgentId extend(const schedule::ReadyView& ready);
   void relate();
@@ -195,6 +212,8 @@ class Walk final : public schedule::Strategy, public machine::Arbiter {
   Sets& sets_;
   const bool weak_events_;
   schedule::Execution* execution_ = nullptr;
+  const Foresight* foresight_ = nullptr;
+  Record* record_ = nullptr;
   std::vector<AgentState> agents_;                     // by AgentId
   std::vector<schedule::AgentId> id_of_;               // by Name::agent
   std::vector<Live> lives_;                            // by stamp

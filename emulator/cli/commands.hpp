@@ -14,6 +14,7 @@ void add_check(CLI::App& app, Exit& exit);
 void add_relax(CLI::App& app, Exit& exit);
 void add_litmus(CLI::App& app, Exit& exit);
 void add_replay(CLI::App& app, Exit& exit);
+void add_simulate(CLI::App& app, Exit& exit);
 void add_merge(CLI::App& app, Exit& exit);
 void add_diff(CLI::App& app, Exit& exit);
 void add_ptx(CLI::App& app, Exit& exit);

@@ -39,7 +39,8 @@ struct TestResult {
   const litmus::Test* test = nullptr;
   std::map<std::string, std::string> settings;  // of its line of the expectation file
   std::optional<litmus::Expectation> expected;
-  std::uint64_t complete = 0, blocked = 0;
+  std::uint64_t complete = 0, blocked = 0, out_of_order = 0;
+  bool load_buffering = false;  // explored
   double seconds = 0;
   litmus::States states;
   litmus::Verdict verdict;
@@ -60,6 +61,7 @@ struct TestResult {
 machine::Policy policy_of(const LitmusOptions& o,
                           const std::map<std::string, std::string>& settings) {
   machine::Policy policy;
+  policy.load_buffering = machine::LoadBuffering::on;
   std::string summation;
   const auto boundary = [&](const std::string& value) {
     const auto mode = machine::parse_boundary(value);
@@ -91,23 +93,31 @@ void explore(const LitmusOptions& o, TestResult& r) {
   spec.seconds = o.seconds;
   bool bounded = false;
   r.whole = true;
+  r.load_buffering = spec.run.policy.load_buffering == machine::LoadBuffering::on &&
+                     spec.run.policy.boundary != machine::Boundary::coherent;
   try {
     // Accesses of one instruction are in no order: both directions, where it can show.
     const std::uint32_t directions = 1u << litmus::LitmusProgram::unordered(*r.test);
     for (std::uint32_t reversed = 0; reversed < directions; ++reversed) {
       const check::CheckResult one = check::check(
           [&] { return std::make_unique<litmus::LitmusProgram>(*r.test, reversed); }, spec, o.jobs,
-          [&](const schedule::Program& program, const machine::Machine& machine,
-              const schedule::Outcome& outcome) {
-            const auto& run = dynamic_cast<const litmus::LitmusProgram&>(program);
+          [&](const check::Execution& e) {
+            const auto& run = dynamic_cast<const litmus::LitmusProgram&>(e.program);
             bounded = bounded || run.bounded();
-            if (outcome.end != schedule::RunEnd::complete) return;
-            r.race = r.race || machine.ignored_races() > 0;
-            for (const litmus::State& s : run.final_states(machine)) ++r.states[s];
+            if (e.outcome.end != schedule::RunEnd::complete) return;
+            r.race = r.race || e.race();
+            for (const litmus::State& s :
+                 run.final_states([&](machine::Address at, std::uint32_t bytes) {
+                   return e.final_values(at, bytes);
+                 })) {
+              ++r.states[s];
+            }
           });
       r.complete += one.complete;
       r.blocked += one.blocked;
       r.seconds += one.seconds;
+      r.out_of_order += one.out_of_order;
+      r.load_buffering = r.load_buffering && one.unjudged == 0;
       r.whole = r.whole && one.explored == 1 && one.bounded == 0;
     }
   } catch (const litmus::NotModelled& e) {
@@ -124,8 +134,9 @@ void print(const TestResult& r) {
     return;
   }
   fmt::print("{}", litmus::herd_block(*r.test, r.states));
-  fmt::print("Executions {} complete, {} blocked{}{}\n", r.complete, r.blocked,
-             r.race ? ", with a data race" : "",
+  fmt::print("Executions {} complete, {} blocked{}{}{}{}\n", r.complete, r.blocked,
+             r.out_of_order > 0 ? fmt::format(", of these {} out of order", r.out_of_order) : "",
+             r.race ? ", with a data race" : "", r.load_buffering ? "" : ", except load buffering",
              r.whole ? "" : "; a bound ended the search, so there may be more");
   if (r.expected) {
     std::string settings;
@@ -156,6 +167,8 @@ Json result_json(const std::vector<TestResult>& results, Verdict verdict) {
       one["race"] = r.race;
       one["complete"] = r.complete;
       one["blocked"] = r.blocked;
+      one["out_of_order"] = r.out_of_order;
+      one["load_buffering"] = r.load_buffering;
       one["seconds"] = r.seconds;
     } else {
       one["message"] = r.not_modelled;
@@ -234,9 +247,12 @@ Exit run_litmus(const LitmusOptions& o) {
     std::fflush(stdout);
     ++count[r.outcome()];
   }
-  fmt::print("{} tests: {} {}, {} not, {} undecided (load buffering is left out)\n", results.size(),
-             count[Verdict::pass], o.expect.empty() ? "Ok" : "as expected", count[Verdict::finding],
-             count[Verdict::unknown]);
+  const auto without = std::count_if(results.begin(), results.end(),
+                                     [](const TestResult& r) { return !r.load_buffering; });
+  fmt::print("{} tests: {} {}, {} not, {} undecided{}\n", results.size(), count[Verdict::pass],
+             o.expect.empty() ? "Ok" : "as expected", count[Verdict::finding],
+             count[Verdict::unknown],
+             without > 0 ? fmt::format(" ({} without load buffering)", without) : "");
   const Verdict verdict = count[Verdict::finding] > 0   ? Verdict::finding
                           : count[Verdict::unknown] > 0 ? Verdict::unknown
                                                         : Verdict::pass;
@@ -266,9 +282,11 @@ void add_litmus(CLI::App& app, Exit& exit) {
                   "What a kernel boundary does for other ranks: strict, stream or coherent")
       ->capture_default_str()
       ->group(group);
-  sub->add_option("--policy", o->policy,
-                  "NAME=VALUE; may be repeated: multicast-flag=cohere|strict, "
-                  "alias-data=cohere|fence-required")
+  sub->add_option(
+         "--policy", o->policy,
+         "NAME=VALUE; may be repeated: load-buffering=on|off (default on: reads may return "
+         "later writes, fence-sc order may run against reads-from), "
+         "multicast-flag=cohere|strict, alias-data=cohere|fence-required")
       ->group(group)
       ->allow_extra_args(false);
   group = "Search";

@@ -84,6 +84,7 @@ int main(int argc, char** argv) {
     add_replay(app, exit);
     add_litmus(app, exit);
     add_relax(app, exit);
+    add_simulate(app, exit);
     add_diff(app, exit);
     add_merge(app, exit);
     add_ptx(app, exit);

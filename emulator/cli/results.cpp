@@ -163,7 +163,7 @@ void write_results(const std::string& path, const schedule::Program& program,
   verify::Safetensors file;
   file.add("out", tensor(p.out(0, 0, 0)));
   file.add("residual_out", tensor(p.residual_out(0, 0, 0)));
-  file.metadata[verify::kMetaProtocol] = config.protocol;
+  file.metadata[verify::kMetaProtocol] = verify::flavour_name(problem.flavour);
   file.metadata[verify::kMetaRanks] = std::to_string(config.ranks);
   file.metadata[verify::kMetaSummation] = verify::summation_name(p.payload().summation());
   file.metadata[verify::kMetaEps] = fmt::format("{}", problem.eps);

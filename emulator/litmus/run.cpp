@@ -320,6 +320,7 @@ void LitmusProgram::before_run(machine::Machine& machine) {
     for (const RegisterInfo& r : t.registers) {
       s.registers.push_back(r.initial_address ? address_value(*r.initial_address) : r.initial);
     }
+    s.from.resize(s.registers.size());
     states_.push_back(std::move(s));
   }
 }
@@ -355,6 +356,23 @@ void LitmusProgram::run_launch(schedule::Agent& agent, std::size_t thread) {
 std::int64_t LitmusProgram::value(std::size_t thread, const Operand& operand) const {
   if (const auto* c = std::get_if<Constant>(&operand)) return c->value;
   return states_[thread].registers[index(std::get<Register>(operand).id)];
+}
+
+// Axiom No-Thin-Air, syntactic dependencies: the reads that an operand's or an address's text
+// mentions, also where the value does not depend on them (x xor x).
+std::uint64_t LitmusProgram::from(std::size_t thread, const Operand& operand) const {
+  const auto* r = std::get_if<Register>(&operand);
+  return r == nullptr ? 0 : states_[thread].from[index(r->id)];
+}
+
+std::uint64_t LitmusProgram::from(std::size_t thread, const Address& address) const {
+  const auto* r = std::get_if<Register>(&address.base);
+  return r == nullptr ? 0 : states_[thread].from[index(r->id)];
+}
+
+// The bit of the thread's next access that reads.
+std::uint64_t LitmusProgram::next_read(std::size_t thread) {
+  return std::uint64_t{1} << std::min<std::uint32_t>(states_[thread].reads++, 63);
 }
 
 std::int64_t LitmusProgram::address_value(LocationId location) const {
@@ -411,16 +429,21 @@ std::vector<LocationId> directed(std::vector<LocationId> replicas, bool reversed
 
 void LitmusProgram::execute(schedule::Agent& agent, std::size_t thread, const Load& load,
                             std::uint16_t site, bool reversed) {
-  auto& registers = states_[thread].registers;
+  ThreadState& s = states_[thread];
+  const std::uint64_t depends = from(thread, load.address);
+  std::uint64_t result_from = 0;
   const auto read = [&](Place p, Type type) {
     std::uint64_t v = 0;
-    agent.read(p.at, access(p, load.order, load.scope, type, site),
-               std::as_writable_bytes(std::span(&v, 1)).first(index(type.bits / 8)));
+    machine::Access a = access(p, load.order, load.scope, type, site);
+    a.read_depends = depends;
+    result_from |= next_read(thread);
+    agent.read(p.at, a, std::as_writable_bytes(std::span(&v, 1)).first(index(type.bits / 8)));
     return v;
   };
   for (std::size_t k = 0; k < load.destinations.size(); ++k) {
     const std::size_t i = reversed ? load.destinations.size() - 1 - k : k;
     std::int64_t result = 0;
+    result_from = 0;
     if (load.multimem) {
       const Location& m = test_.locations[index(std::get<LocationId>(load.address.base))];
       bool first = true;
@@ -442,7 +465,8 @@ void LitmusProgram::execute(schedule::Agent& agent, std::size_t thread, const Lo
       p.at.offset += i * index(type.bits / 8);
       result = extended(read(p, type), type);
     }
-    registers[index(load.destinations[i])] = result;
+    s.registers[index(load.destinations[i])] = result;
+    s.from[index(load.destinations[i])] = result_from;
   }
 }
 
@@ -453,8 +477,10 @@ void LitmusProgram::execute(schedule::Agent& agent, std::size_t thread, const St
   const auto write = [&](Place p, std::size_t element) {
     const Type type = type_at(p, store.type);
     p.at.offset += element * index(type.bits / 8);
-    agent.write(p.at, access(p, store.order, store.scope, type, site),
-                std::as_bytes(std::span(&values[element], 1)).first(index(type.bits / 8)));
+    machine::Access a = access(p, store.order, store.scope, type, site);
+    a.write_depends =
+        from(thread, store.address) | from(thread, store.values[element]) | states_[thread].control;
+    agent.write(p.at, a, std::as_bytes(std::span(&values[element], 1)).first(index(type.bits / 8)));
   };
   for (std::size_t k = 0; k < values.size(); ++k) {
     const std::size_t i = reversed ? values.size() - 1 - k : k;
@@ -474,10 +500,16 @@ void LitmusProgram::execute(schedule::Agent& agent, std::size_t thread, const St
 void LitmusProgram::execute(schedule::Agent& agent, std::size_t thread, const Atomic& atomic,
                             std::uint16_t site, bool reversed) {
   const std::int64_t operand = value(thread, atomic.value);
+  const std::uint64_t read_depends = from(thread, atomic.address);
+  std::uint64_t write_depends = read_depends | from(thread, atomic.value) | states_[thread].control;
+  if (atomic.desired) write_depends |= from(thread, *atomic.desired);
   const auto reduce = [&](Place p) {
     const Type type = type_at(p, atomic.type);
-    agent.reduce(p.at, access(p, atomic.order, atomic.scope, type, site),
-                 std::as_bytes(std::span(&operand, 1)).first(index(type.bits / 8)),
+    machine::Access a = access(p, atomic.order, atomic.scope, type, site);
+    a.read_depends = read_depends;
+    a.write_depends = write_depends;
+    next_read(thread);
+    agent.reduce(p.at, a, std::as_bytes(std::span(&operand, 1)).first(index(type.bits / 8)),
                  combine(atomic.op, type));
   };
   if (atomic.multimem) {
@@ -493,18 +525,21 @@ void LitmusProgram::execute(schedule::Agent& agent, std::size_t thread, const At
   const Type type = type_at(p, atomic.type);
   const std::uint64_t mask =
       type.bits == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << type.bits) - 1;
-  const machine::Access a = access(p, atomic.order, atomic.scope, type, site);
+  machine::Access a = access(p, atomic.order, atomic.scope, type, site);
+  a.read_depends = read_depends;
+  a.write_depends = write_depends;
   std::uint64_t old = 0;
+  if (atomic.op != AtomicOp::Cas && !atomic.destination) return reduce(p);
+  const std::uint64_t result_from = next_read(thread);
   if (atomic.op == AtomicOp::Cas) {
     old =
         agent.cas(p.at, a, bits_of(operand) & mask, bits_of(value(thread, *atomic.desired)) & mask);
-  } else if (!atomic.destination) {
-    return reduce(p);
   } else {
     old = agent.rmw(p.at, a, bits_of(operand) & mask, combine(atomic.op, type));
   }
   if (atomic.destination) {
     states_[thread].registers[index(*atomic.destination)] = extended(old, type);
+    states_[thread].from[index(*atomic.destination)] = result_from;
   }
 }
 
@@ -547,9 +582,14 @@ bool LitmusProgram::await(schedule::Agent& agent, std::size_t thread, std::size_
     if (extended(bits_of(v), type) != v) return false;
     const std::uint64_t mask =
         type.bits == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << type.bits) - 1;
-    const std::uint64_t seen = agent.await(p.at, access(p, load->order, load->scope, type, site),
-                                           {machine_compare(wanted), bits_of(v) & mask});
-    states_[thread].registers[index(r)] = extended(seen, type);
+    machine::Access a = access(p, load->order, load->scope, type, site);
+    a.read_depends = from(thread, load->address);
+    ThreadState& s = states_[thread];
+    const std::uint64_t mine = next_read(thread);
+    const std::uint64_t seen = agent.await(p.at, a, {machine_compare(wanted), bits_of(v) & mask});
+    s.registers[index(r)] = extended(seen, type);
+    s.from[index(r)] = mine;
+    s.control |= mine | from(thread, branch->b);
     next = end + 1;
     return true;
   }
@@ -565,9 +605,17 @@ bool LitmusProgram::await(schedule::Agent& agent, std::size_t thread, std::size_
     }
     const std::uint64_t mask =
         type.bits == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << type.bits) - 1;
-    agent.await_cas(p.at, access(p, atomic->order, atomic->scope, type, site),
-                    bits_of(compared) & mask, bits_of(value(thread, *atomic->desired)) & mask);
-    states_[thread].registers[index(r)] = compared;
+    machine::Access a = access(p, atomic->order, atomic->scope, type, site);
+    ThreadState& s = states_[thread];
+    a.read_depends = from(thread, atomic->address);
+    a.write_depends =
+        a.read_depends | s.control | from(thread, atomic->value) | from(thread, *atomic->desired);
+    const std::uint64_t mine = next_read(thread);
+    agent.await_cas(p.at, a, bits_of(compared) & mask,
+                    bits_of(value(thread, *atomic->desired)) & mask);
+    s.registers[index(r)] = compared;
+    s.from[index(r)] = mine;
+    s.control |= mine | from(thread, branch->b);
     next = end + 1;
     return true;
   }
@@ -631,7 +679,10 @@ std::size_t LitmusProgram::step(schedule::Agent& agent, std::size_t thread, std:
   } else if (const auto* local = std::get_if<Local>(&i.what)) {
     s.registers[index(local->destination)] =
         apply(local->op, value(thread, local->a), value(thread, local->b));
+    s.from[index(local->destination)] =
+        from(thread, local->a) | (local->op == LocalOp::Move ? 0 : from(thread, local->b));
   } else if (const auto* branch = std::get_if<Branch>(&i.what)) {
+    if (branch->comparison) s.control |= from(thread, branch->a) | from(thread, branch->b);
     const bool taken = !branch->comparison || compare(value(thread, branch->a), *branch->comparison,
                                                       value(thread, branch->b));
     if (taken) {
@@ -647,7 +698,7 @@ std::size_t LitmusProgram::step(schedule::Agent& agent, std::size_t thread, std:
   return next;
 }
 
-std::vector<State> LitmusProgram::final_states(const machine::Machine& machine) const {
+std::vector<State> LitmusProgram::final_states(const FinalValues& final_values) const {
   std::vector<State> out{{}};
   for (const Variable& v : observed_) {
     std::vector<std::int64_t> values;
@@ -658,8 +709,10 @@ std::vector<State> LitmusProgram::final_states(const machine::Machine& machine) 
       if (test_.locations[index(id)].alias_of) id = *test_.locations[index(id)].alias_of;
       const Location& l = test_.locations[index(id)];
       const auto bytes = static_cast<std::uint32_t>(l.element_bytes());
-      machine.final_values({regions_[index(id)], std::uint64_t{bytes} * index(v.element)}, bytes,
-                           [&](std::uint64_t x) { values.push_back(extended(x, l.type)); });
+      for (const std::uint64_t x :
+           final_values({regions_[index(id)], std::uint64_t{bytes} * index(v.element)}, bytes)) {
+        values.push_back(extended(x, l.type));
+      }
     }
     std::vector<State> longer;
     for (const State& s : out) {

@@ -11,6 +11,7 @@
 // direction: once for each set of `reversed` ones.
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <stdexcept>
@@ -42,9 +43,11 @@ class LitmusProgram final : public schedule::Program {
   static std::uint32_t unordered(const Test& test);
   static constexpr std::uint32_t kMaxUnordered = 6;
 
+  // The values, one or more, that a location may have in the end.
+  using FinalValues = std::function<std::vector<std::uint64_t>(machine::Address, std::uint32_t)>;
   // The final states of the run that just ended: several where racing writes leave the last value
   // of a location open. Over observed_variables(test).
-  std::vector<State> final_states(const machine::Machine& machine) const;
+  std::vector<State> final_states(const FinalValues& final_values) const;
   // Whether the last run gave up a loop.
   bool bounded() const { return bounded_; }
 
@@ -67,6 +70,11 @@ class LitmusProgram final : public schedule::Program {
   // One thread over its launches.
   struct ThreadState {
     std::vector<std::int64_t> registers;
+    // Syntactic dependencies, as machine::Access::depends counts reads: of each register's value,
+    // and of what comes after the branches so far.
+    std::vector<std::uint64_t> from;
+    std::uint64_t control = 0;
+    std::uint32_t reads = 0;
     std::size_t next = 0;
     int jumps = 0;
     bool given_up = false;
@@ -86,6 +94,9 @@ class LitmusProgram final : public schedule::Program {
   Place place(std::size_t thread, const Address& address, Proxy proxy) const;
   machine::Access access(const Place& place, Order order, Scope scope, Type type,
                          std::uint16_t site) const;
+  std::uint64_t from(std::size_t thread, const Operand& operand) const;
+  std::uint64_t from(std::size_t thread, const Address& address) const;
+  std::uint64_t next_read(std::size_t thread);
   Type type_at(const Place& place, Type wanted) const;
   schedule::BlockBarrier& barrier(std::size_t thread, const Barrier& barrier);
 

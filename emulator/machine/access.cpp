@@ -3,6 +3,7 @@
 #include <array>
 #include <bit>
 #include <cstring>
+#include <utility>
 
 #include "emulator/machine/arbiter.hpp"
 #include "emulator/machine/cells.hpp"
@@ -21,6 +22,25 @@ std::uint64_t load(const std::byte* p, std::uint32_t bytes) {
 void store(std::byte* p, std::uint64_t v, std::uint32_t bytes) { std::memcpy(p, &v, bytes); }
 
 bool several(MessageSet set) { return (set & (set - 1)) != 0; }
+
+// A read-modify-write that only reads: the acquire part of its order.
+Access reading(const Access& a) {
+  Access as_read = a;
+  if (a.order == Order::release) as_read.order = Order::relaxed;
+  if (a.order == Order::acq_rel) as_read.order = Order::acquire;
+  return as_read;
+}
+
+// Covers a span by `block(at)` where that takes a whole block, and by `part(at, bytes)` elsewhere.
+template <class Part, class Whole>
+void by_blocks(std::uint64_t offset, std::uint64_t bytes, const Part& part, const Whole& block) {
+  for (std::uint64_t at = 0; at < bytes;) {
+    const std::uint64_t into = (offset + at) % kBlockBytes;
+    const std::uint64_t n = std::min(bytes - at, kBlockBytes - into);
+    if (n < kBlockBytes || !block(at)) part(at, n);
+    at += n;
+  }
+}
 
 // The write of a read-modify-write follows what its read acquires: earlier readers of the cell are
 // looked at once it has (finish_rmw), and kept from the check before.
@@ -245,21 +265,27 @@ void Machine::note_read(const Now& now, Cell& cell, Message& m, MessageSet known
   cell.readers = mine;
 }
 
-void Machine::check_stale(const Now& now, const Cell& cell, const Message& m) {
+// A message that coherence puts after `m` and that precedes the read in observed time.
+const Message* Machine::newer_than(const Now& now, const Cell& cell, const Message& m) const {
   const Access& a = *now.access;
-  if (!a.reaches_output || !is_strong(a.order)) return;
+  if (!a.reaches_output || !is_strong(a.order)) return nullptr;
   for (const Message* x = cell.newest; x != nullptr; x = x->older) {
     if (x == &m || (x->before & bit(m)) == 0) continue;
-    if (x->at.thread != now.id && !now.thread->view.observed.covers(x->at)) continue;
-    Finding f;
-    f.kind = FindingKind::stale_read;
-    f.first = info(x->at, AccessKind::write, x->order, x->scope, x->proxy, x->site, x->step, now,
-                   cell.size);
-    f.second = info(now);
-    f.has_first = f.has_second = true;
-    report(f);
-    return;
+    if (x->at.thread == now.id || now.thread->view.observed.covers(x->at)) return x;
   }
+  return nullptr;
+}
+
+void Machine::check_stale(const Now& now, const Cell& cell, const Message& m) {
+  const Message* x = newer_than(now, cell, m);
+  if (x == nullptr) return;
+  Finding f;
+  f.kind = FindingKind::stale_read;
+  f.first = info(x->at, AccessKind::write, x->order, x->scope, x->proxy, x->site, x->step, now,
+                 cell.size);
+  f.second = info(now);
+  f.has_first = f.has_second = true;
+  report(f);
 }
 
 // What a read may return.
@@ -554,31 +580,53 @@ void Machine::finish_strong_write(const Now& now) {
 void Machine::read(ThreadId id, Address from, const Access& access, std::span<std::byte> out) {
   Now now = begin(id, from, access, AccessKind::read);
   if (!check_range(now, out.size())) return;
-  for_cells(from.region, from.offset, out.size(), access.element, !is_strong(access.order),
-            [&](Cell& cell, std::uint64_t at, std::uint16_t mask) {
-              now.address.offset = from.offset + at;
-              now.mask = mask;
-              if (ask_by_element(access, cell)) return false;
-              const Past before_it = past(cell, now);
-              const MessageSet may = readable(now, cell, before_it);
-              // The elements of a vector are separate: where they could differ, they may.
-              if (several(may) && cell.size > access.element) return false;
-              read_cell(now, cell, before_it, may, out.data() + at);
-              return true;
-            });
+  const auto part = [&](std::uint64_t begin, std::uint64_t bytes) {
+    for_cells(from.region, from.offset + begin, bytes, access.element, !is_strong(access.order),
+              [&](Cell& cell, std::uint64_t at, std::uint16_t mask) {
+                now.address.offset = from.offset + begin + at;
+                now.mask = mask;
+                if (ask_by_element(access, cell)) return false;
+                if (const auto later = foreseen(now, cell)) {
+                  std::memcpy(out.data() + begin + at, &*later, cell.size);
+                  read_foreseen(now, cell, *later);
+                  return true;
+                }
+                const Past before_it = past(cell, now);
+                const MessageSet may = readable(now, cell, before_it);
+                // The elements of a vector are separate: where they could differ, they may.
+                if (several(may) && cell.size > access.element) return false;
+                read_cell(now, cell, before_it, may, out.data() + begin + at);
+                return true;
+              });
+  };
+  if (out.size() < kBlockBytes || !may_act_together(*regions_[from.region], access)) {
+    return part(0, out.size());
+  }
+  by_blocks(from.offset, out.size(), part, [&](std::uint64_t at) {
+    return read_whole_block(now, from.offset + at, out.data() + at);
+  });
 }
 
 void Machine::write(ThreadId id, Address to, const Access& access, std::span<const std::byte> in) {
   Now now = begin(id, to, access, AccessKind::write);
   if (!check_range(now, in.size())) return;
-  for_cells(to.region, to.offset, in.size(), access.element, false,
-            [&](Cell& cell, std::uint64_t at, std::uint16_t mask) {
-              now.address.offset = to.offset + at;
-              now.mask = mask;
-              if (ask_by_element(access, cell)) return false;
-              write_cell(now, cell, in.data() + at);
-              return true;
-            });
+  const auto part = [&](std::uint64_t begin, std::uint64_t bytes) {
+    for_cells(to.region, to.offset + begin, bytes, access.element, false,
+              [&](Cell& cell, std::uint64_t at, std::uint16_t mask) {
+                now.address.offset = to.offset + begin + at;
+                now.mask = mask;
+                if (ask_by_element(access, cell)) return false;
+                write_cell(now, cell, in.data() + begin + at);
+                return true;
+              });
+  };
+  if (in.size() < kBlockBytes || !may_act_together(*regions_[to.region], access)) {
+    part(0, in.size());
+  } else {
+    by_blocks(to.offset, in.size(), part, [&](std::uint64_t at) {
+      return write_whole_block(now, to.offset + at, in.data() + at);
+    });
+  }
   finish_strong_write(now);
 }
 
@@ -591,6 +639,12 @@ void Machine::reduce(ThreadId id, Address to, const Access& access,
               now.address.offset = to.offset + at;
               now.mask = mask;
               if (ask_by_element(access, cell)) return false;
+              if (const auto later = foreseen(now, cell)) {
+                const std::uint64_t v = combine(*later, load(operand.data() + at, access.element));
+                write_foreseen(now, cell, *later, v, false);
+                now.kind = AccessKind::rmw;
+                return true;
+              }
               const Past before_it = past(cell, now);
               check_race(now, cell, before_it.known);
               Message* source = choose_rmw_source(now, cell, before_it, nullptr,
@@ -604,7 +658,7 @@ void Machine::reduce(ThreadId id, Address to, const Access& access,
               }
               if (listener_ != nullptr) {
                 tell(Event::Kind::rmw, now, cell.size, load(next.data(), step),
-                     load(source->value.data(), step), source, source != cell.newest);
+                     load(source->value.data(), step), source, source != cell.newest, kReduction);
               }
               insert_rmw(now, cell, *source, before_it, next.data());
               return true;
@@ -617,6 +671,11 @@ std::uint64_t Machine::rmw(ThreadId id, Address at, const Access& access, std::u
   Now now = begin(id, at, access, AccessKind::rmw);
   if (!check_range(now, access.element)) return 0;
   Cell& cell = one_cell(at.region, at.offset, access.element);
+  if (const auto later = foreseen(now, cell)) {
+    write_foreseen(now, cell, *later, combine(*later, operand), true);
+    finish_strong_write(now);
+    return *later;
+  }
   const Past before_it = past(cell, now);
   const UntilAcquired readers(cell, access.order);
   check_race(now, cell, before_it.known);
@@ -632,6 +691,17 @@ std::uint64_t Machine::cas(ThreadId id, Address at, const Access& access, std::u
   Now now = begin(id, at, access, AccessKind::rmw);
   if (!check_range(now, access.element)) return 0;
   Cell& cell = one_cell(at.region, at.offset, access.element);
+  if (const auto later = foreseen(now, cell)) {
+    if (*later == compare) {
+      write_foreseen(now, cell, *later, value, true);
+      finish_strong_write(now);
+    } else {
+      const Access as_read = reading(access);
+      now.access = &as_read;
+      read_foreseen(now, cell, *later);
+    }
+    return *later;
+  }
   const Past before_it = past(cell, now);
   Message* source = choose_rmw_source(now, cell, before_it, &compare, value, true);
   const std::uint64_t old = load(source->value.data(), cell.size);
@@ -666,9 +736,7 @@ void Machine::finish_rmw(Now& now, Cell& cell, Message& source, const Past& past
 
 // A failed compare is a strong read with the acquire part of its order, and writes nothing.
 void Machine::finish_failed_cas(Now& now, Cell& cell, Message& source, MessageSet known_set) {
-  Access as_read = *now.access;
-  if (as_read.order == Order::release) as_read.order = Order::relaxed;
-  if (as_read.order == Order::acq_rel) as_read.order = Order::acquire;
+  const Access as_read = reading(*now.access);
   now.access = &as_read;
   now.kind = AccessKind::read;
   now.mask = static_cast<std::uint16_t>((1u << cell.size) - 1);
@@ -707,6 +775,7 @@ bool Machine::can_end(ThreadId id, Address at, const Access& access, const Wante
                       bool by_rmw) {
   Cell& cell = one_cell(at.region, at.offset, access.element);
   const Now now{id, threads_[id], &access, at, step_, AccessKind::read, 0};
+  if (const auto later = foreseen(now, cell)) return wanted.holds(*later);
   std::array<Message*, kMaxMessages> out;
   if (ending(now, cell, wanted, by_rmw, out) > 0) return true;
   if (arbiter_ != nullptr) tell_blocked(now, cell, wanted, by_rmw);
@@ -734,6 +803,12 @@ std::optional<std::uint64_t> Machine::try_read_until(ThreadId id, Address at, co
                                                      const Wanted& wanted) {
   Cell& cell = one_cell(at.region, at.offset, access.element);
   Now now{id, threads_[id], &access, at, step_, AccessKind::read, 0};
+  if (const auto later = foreseen(now, cell)) {
+    if (!wanted.holds(*later)) return std::nullopt;
+    now.step = ++step_;
+    read_foreseen(now, cell, *later);
+    return later;
+  }
   Message* m = choose_ending(now, cell, wanted, false);
   if (m == nullptr) return std::nullopt;
   now.step = ++step_;
@@ -760,6 +835,13 @@ std::optional<std::uint64_t> Machine::try_cas_until(ThreadId id, Address at, con
                                                     std::uint64_t compare, std::uint64_t value) {
   Cell& cell = one_cell(at.region, at.offset, access.element);
   Now now{id, threads_[id], &access, at, step_, AccessKind::rmw, 0};
+  if (const auto later = foreseen(now, cell)) {
+    if (*later != compare) return std::nullopt;
+    now.step = ++step_;
+    write_foreseen(now, cell, *later, value, true);
+    finish_strong_write(now);
+    return compare;
+  }
   Message* source = choose_ending(now, cell, Wanted{Compare::eq, compare}, true);
   if (source == nullptr) return std::nullopt;
   now.step = ++step_;
@@ -769,6 +851,35 @@ std::optional<std::uint64_t> Machine::try_cas_until(ThreadId id, Address at, con
   readers.put_back();
   finish_rmw(now, cell, *source, before_it, value);
   return compare;
+}
+
+// -- load buffering -------------------------------------------------------------------------------
+
+std::optional<std::uint64_t> Machine::foreseen(const Now& now, const Cell& cell) const {
+  if (arbiter_ == nullptr || !arbiter_->foresees() || cell.size > 8) return std::nullopt;
+  return arbiter_->foreseen(label_of(Epoch{now.id, now.thread->slot, now.thread->time}),
+                            now.address, cell.size);
+}
+
+void Machine::read_foreseen(const Now& now, const Cell& cell, std::uint64_t value) {
+  if (listener_ == nullptr) return;
+  tell(now.kind == AccessKind::rmw ? Event::Kind::failed_cas : Event::Kind::read, now, cell.size,
+       value, 0, nullptr, false, kForeseen);
+}
+
+// A read-modify-write of such a read: a plain write, as far as the run is concerned.
+void Machine::write_foreseen(Now& now, Cell& cell, std::uint64_t old, std::uint64_t value,
+                             bool result) {
+  if (listener_ != nullptr) {
+    tell(Event::Kind::rmw, now, cell.size, value, old, nullptr, false,
+         result ? kForeseen : kForeseen | kReduction);
+  }
+  now.kind = AccessKind::write;
+  std::array<std::byte, kLineBytes> next{};
+  store(next.data(), value, cell.size);
+  Listener* const listener = std::exchange(listener_, nullptr);
+  write_cell(now, cell, next.data());
+  listener_ = listener;
 }
 
 // -- for an exhaustive search ---------------------------------------------------------------------

@@ -8,6 +8,7 @@
 // exception, `as_set`.
 
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "emulator/machine/location.hpp"
@@ -54,6 +55,21 @@ class Arbiter {
   virtual bool as_set(Address at) const = 0;
   // A poll cannot end now.
   virtual void on_blocked(const Question& q) = 0;
+
+  // Load buffering: what the next access of the agent with this label reads from the cell, if it is
+  // to read a write that is still to come. The access then has no other effect of a read: it orders
+  // nothing, nothing is ordered before it, and no race is looked for. So the run admits more than
+  // the model does, and the arbiter has to judge it once it is complete.
+  virtual bool foresees() const { return false; }
+  virtual std::optional<std::uint64_t> foreseen(std::uint64_t /*label*/, Address /*cell*/,
+                                                std::uint8_t /*size*/) const {
+    return std::nullopt;
+  }
+  // No: fence.sc is executed as fence.acq_rel, and the arbiter orders them afterwards.
+  virtual bool orders_fence_sc() const { return true; }
+  // bar.sync as the machine executes it, for who has to know the threads that only arrived.
+  virtual void on_block_barrier(std::span<const ThreadId> /*arriving*/,
+                                std::span<const ThreadId> /*syncing*/) {}
 };
 
 }  // namespace ringfence::machine

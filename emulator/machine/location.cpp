@@ -30,6 +30,11 @@ Cell* Machine::new_cell(std::uint8_t offset, std::uint8_t size) {
 Line& Machine::touch(Region& region, std::uint32_t index) {
   Line*& slot = region.lines[index];
   if (slot == nullptr) {
+    const std::uint32_t b = index / kBlockLines;
+    if (b < region.blocks.size() && region.blocks[b] != nullptr) {
+      into_lines(region, *region.blocks[b]);
+      return *slot;
+    }
     slot = lines_.take();
     slot->index = index;
     region.touched.push_back(index);
@@ -83,6 +88,7 @@ void Machine::free_message(Message* m) {
     m->observers = o->next;
     observers_.give(o);
   }
+  if (m->values != nullptr) block_values_.give(reinterpret_cast<BlockValues*>(m->values));
   messages_.give(m);
 }
 
@@ -242,16 +248,20 @@ void Machine::remove_oldest(Cell& cell) {
 // Forgets what no thread can read any more: messages that coherence puts before one that
 // everybody knows of, and readers that everybody is ordered after.
 void Machine::trim(Cell& cell, const Clock& all) {
+  const auto knows = [&](const Epoch& at, const Run& run) {
+    // What is known of single threads says nothing of the others that a run stands for.
+    return run.each ? at.time < all.base(at.slot) : all.covers(at);
+  };
   MessageSet gone = 0;
   for (Message* m = cell.newest; m != nullptr; m = m->older) {
-    if (!m->initial && all.covers(m->at)) {
+    if (!m->initial && knows(m->at, m->run)) {
       while (m->observers != nullptr) {
         Observer* o = m->observers;
         m->observers = o->next;
         observers_.give(o);
       }
     }
-    if (m->initial || all.covers(m->at)) gone |= m->before;
+    if (m->initial || knows(m->at, m->run)) gone |= m->before;
   }
   for (Message** link = &cell.newest; *link != nullptr;) {
     Message* m = *link;
@@ -265,13 +275,19 @@ void Machine::trim(Cell& cell, const Clock& all) {
   }
   for (Reader** link = &cell.readers; *link != nullptr;) {
     Reader* r = *link;
-    if (!all.covers(r->at)) {
+    if (!knows(r->at, r->run)) {
       link = &r->next;
       continue;
     }
     *link = r->next;
     readers_.give(r);
   }
+}
+
+void Machine::keep_initial(Region& region) {
+  if (region.ground_changed) return;
+  region.initial.assign(region.bytes.begin(), region.bytes.end());
+  region.ground_changed = true;
 }
 
 // A line of one message that everybody knows of becomes plain bytes again.
@@ -284,21 +300,16 @@ bool Machine::collapse(Region& region, Line& line, const Clock& all) {
     std::memcpy(&region.bytes[std::size_t{line.index} * kLineBytes + c.offset],
                 c.newest->value.data(), c.size);
   };
-  const auto keep_initial = [&] {
-    if (region.ground_changed) return;
-    region.initial.assign(region.bytes.begin(), region.bytes.end());
-    region.ground_changed = true;
-  };
   if (line.parts == nullptr) {
     if (!settled(line.whole)) return false;
-    keep_initial();
+    keep_initial(region);
     store(line.whole);
     free_cell_content(line.whole);
   } else {
     for (const Cell* c : line.parts->at) {
       if (c != nullptr && !settled(*c)) return false;
     }
-    keep_initial();
+    keep_initial(region);
     for (Cell*& c : line.parts->at) {
       if (c == nullptr) continue;
       store(*c);
@@ -338,6 +349,12 @@ void Machine::collect() {
   }
   if (first) return;
   for (Region* region : regions_) {
+    std::erase_if(region->touched_blocks, [&](std::uint32_t index) {
+      Block* const block = region->blocks[index];
+      if (block == nullptr) return true;  // lines by now
+      trim(block->whole, all);
+      return collapse(*region, *block, all);
+    });
     std::erase_if(region->touched, [&](std::uint32_t index) {
       Line*& line = region->lines[index];
       if (line->parts == nullptr) {

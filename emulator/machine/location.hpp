@@ -18,6 +18,9 @@
 namespace ringfence::machine {
 
 inline constexpr std::uint32_t kLineBytes = 16;
+// Lines that share one history as long as they are accessed alike: what a warp moves at once.
+inline constexpr std::uint32_t kBlockLines = 32;
+inline constexpr std::uint32_t kBlockBytes = kBlockLines * kLineBytes;
 
 // A set of messages of one cell, by Message::id. A cell keeps at most kMaxMessages: beyond that
 // its oldest are forgotten, so a read lags at most that many writes behind.
@@ -39,6 +42,14 @@ struct Entry {
 struct Observer {
   Observer* next = nullptr;
   Epoch at;
+};
+
+// How a message or reader of a block stands for its 32 lines: line i was accessed by thread
+// `index + i` of the slot, or by thread `index` alone, in step `step + i * steps`.
+struct Run {
+  std::uint32_t index = 0;
+  std::uint16_t steps = 0;
+  bool each = false;
 };
 
 struct Message {
@@ -64,6 +75,10 @@ struct Message {
   Clock observed;  // the writer's observed time, if the write is strong
   Observer* observers = nullptr;
   std::array<std::byte, kLineBytes> value{};
+  // In a block: `at` and `step` are its first line's, and the values are here; null for the initial
+  // message, whose values are the region's bytes.
+  std::byte* values = nullptr;
+  Run run;
 };
 
 // A read that a later conflicting write must be ordered after. `mask` names the bytes of the cell.
@@ -77,6 +92,7 @@ struct Reader {
   Scope scope = Scope::cta;
   Proxy proxy = Proxy::generic;
   std::uint8_t element = 0;
+  Run run{};  // in a block
 };
 
 // Somebody to wake when a message is added.
@@ -103,6 +119,19 @@ struct Line {
   Cell whole;
   Parts* parts = nullptr;  // if split; `whole` is then empty
   std::uint32_t index = 0;
+};
+
+// 32 lines, aligned, that have been accessed alike since all of them were plain bytes: whole lines,
+// by one thread or by a warp with a thread a line. `whole` holds their common history; an access
+// that would part them turns the block into lines first (block.cpp).
+struct Block {
+  Cell whole;
+  std::uint32_t index = 0;
+};
+
+struct BlockValues {
+  BlockValues() {}  // NOLINT: not zeroed, as all of it is written at once
+  std::array<std::byte, kBlockBytes> bytes;
 };
 
 constexpr MessageSet bit(const Message& m) { return MessageSet{1} << m.id; }

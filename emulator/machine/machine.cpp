@@ -64,6 +64,8 @@ Machine::Machine(std::pmr::memory_resource* memory, const Policy& policy)
       cells_(memory),
       parts_(memory),
       lines_(memory),
+      blocks_(memory),
+      block_values_(memory),
       regions_(memory),
       threads_(memory),
       slots_(memory),
@@ -91,6 +93,7 @@ RegionId Machine::add_region(const RegionSpec& spec) {
   const std::uint64_t lines = (spec.bytes + kLineBytes - 1) / kLineBytes;
   r->bytes.resize(lines * kLineBytes);
   r->lines.resize(lines, nullptr);
+  r->blocks.resize(spec.bytes / kBlockBytes, nullptr);
   if (!spec.initialised) r->ground_unset.resize(lines, true);
   regions_.push_back(r);
   return static_cast<RegionId>(regions_.size() - 1);
@@ -116,7 +119,19 @@ void Machine::peek(Address from, std::span<std::byte> out) const {
   };
   for (std::uint64_t i = from.offset / kLineBytes; i * kLineBytes < end; ++i) {
     const Line* line = r.lines[i];
-    if (line == nullptr) continue;
+    if (line == nullptr) {
+      const std::uint64_t b = i / kBlockLines;
+      if (b >= r.blocks.size() || r.blocks[b] == nullptr) continue;
+      const Block& block = *r.blocks[b];
+      Cell one;
+      Message m;
+      std::memcpy(m.value.data(),
+                  values_of(r, block, *block.whole.newest) + i % kBlockLines * kLineBytes,
+                  kLineBytes);
+      one.newest = &m;
+      copy(one, static_cast<std::uint32_t>(i));
+      continue;
+    }
     if (line->parts == nullptr) {
       copy(line->whole, line->index);
     } else {
@@ -127,8 +142,12 @@ void Machine::peek(Address from, std::span<std::byte> out) const {
   }
 }
 
-const Cell* Machine::cell_at(Address at) const {
-  const Line* line = regions_[at.region]->lines[at.offset / kLineBytes];
+const Cell* Machine::cell_at(Address at) {
+  Region& region = *regions_[at.region];
+  const std::uint64_t b = at.offset / kBlockBytes;
+  if (b < region.blocks.size() && region.blocks[b] != nullptr)
+    into_lines(region, *region.blocks[b]);
+  const Line* line = region.lines[at.offset / kLineBytes];
   if (line == nullptr) return nullptr;
   if (line->parts == nullptr) return &line->whole;
   std::size_t first = at.offset % kLineBytes;
@@ -140,6 +159,8 @@ void Machine::reset() {
   for (Region* r : regions_) {
     for (std::uint32_t index : r->touched) r->lines[index] = nullptr;
     r->touched.clear();
+    for (std::uint32_t index : r->touched_blocks) r->blocks[index] = nullptr;
+    r->touched_blocks.clear();
     if (r->ground_changed) {
       std::memcpy(r->bytes.data(), r->initial.data(), r->bytes.size());
       if (!r->spec.initialised) r->ground_unset.assign(r->lines.size(), true);
@@ -176,6 +197,8 @@ void Machine::reset() {
   cells_.reset();
   parts_.reset();
   lines_.reset();
+  blocks_.reset();
+  block_values_.reset();
   findings_.clear();
   woken_.clear();
   step_ = ignored_races_ = 0;
@@ -202,6 +225,7 @@ StreamId Machine::add_stream(std::uint16_t rank) {
   t.place = Placement{rank, 0, ~std::uint32_t{0}};
   t.stream = id;
   t.slot = s.marker_slot;
+  t.index = 0;
   t.time = 0;
   s.marker = static_cast<ThreadId>(threads_used_ - 1);
   slot.threads.push_back(s.marker);
@@ -230,6 +254,7 @@ ThreadId Machine::launch_thread(StreamId stream, std::uint32_t block, std::uint3
     Thread& fresh = *reuse(threads_, threads_used_, memory_, memory_);
     fresh.stream = stream;
     fresh.slot = slot_id;
+    fresh.index = static_cast<std::uint32_t>(slot.threads.size());
     slot.threads.push_back(static_cast<ThreadId>(threads_used_ - 1));
   }
   const ThreadId id = slot.threads[index];
@@ -331,9 +356,10 @@ void Machine::acquire_parked(Thread& t, ThreadId, Scope scope) {
 void Machine::fence(ThreadId id, Fence kind, Scope scope, std::uint16_t site) {
   Thread& t = *threads_[id];
   ++step_;
-  if (arbiter_ != nullptr && kind == Fence::sc) arbiter_->on_fence_sc(id, scope);
+  const bool in_order = arbiter_ == nullptr || arbiter_->orders_fence_sc();
+  if (arbiter_ != nullptr && kind == Fence::sc && in_order) arbiter_->on_fence_sc(id, scope);
   if (kind != Fence::release) acquire_parked(t, id, scope);
-  if (kind == Fence::sc) {
+  if (kind == Fence::sc && in_order) {
     // Fence-SC order: every earlier morally strong fence.sc precedes this one, pair by pair.
     for (const FenceSc& f : fence_sc_) {
       const Placement& other = threads_[f.at.thread]->place;
@@ -352,7 +378,10 @@ void Machine::fence(ThreadId id, Fence kind, Scope scope, std::uint16_t site) {
   }
   if (kind != Fence::acquire) snapshot(t, id, scope);
   if (listener_ != nullptr) {
-    const Access access{Order::acq_rel, scope, 1, Proxy::generic, false, site};
+    const Order order = kind == Fence::acquire   ? Order::acquire
+                        : kind == Fence::release ? Order::release
+                                                 : Order::acq_rel;
+    const Access access{order, scope, 1, Proxy::generic, false, site};
     const Now now{id, &t, &access, {}, step_, AccessKind::read, 0};
     tell(Event::Kind::fence, now, 0, kind == Fence::sc ? 1 : 0, 0, nullptr, false);
   }
@@ -379,6 +408,7 @@ void Machine::alias_fence(ThreadId id, std::uint16_t site) {
 void Machine::barrier(std::span<const ThreadId> arriving, std::span<const ThreadId> syncing,
                       bool whole_block, std::uint16_t site) {
   ++step_;
+  if (arbiter_ != nullptr) arbiter_->on_block_barrier(arriving, syncing);
   // Most threads of a block know the same: joining one of them again costs nothing then.
   View met;
   std::uint32_t time = 0;
@@ -463,7 +493,7 @@ void Machine::tell_edge(Event::Kind kind, ThreadId thread, ThreadId from) {
 }
 
 void Machine::tell(Event::Kind kind, const Now& now, std::uint32_t bytes, std::uint64_t value,
-                   std::uint64_t old_value, const Message* from, bool stale) {
+                   std::uint64_t old_value, const Message* from, bool stale, unsigned flags) {
   Event e;
   e.kind = kind;
   e.thread = now.id;
@@ -472,11 +502,15 @@ void Machine::tell(Event::Kind kind, const Now& now, std::uint32_t bytes, std::u
   e.site = now.access->site;
   e.order = now.access->order;
   e.scope = now.access->scope;
+  e.proxy = now.access->proxy;
   e.address = now.address;
   e.bytes = bytes;
   e.value = value;
   e.old_value = old_value;
   e.stale = stale;
+  e.reduction = (flags & kReduction) != 0;
+  e.foreseen = (flags & kForeseen) != 0;
+  e.access = now.access;
   if (from != nullptr && !from->initial) {
     e.from_step = from->step;
     e.from_label = label_of(from->at);

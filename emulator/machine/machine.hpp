@@ -13,12 +13,13 @@
 //   Coherence            Machine::place         a write lands after the writes causality puts first
 //   Fence-SC             Machine::fence         fence.sc joins every earlier morally strong one
 //   Atomicity            Machine::rmw_may_take  nothing morally strong between a read and its write
-//   No-Thin-Air          by construction        a read returns a message that is already there
+//   No-Thin-Air          by construction        a read returns a message that is already there, or
+//                                               what an arbiter foresees, who has to see to it
 //   SC-per-location      Machine::past          a thread's own accesses and observations count
 //   Causality            Machine::past          never an overwritten message of causality's past
 //   Single-copy atomicity: a scalar access is one cell or, where cells are smaller, a reported
 //   race.
-// Not modelled here: load buffering (a read never returns a later write of the run).
+// Load buffering: a read returns a later write of the run only where an arbiter foresees it.
 //
 // Costs: an access that touches one message of a line takes about 30 ns. Memory: about 250 bytes
 // for each 16-byte line touched since all threads last knew of it, plus the bytes themselves.
@@ -62,6 +63,12 @@ struct Access {
   Proxy proxy = Proxy::generic;
   bool reaches_output = false;  // a stale value would reach a result: report it as a stale read
   std::uint16_t site = 0;       // the caller's number for the program line
+  // Axiom No-Thin-Air: the thread's earlier reads that this access depends on. Bit n is its n-th
+  // access that reads, from 0; bit 63 also stands for all later ones. A read depends on what its
+  // address does, a write also on what its value and the branches before it do. Used where load
+  // buffering is on; by default an access depends on every earlier read.
+  std::uint64_t read_depends = ~std::uint64_t{0};
+  std::uint64_t write_depends = ~std::uint64_t{0};
 };
 
 enum class RegionKind : std::uint8_t {
@@ -122,13 +129,17 @@ struct Event {
   std::uint16_t site = 0;
   Order order = Order::weak;
   Scope scope = Scope::cta;
+  Proxy proxy = Proxy::generic;
   Address address;
   std::uint32_t bytes = 0;
   std::uint64_t value = 0;      // the first element
   std::uint64_t old_value = 0;  // read-modify-writes
   std::uint32_t from_step = 0;
   std::uint64_t from_label = 0;
-  bool stale = false;  // a newer message existed
+  bool stale = false;              // a newer message existed
+  bool reduction = false;          // a read-modify-write without a result: it never acquires
+  bool foreseen = false;           // the read returned a later write (Arbiter::foreseen)
+  const Access* access = nullptr;  // of an access, while on_event runs
 };
 
 // Whether it is an access to memory.
@@ -193,6 +204,14 @@ class Machine {
   // Spans may cross lines; offsets are multiples of the element size.
   void read(ThreadId thread, Address from, const Access& access, std::span<std::byte> out);
   void write(ThreadId thread, Address to, const Access& access, std::span<const std::byte> in);
+  // One instruction of a warp: lane i of 32 reads or writes the 16 bytes at 16 * i behind each of
+  // `places` (as many as a multicast address has replicas), as if by read() or write() lane after
+  // lane. Done at once where the lanes know the same and the lines have the same history; false:
+  // nothing was done, and the caller makes the accesses one by one. `out` has 512 bytes a place.
+  bool read_together(std::span<const ThreadId> lanes, std::span<const Address> places,
+                     const Access& access, std::span<std::byte> out);
+  bool write_together(std::span<const ThreadId> lanes, std::span<const Address> places,
+                      const Access& access, std::span<const std::byte> in);
   // Reduction without a result (red): it extends release sequences and never acquires (8.11.1).
   void reduce(ThreadId thread, Address to, const Access& access, std::span<const std::byte> operand,
               Combine combine);
@@ -237,16 +256,17 @@ class Machine {
   void report(const Finding& finding);
   std::uint64_t label_of(const Epoch& at) const;
   std::uint32_t steps() const { return step_; }
+  StreamId stream_of(ThreadId thread) const { return threads_[thread]->stream; }
   std::size_t messages() const { return messages_.live(); }
   const Placement& placement(ThreadId thread) const { return threads_[thread]->place; }
   // Whether two accesses of one cell are morally strong (PTX ISA 8.7).
   bool morally_strong(ThreadId a, const Access& x, ThreadId b, const Access& y) const;
   // The cell that holds the byte there; nullptr if the line was not accessed.
-  const Cell* cell_at(Address at) const;
+  const Cell* cell_at(Address at);
   // Calls f(value) for every message there that may be the final one: those that coherence puts
   // before no other. The order is partial, so racing writes may leave several.
   template <class F>
-  void final_values(Address at, std::uint32_t bytes, F&& f) const {
+  void final_values(Address at, std::uint32_t bytes, F&& f) {
     const Cell* cell = cell_at(at);
     if (cell == nullptr || cell->size != bytes) {
       std::uint64_t value = 0;
@@ -266,13 +286,23 @@ class Machine {
  private:
   struct Region {
     Region(const RegionSpec& s, std::pmr::memory_resource* m)
-        : spec(s), bytes(m), initial(m), lines(m), touched(m), ground_unset(m) {}
+        : spec(s),
+          bytes(m),
+          initial(m),
+          lines(m),
+          touched(m),
+          ground_unset(m),
+          blocks(m),
+          touched_blocks(m) {}
     RegionSpec spec;
     std::pmr::vector<std::byte> bytes;    // content of lines without messages
     std::pmr::vector<std::byte> initial;  // content before every launch
     std::pmr::vector<Line*> lines;
     std::pmr::vector<std::uint32_t> touched;
     std::pmr::vector<bool> ground_unset;  // by line, only if not initialised
+    // Whole blocks of the region; where one is set, none of its lines is.
+    std::pmr::vector<Block*> blocks;
+    std::pmr::vector<std::uint32_t> touched_blocks;
     bool ground_changed = false;
   };
   // What the thread's last fence of a scope published, if no wider one came after it.
@@ -302,6 +332,7 @@ class Machine {
     Placement place;
     StreamId stream = 0;
     std::uint32_t slot = 0;
+    std::uint32_t index = 0;  // in Slot::threads
     std::uint32_t time = 0;
     bool live = false;
     View view;
@@ -352,6 +383,14 @@ class Machine {
     std::uint16_t mask;  // bytes of the cell, for reads that cover part of it
   };
 
+  // A cell's messages in the past of an access.
+  struct Past {
+    MessageSet known = 0;        // precede it in causality order
+    MessageSet overwritten = 0;  // precede one of those in coherence order
+    // What coherence puts before a write there.
+    MessageSet required() const { return known | overwritten; }
+  };
+
   // location.cpp: cells
   Line& touch(Region& region, std::uint32_t index);
   Cell* new_cell(std::uint8_t offset, std::uint8_t size);
@@ -369,17 +408,40 @@ class Machine {
   bool collapse(Region& region, Line& line, const Clock& all);
   void trim(Cell& cell, const Clock& all);
 
+  // block.cpp: lines that share a history
+  // Threads that access a block together: 32 of one slot, a line each, or one.
+  struct Together {
+    std::uint32_t slot = 0;
+    Run run;
+    const Thread* first = nullptr;
+  };
+  bool may_act_together(const Region& region, const Access& a) const;
+  bool level(std::span<const ThreadId> lanes, bool writes, Together& out) const;
+  Block* block_at(Region& region, std::uint64_t offset);
+  bool alike(const Together& who, const Cell& cell) const;
+  bool alike(const Together& who, const Epoch& at, const Run& run, bool by_name) const;
+  bool read_alike(const Now& now, const Together& who, Block& block, Past& past,
+                  Message*& from) const;
+  bool write_alike(const Now& now, const Together& who, Block& block, MessageSet& before) const;
+  void read_block(const Now& now, const Run& run, Region& region, Block& block, const Past& past,
+                  Message& from, std::byte* out);
+  void write_block(const Now& now, const Run& run, Block& block, MessageSet before,
+                   const std::byte* in);
+  const std::byte* values_of(const Region& region, const Block& block, const Message& m) const;
+  ThreadId thread_of(std::uint32_t slot, const Run& run, std::uint32_t line) const {
+    return slots_[slot]->threads[run.each ? run.index + line : run.index];
+  }
+  void into_lines(Region& region, Block& block);
+  bool collapse(Region& region, Block& block, const Clock& all);
+  void keep_initial(Region& region);
+  // The part of a span from `done` on that was accessed as one block; 0: none.
+  bool read_whole_block(Now& now, std::uint64_t offset, std::byte* out);
+  bool write_whole_block(Now& now, std::uint64_t offset, const std::byte* in);
+
   // access.cpp: causality
   bool in_past(const Thread& t, ThreadId id, const Epoch& at) const {
     return at.thread == id || t.view.seen.covers(at);
   }
-  // A cell's messages in the past of an access.
-  struct Past {
-    MessageSet known = 0;        // precede it in causality order
-    MessageSet overwritten = 0;  // precede one of those in coherence order
-    // What coherence puts before a write there.
-    MessageSet required() const { return known | overwritten; }
-  };
   Past past(const Cell& cell, const Now& now) const;
   static MessageSet downward(const Cell& cell, MessageSet set);
   static bool outdates_a_read(const Cell& cell, MessageSet before, MessageSet after);
@@ -412,6 +474,9 @@ class Machine {
                  std::span<Message* const> options, const Wanted* wanted,
                  const std::uint64_t* compare, std::uint64_t operand, bool result);
   void tell_message(const Now& now, const Cell& cell, const Message& m);
+  std::optional<std::uint64_t> foreseen(const Now& now, const Cell& cell) const;
+  void read_foreseen(const Now& now, const Cell& cell, std::uint64_t value);
+  void write_foreseen(Now& now, Cell& cell, std::uint64_t old, std::uint64_t value, bool result);
   void tell_blocked(const Now& now, const Cell& cell, const Wanted& wanted, bool by_rmw);
   void prune_readers(const Now& now, Cell& cell);
   MessageSet readable(const Now& now, const Cell& cell, const Past& past) const;
@@ -429,6 +494,7 @@ class Machine {
   Message* choose_ending(const Now& now, const Cell& cell, const Wanted& wanted, bool by_rmw);
   bool rmw_may_take(const Now& now, const Cell& cell, const Message& m, MessageSet required) const;
   void check_stale(const Now& now, const Cell& cell, const Message& m);
+  const Message* newer_than(const Now& now, const Cell& cell, const Message& m) const;
   void wake(Cell& cell);
   Cell& one_cell(RegionId region, std::uint64_t offset, std::uint32_t size);
   void snapshot(Thread& t, ThreadId id, Scope scope);
@@ -436,10 +502,17 @@ class Machine {
   bool check_range(const Now& now, std::uint64_t bytes);
   Now begin(ThreadId thread, Address at, const Access& access, AccessKind kind);
   void tell_edge(Event::Kind kind, ThreadId thread, ThreadId from = kNoThread);
+  static constexpr unsigned kReduction = 1, kForeseen = 2;  // see Event
   void tell(Event::Kind kind, const Now& now, std::uint32_t bytes, std::uint64_t value,
-            std::uint64_t old_value, const Message* from, bool stale);
+            std::uint64_t old_value, const Message* from, bool stale, unsigned flags = 0);
 
   // race.cpp
+  struct RaceWith {
+    const Message* message = nullptr;
+    const Reader* reader = nullptr;
+    explicit operator bool() const { return message != nullptr || reader != nullptr; }
+  };
+  RaceWith race_with(const Now& now, const Cell& cell, MessageSet known_set) const;
   void check_race(const Now& now, Cell& cell, MessageSet known_set);
   void report_race(const Now& now, const Epoch& at, AccessKind kind, Order order, Scope scope,
                    Proxy proxy, std::uint8_t element, std::uint16_t site, std::uint32_t step);
@@ -468,6 +541,8 @@ class Machine {
   Pool<Cell> cells_;
   Pool<Parts> parts_;
   Pool<Line> lines_;
+  Pool<Block> blocks_;
+  Pool<BlockValues> block_values_;
   std::pmr::vector<Region*> regions_;
   std::pmr::vector<Thread*> threads_;
   std::pmr::vector<Slot*> slots_;

@@ -21,10 +21,16 @@ enum class MulticastFlag : std::uint8_t { cohere, strict };
 // fence.proxy.alias along the causality path.
 enum class AliasData : std::uint8_t { cohere, fence_required };
 
+// Whether a read may return a write that program order and reads-from put after it, and fence-sc
+// order may run against them: PTX admits both where no dependency and no synchronisation forbids
+// it. The machine executes in order; an exhaustive search explores the rest (emulator/check).
+enum class LoadBuffering : std::uint8_t { off, on };
+
 struct Policy {
   Boundary boundary = Boundary::coherent;
   MulticastFlag multicast_flag = MulticastFlag::cohere;
   AliasData alias_data = AliasData::cohere;
+  LoadBuffering load_buffering = LoadBuffering::off;
 };
 
 }  // namespace ringfence::machine

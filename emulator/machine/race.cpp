@@ -39,21 +39,27 @@ AccessInfo Machine::info(const Epoch& at, AccessKind kind, Order order, Scope sc
 
 // The access must be ordered after each conflicting access that has already been made. Both orders
 // of a racing pair are possible runs, so the pair is found in whichever order it comes.
-void Machine::check_race(const Now& now, Cell& cell, MessageSet known_set) {
+Machine::RaceWith Machine::race_with(const Now& now, const Cell& cell, MessageSet known_set) const {
   for (const Message* m = cell.newest; m != nullptr && (cell.ids & ~known_set) != 0; m = m->older) {
     if ((known_set & bit(*m)) != 0 || morally_strong(now, *m)) continue;
-    if (excused(now, m->at, m->order, m->scope)) continue;
-    report_race(now, m->at, m->rmw ? AccessKind::rmw : AccessKind::write, m->order, m->scope,
-                m->proxy, m->element, m->site, m->step);
-    return;
+    if (!excused(now, m->at, m->order, m->scope)) return {m, nullptr};
   }
-  if (now.kind == AccessKind::read) return;
+  if (now.kind == AccessKind::read) return {};
   for (const Reader* r = cell.readers; r != nullptr; r = r->next) {
     if (in_past(now, r->at, r->order, r->scope, r->proxy) || morally_strong(now, *r)) continue;
-    if (excused(now, r->at, r->order, r->scope)) continue;
+    if (!excused(now, r->at, r->order, r->scope)) return {nullptr, r};
+  }
+  return {};
+}
+
+void Machine::check_race(const Now& now, Cell& cell, MessageSet known_set) {
+  const RaceWith with = race_with(now, cell, known_set);
+  if (const Message* m = with.message) {
+    report_race(now, m->at, m->rmw ? AccessKind::rmw : AccessKind::write, m->order, m->scope,
+                m->proxy, m->element, m->site, m->step);
+  } else if (const Reader* r = with.reader) {
     report_race(now, r->at, AccessKind::read, r->order, r->scope, r->proxy, r->element, r->site,
                 r->step);
-    return;
   }
 }
 

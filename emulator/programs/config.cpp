@@ -5,7 +5,10 @@
 
 #include <stdexcept>
 
+#include "emulator/programs/lamport.hpp"
 #include "emulator/programs/payload.hpp"
+#include "emulator/programs/pull.hpp"
+#include "emulator/programs/put_notify.hpp"
 #include "emulator/programs/pypto.hpp"
 #include "emulator/programs/switches.hpp"
 #include "emulator/programs/tokenweave.hpp"
@@ -34,16 +37,36 @@ auto as_invalid_argument(F&& f) {
 }  // namespace
 
 const std::vector<Protocol>& protocols() {
+  using enum Boundary;
+  const auto entry = [](const char* name, const char* summary, std::vector<Boundary> claims) {
+    return Protocol{name, summary, switch_names(name), std::move(claims)};
+  };
   static const std::vector<Protocol> all = {
-      {"tokenweave",
-       "reduce-scatter, residual add, RMSNorm and all-gather in one pass over multicast memory",
-       switch_names("tokenweave"),
-       {Boundary::coherent}},
-      {"pypto",
-       "push with atomic add into the peers' tiles, then the norm: a task graph over symmetric "
-       "memory",
-       switch_names("pypto"),
-       {Boundary::strict, Boundary::stream, Boundary::coherent}},
+      entry("tokenweave",
+            "reduce-scatter, residual add, RMSNorm and all-gather in one pass over multicast "
+            "memory",
+            {coherent}),
+      entry("pypto",
+            "push with atomic add into the peers' tiles, then the norm: a task graph over "
+            "symmetric memory",
+            {strict, stream, coherent}),
+      entry("cas-slots", "tokenweave with an acquire start wait and a relaxed end wait",
+            {stream, coherent}),
+      entry("epoch-inbox", "one-shot pull between barriers of epochs that only grow",
+            {strict, stream, coherent}),
+      entry("multimem-counter",
+            "one-shot pull between barriers of one counter, added to by multicast",
+            {strict, stream, coherent}),
+      entry("flag-two-shot", "two-shot pull, its two barriers by 0/1 flags that clear each other",
+            {coherent}),
+      entry("counter-two-shot", "two-shot pull, its barriers by counters in two sets of slots",
+            {coherent}),
+      entry("mod3-flag", "one-shot pull between barriers by flags that count mod 3",
+            {strict, stream, coherent}),
+      entry("lamport", "one-shot push of words that are no sentinel, into three buffers in turn",
+            {stream, coherent}),
+      entry("put-notify", "puts of partials and then of results, each with a signal behind it",
+            {strict, stream, coherent}),
   };
   return all;
 }
@@ -87,6 +110,9 @@ std::unique_ptr<schedule::Program> make_program(const Config& config) {
   validate(config);
   return as_invalid_argument([&]() -> std::unique_ptr<schedule::Program> {
     if (config.protocol == "pypto") return std::make_unique<PyPto>(config);
+    if (config.protocol == "lamport") return std::make_unique<Lamport>(config);
+    if (config.protocol == "put-notify") return std::make_unique<PutNotify>(config);
+    if (Pull::is_one(config.protocol)) return std::make_unique<Pull>(config);
     return std::make_unique<TokenWeave>(config);
   });
 }

@@ -4,12 +4,15 @@
 
 #include <cstring>
 #include <new>
+#include <stdexcept>
 
 #include "verify/compare.hpp"
 
 namespace ringfence::programs {
 
 namespace {
+
+constexpr std::uint32_t kMaxHostLabels = 4096;  // a label's calls
 
 using machine::Finding;
 using machine::FindingKind;
@@ -32,18 +35,31 @@ OperatorProgram::OperatorProgram(const Config& config, const Switches& switches)
     : switches_(switches),
       payload_(config, switches),
       ranks_(static_cast<std::uint16_t>(config.ranks)),
-      row_bytes_(static_cast<std::uint64_t>(payload_.problem().hidden) * 2) {}
+      row_bytes_(static_cast<std::uint64_t>(payload_.problem().hidden) * 2) {
+  if (switches.waves && payload_.calls() * (payload_.groups() + 1) > kMaxHostLabels) {
+    throw std::invalid_argument(
+        fmt::format("--calls {}: at most {} are due with {} waves", payload_.calls(),
+                    kMaxHostLabels / (payload_.groups() + 1), payload_.groups()));
+  }
+}
 
 std::uint32_t OperatorProgram::add_region(const char* name, std::uint16_t rank, std::uint32_t group,
                                           RegionKind kind, std::uint64_t bytes) {
-  regions_.push_back({name, rank, group, {rank, kind, bytes, true}});
+  regions_.push_back({name, rank, group, {rank, kind, bytes, true}, kind == RegionKind::signal});
   return static_cast<std::uint32_t>(regions_.size() - 1);
+}
+
+std::uint32_t OperatorProgram::add_counters(const char* name, std::uint16_t rank,
+                                            std::uint64_t bytes) {
+  const std::uint32_t i = add_region(name, rank, 0, RegionKind::data, bytes);
+  regions_[i].slots = true;
+  return i;
 }
 
 std::uint64_t OperatorProgram::shared_bytes() const {
   // A region has its bytes, a copy of its initial content, and a pointer for each 16-byte line.
   std::uint64_t bytes = sizeof(Shared);
-  for (const RegionInfo& r : regions_) bytes += r.spec.bytes * 5 / 2 + 64;
+  for (const RegionInfo& r : regions_) bytes += r.spec.bytes * 5 / 2 * r.weight + 64;
   for (std::uint32_t g = 0; g < payload_.groups(); ++g) {
     for (std::uint32_t c = 0; c < payload_.calls(); ++c) {
       const std::uint64_t copies = ranks_ + (residual_is_sharded() ? 1u : ranks_);
@@ -57,7 +73,7 @@ void OperatorProgram::set_up(machine::Machine& machine, std::pmr::memory_resourc
   first_region_ = static_cast<machine::RegionId>(machine.region_count());
   for (const RegionInfo& r : regions_) {
     const machine::RegionId id = machine.add_region(r.spec);
-    if (r.spec.kind == RegionKind::signal) continue;
+    if (r.slots) continue;
     std::vector<std::uint16_t> row(r.spec.bytes / 2, kNeverWritten);
     machine.set_initial({id, 0}, std::as_bytes(std::span(row)));
   }
@@ -87,7 +103,10 @@ void OperatorProgram::set_up(machine::Machine& machine, std::pmr::memory_resourc
 }
 
 void OperatorProgram::before_run(machine::Machine& machine) {
-  for (std::uint16_t r = 0; r < ranks_; ++r) shared_->streams[r] = machine.add_stream(r);
+  for (std::uint16_t r = 0; r < ranks_; ++r) {
+    shared_->streams[r] = machine.add_stream(r);
+    if (switches_.waves) shared_->product_streams[r] = machine.add_stream(r);
+  }
   mismatch_ = Mismatch{};
 }
 
@@ -96,18 +115,14 @@ void OperatorProgram::host(Agent& agent, std::uint16_t rank) {
   for (std::uint32_t c = 0; c < payload_.calls(); ++c) {
     const auto call = static_cast<std::uint16_t>(c);
     std::vector<Agent::ChildSpec> children;
-    for (std::uint32_t g = 0; g < groups; ++g) {
-      children.push_back({Role::product, g, 0, 0, [this](Agent& a) {
-                            const schedule::AgentLabel l = a.label();
-                            produce(a, {l.block, l.rank, l.call});
-                          }});
+    if (switches_.waves) {
+      run_waves(agent, rank, c);
+    } else {
+      for (std::uint32_t g = 0; g < groups; ++g) children.push_back(product_of(g));
+      add_late_zeroing(children, rank, c);
+      agent.launch(stream(rank), call, std::move(children));
+      run_protocol(agent, rank, c);
     }
-    if (switches_.pads == Pads::late && c == 0 && rank + 1 == ranks_) {
-      children.push_back({Role::product, groups, 0, 0,
-                          [this](Agent& a) { zero_late(a, a.label().rank, zero_site()); }});
-    }
-    agent.launch(stream(rank), call, std::move(children));
-    run_protocol(agent, rank, c);
     children.clear();
     for (std::uint32_t g = 0; g < groups; ++g) {
       children.push_back({Role::consumer, g, 0, 0, [this](Agent& a) {
@@ -119,12 +134,57 @@ void OperatorProgram::host(Agent& agent, std::uint16_t rank) {
   }
 }
 
+Agent::ChildSpec OperatorProgram::product_of(std::uint32_t group) {
+  return {Role::product, group, 0, 0, [this](Agent& a) {
+            const schedule::AgentLabel l = a.label();
+            produce(a, {l.block, l.rank, l.call});
+          }};
+}
+
+void OperatorProgram::add_late_zeroing(std::vector<Agent::ChildSpec>& children, std::uint16_t rank,
+                                       std::uint32_t call) {
+  if (switches_.pads != Pads::late || call != 0 || rank + 1 != ranks_) return;
+  children.push_back({Role::product, payload_.groups(), 0, 0,
+                      [this](Agent& a) { zero_late(a, a.label().rank, zero_site()); }});
+}
+
+void OperatorProgram::run_wave(Agent&, std::uint16_t, std::uint32_t, std::uint32_t) {
+  throw std::logic_error("this protocol has no waves");
+}
+
+// In step s the product of wave s runs beside the protocol of wave s - 1. The steps end together:
+// for waves of equal size that takes as long as if neither stream waited for the other.
+void OperatorProgram::run_waves(Agent& agent, std::uint16_t rank, std::uint32_t c) {
+  const auto call = static_cast<std::uint16_t>(c);
+  const std::uint32_t waves = payload_.groups();
+  // The consumers of the call before have read what the products write.
+  agent.order_streams(product_stream(rank), stream(rank));
+  for (std::uint32_t step = 0; step <= waves; ++step) {
+    std::vector<Agent::Body> bodies;
+    if (step < waves) {
+      bodies.emplace_back([this, rank, call, step](Agent& host) {
+        std::vector<Agent::ChildSpec> one;
+        one.push_back(product_of(step));
+        if (step == 0) add_late_zeroing(one, rank, call);
+        host.launch(product_stream(rank), call, std::move(one));
+      });
+    }
+    if (step > 0) {
+      agent.order_streams(stream(rank), product_stream(rank));
+      bodies.emplace_back(
+          [this, rank, c, step](Agent& host) { run_wave(host, rank, c, step - 1); });
+    }
+    // A label of its own for each: decisions name agents by it.
+    agent.fork_hosts(static_cast<std::uint16_t>(c * (waves + 1) + step), std::move(bodies));
+  }
+}
+
 void OperatorProgram::zero_late(Agent& agent, std::uint16_t rank, std::uint16_t site) {
   machine::Access access = weak(site);
   access.element = 4;
   for (std::uint32_t i = 0; i < regions_.size(); ++i) {
     const RegionInfo& r = regions_[i];
-    if (r.rank != rank || r.spec.kind != RegionKind::signal) continue;
+    if (r.rank != rank || !r.slots) continue;
     const std::uint32_t zero = 0;
     for (std::uint64_t o = 0; o < r.spec.bytes; o += 4) {
       agent.write(at(i, o), access, std::as_bytes(std::span(&zero, 1)));
@@ -295,12 +355,14 @@ bool OperatorProgram::check_replicas(machine::Machine& machine) {
 bool OperatorProgram::check_slots(machine::Machine& machine) {
   for (std::uint32_t i = 0; i < regions_.size(); ++i) {
     const RegionInfo& r = regions_[i];
-    if (r.spec.kind != RegionKind::signal) continue;
+    if (!r.slots) continue;
     slots_.resize(r.spec.bytes / 4);
     machine.peek(at(i, 0), std::as_writable_bytes(std::span(slots_)));
     for (std::size_t s = 0; s < slots_.size(); ++s) {
-      if (slots_[s] == 0) continue;
-      mismatch_.what = What::slot_not_zero;
+      const std::uint32_t due = slot_at_end(r, s * 4);
+      if (slots_[s] == due) continue;
+      mismatch_.what = What::wrong_slot;
+      mismatch_.due = due;
       mismatch_.slot = at(i, s * 4);
       mismatch_.got = slots_[s];
       Finding f;
@@ -332,7 +394,7 @@ std::string OperatorProgram::region_name(machine::RegionId region) const {
 
 schedule::SlotName OperatorProgram::slot_name(machine::Address at) const {
   const RegionInfo& r = info(at.region);
-  return r.spec.kind == RegionKind::signal ? slot_of(r, at.offset) : schedule::SlotName{};
+  return r.slots ? slot_of(r, at.offset) : schedule::SlotName{};
 }
 
 std::string OperatorProgram::last_mismatch() const {
@@ -354,9 +416,9 @@ std::string OperatorProgram::last_mismatch() const {
     case What::replicas_differ:
       return fmt::format("{}: {} (0x{:04x}), but rank 0 has {} (0x{:04x})", where(), m.got,
                          m.got_bits, m.expected, m.expected_bits);
-    case What::slot_not_zero:
-      return fmt::format("{} holds {} after the last launch: 0 is due", slot_name(m.slot).text,
-                         m.got);
+    case What::wrong_slot:
+      return fmt::format("{} holds {} after the last launch: {} is due", slot_name(m.slot).text,
+                         m.got, m.due);
   }
   return {};
 }

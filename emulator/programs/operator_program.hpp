@@ -1,11 +1,12 @@
 #pragma once
-// What the two protocols have in common: a call is three launches on the rank's stream, product,
+// What the protocols have in common: a call is three launches on the rank's stream, product,
 // protocol, consumer. The consumer keeps what it reads. After the run that is compared with what is
 // expected, the replicas have to agree and the signal slots to be back at zero: a wrong result that
 // a race made is so reported as the race, which tells more.
 //
 // Several groups are so many operators with memory and payload of their own. They share the
-// launches: their blocks run at once.
+// launches: their blocks run at once. With `waves=yes` they are the waves of one operator instead:
+// a launch each, and the product of one beside the protocol of the one before, on two streams.
 
 #include <cstdint>
 #include <memory_resource>
@@ -20,6 +21,14 @@
 #include "emulator/schedule/program.hpp"
 
 namespace ringfence::programs {
+
+// What an access of a program line stands for besides itself, for those who ask how long it takes.
+enum class SiteWork : std::uint8_t {
+  access,   // nothing else
+  product,  // the matrix product, or a tile's share of it
+  row_sum,  // the arithmetic of a row, and half of its sum over the block
+  aside,    // made ahead or read afterwards: no part of the operator
+};
 
 class OperatorProgram : public schedule::Program {
  public:
@@ -44,6 +53,7 @@ class OperatorProgram : public schedule::Program {
   // Whether all ranks must end with the same bits. Where each rank's sum has an order of its own,
   // only inputs whose sums are exact make them agree.
   virtual bool replicas_agree(const Payload::Call& call) const = 0;
+  virtual SiteWork site_work(std::uint16_t) const { return SiteWork::access; }
 
  protected:
   struct RegionInfo {
@@ -51,6 +61,8 @@ class OperatorProgram : public schedule::Program {
     std::uint16_t rank;
     std::uint32_t group;
     machine::RegionSpec spec;
+    bool slots;               // 4-byte slots that start at zero; otherwise tensors
+    std::uint8_t weight = 1;  // how much more of the model's state than usual it takes
   };
   // One operator on one rank in one call.
   struct Place {
@@ -68,6 +80,11 @@ class OperatorProgram : public schedule::Program {
   // In the constructor of the protocol: the index by which `at` finds it again.
   std::uint32_t add_region(const char* name, std::uint16_t rank, std::uint32_t group,
                            machine::RegionKind kind, std::uint64_t bytes);
+  // Slots whose newest value stands for the earlier ones: that one is overwritten before it was
+  // waited for is no lost signal.
+  std::uint32_t add_counters(const char* name, std::uint16_t rank, std::uint64_t bytes);
+  // Its words are waited for one by one: the model keeps a cell for each, with its readers.
+  void polled_by_word(std::uint32_t region) { regions_[region].weight = kPolledWeight; }
   machine::Address at(std::uint32_t region, std::uint64_t offset) const {
     return {first_region_ + region, offset};
   }
@@ -75,6 +92,10 @@ class OperatorProgram : public schedule::Program {
     return regions_[region - first_region_];
   }
   machine::StreamId stream(std::uint16_t rank) const { return shared_->streams[rank]; }
+  // Of the products, where they run beside the protocol (Switches::waves).
+  machine::StreamId product_stream(std::uint16_t rank) const {
+    return shared_->product_streams[rank];
+  }
   const Payload::Call& call_of(const Place& p) const { return payload_.call(p.group, p.call); }
   std::uint64_t row_bytes() const { return row_bytes_; }
   // "" or ", group 1"
@@ -86,7 +107,11 @@ class OperatorProgram : public schedule::Program {
   virtual bool residual_is_sharded() const = 0;
 
   virtual void produce(schedule::Agent& agent, const Place& place) = 0;
+  // One launch for all groups.
   virtual void run_protocol(schedule::Agent& host, std::uint16_t rank, std::uint32_t call) = 0;
+  // One launch for one of them; of protocols that take the switch `waves`.
+  virtual void run_wave(schedule::Agent& host, std::uint16_t rank, std::uint32_t call,
+                        std::uint32_t group);
   virtual machine::Address out_row(const Place& place, std::int64_t row) const = 0;
   virtual machine::Address residual_out_row(const Place& place, std::int64_t row) const = 0;
   // The slot of this region (of rank 0) that pads=dirty leaves at 1, if it has one.
@@ -94,12 +119,15 @@ class OperatorProgram : public schedule::Program {
   virtual std::uint16_t zero_site() const = 0;
   virtual std::uint16_t consume_site() const = 0;
   virtual schedule::SlotName slot_of(const RegionInfo& region, std::uint64_t offset) const = 0;
+  // What a slot has to hold after the last launch.
+  virtual std::uint32_t slot_at_end(const RegionInfo&, std::uint64_t /*offset*/) const { return 0; }
 
   const Switches switches_;
 
  private:
   static constexpr std::size_t kResultAlignment = 64;
-  enum class What : std::uint8_t { nothing, wrong_value, replicas_differ, slot_not_zero };
+  static constexpr std::uint8_t kPolledWeight = 8;
+  enum class What : std::uint8_t { nothing, wrong_value, replicas_differ, wrong_slot };
   // The fault that the end checks of the last run found.
   struct Mismatch {
     What what = What::nothing;
@@ -109,11 +137,17 @@ class OperatorProgram : public schedule::Program {
     double expected = 0, bound = 0, got = 0;  // replicas_differ: `expected` is rank 0's
     std::uint32_t expected_bits = 0, got_bits = 0;
     machine::Address slot;
+    std::uint32_t due = 0;  // in the slot
   };
   struct Shared {
     machine::StreamId streams[verify::kMaxRanks] = {};
+    machine::StreamId product_streams[verify::kMaxRanks] = {};
   };
 
+  schedule::Agent::ChildSpec product_of(std::uint32_t group);
+  void add_late_zeroing(std::vector<schedule::Agent::ChildSpec>& children, std::uint16_t rank,
+                        std::uint32_t call);
+  void run_waves(schedule::Agent& agent, std::uint16_t rank, std::uint32_t call);
   void consume(schedule::Agent& agent, const Place& place);
   // The end checks: false, after reporting it, if there is a fault.
   bool check_results(machine::Machine& machine);

@@ -39,9 +39,13 @@ verify::Fill parse_payload(const std::string& name) {
   throw std::invalid_argument(fmt::format("--payload {}: exact, integers or normal is due", name));
 }
 
+verify::Flavour flavour_of(const std::string& protocol) {
+  return protocol == "pypto" ? verify::Flavour::pypto : verify::Flavour::tokenweave;
+}
+
 verify::Problem read_problem(const Config& config, verify::Inputs* inputs) {
   verify::Problem p;
-  p.flavour = verify::parse_flavour(config.protocol);
+  p.flavour = flavour_of(config.protocol);
   if (config.ranks < 1 || config.ranks > verify::kMaxRanks) {
     throw std::invalid_argument(
         fmt::format("--ranks {}: 1 to {} is due", config.ranks, verify::kMaxRanks));

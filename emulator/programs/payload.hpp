@@ -68,6 +68,9 @@ class Payload {
   std::vector<Call> all_;
 };
 
+// In which of the two ways a protocol computes: all but pypto sum in fp32 and round as tokenweave.
+verify::Flavour flavour_of(const std::string& protocol);
+
 // The problem that a configuration describes, with sizes, dtype and eps of its input file if there
 // is one (read into `inputs`). Checked; throws std::invalid_argument or verify::InputError.
 verify::Problem read_problem(const Config& config, verify::Inputs* inputs);

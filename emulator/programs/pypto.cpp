@@ -224,19 +224,39 @@ void PyPto::norm(Agent& agent, const Place& p, std::int64_t first, std::int64_t 
   }
 }
 
-void PyPto::run_protocol(Agent& host, std::uint16_t rank, std::uint32_t call) {
+void PyPto::run_groups(Agent& host, std::uint16_t rank, std::uint32_t call, std::uint32_t first,
+                       std::uint32_t last) {
   const std::uint32_t groups = payload().groups();
   std::vector<shmem::Graph*> graphs;
-  for (std::uint32_t g = 0; g < groups; ++g) {
+  for (std::uint32_t g = first; g < last; ++g) {
     graphs.push_back(graphs_[(rank * payload().calls() + call) * groups + g].get());
   }
-  shmem::launch(host, stream(rank), static_cast<std::uint16_t>(call), graphs);
+  // Launches of one call need labels of their own.
+  const auto label = static_cast<std::uint16_t>(switches_.waves ? first : 0);
+  shmem::launch(host, stream(rank), static_cast<std::uint16_t>(call), graphs, label);
 }
 
 // -- names ----------------------------------------------------------------------------------------
 
 std::optional<std::uint64_t> PyPto::dirty_slot(std::uint32_t region) const {
   return region == signal_[0] ? std::optional(std::uint64_t{0}) : std::nullopt;
+}
+
+SiteWork PyPto::site_work(std::uint16_t site) const {
+  switch (site) {
+    case kMatmulX:
+      return SiteWork::product;
+    case kNormOut:
+      return SiteWork::row_sum;
+    case 0:
+    case kZeroSignals:
+    case kProductX:
+    case kProductResidual:
+    case kConsume:
+      return SiteWork::aside;
+    default:
+      return SiteWork::access;
+  }
 }
 
 std::uint16_t PyPto::zero_site() const { return kZeroSignals; }

@@ -26,12 +26,19 @@ class PyPto final : public OperatorProgram {
   std::string site_name(std::uint16_t site) const override;
 
   bool replicas_agree(const Payload::Call& call) const override { return call.exact; }
+  SiteWork site_work(std::uint16_t site) const override;
 
  protected:
   // Where the order of the adds shows in the bits, ranks may differ in the last of them.
   bool residual_is_sharded() const override { return false; }
   void produce(schedule::Agent& agent, const Place& place) override;
-  void run_protocol(schedule::Agent& host, std::uint16_t rank, std::uint32_t call) override;
+  void run_protocol(schedule::Agent& host, std::uint16_t rank, std::uint32_t call) override {
+    run_groups(host, rank, call, 0, payload().groups());
+  }
+  void run_wave(schedule::Agent& host, std::uint16_t rank, std::uint32_t call,
+                std::uint32_t group) override {
+    run_groups(host, rank, call, group, group + 1);
+  }
   machine::Address out_row(const Place& place, std::int64_t row) const override {
     return row_of(out_, place, row);
   }
@@ -44,6 +51,9 @@ class PyPto final : public OperatorProgram {
   schedule::SlotName slot_of(const RegionInfo& region, std::uint64_t offset) const override;
 
  private:
+  // Groups `first` to `last`, the latter not included.
+  void run_groups(schedule::Agent& host, std::uint16_t rank, std::uint32_t call,
+                  std::uint32_t first, std::uint32_t last);
   std::size_t index(const Place& p) const { return p.group * ranks() + p.rank; }
   machine::Address row_of(const std::vector<std::uint32_t>& regions, const Place& p,
                           std::int64_t row) const {

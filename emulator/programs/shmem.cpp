@@ -262,7 +262,7 @@ void Graph::run(Agent& agent, const Operation& o) const {
 }
 
 void launch(Agent& host, machine::StreamId stream, std::uint16_t call,
-            std::span<Graph* const> graphs) {
+            std::span<Graph* const> graphs, std::uint16_t group) {
   std::vector<Agent::ChildSpec> children;
   std::vector<std::vector<std::uint32_t>> predecessors;
   std::uint32_t first_tile = 0;
@@ -276,7 +276,7 @@ void launch(Agent& host, machine::StreamId stream, std::uint16_t call,
     }
     first_tile += g->tiles_;
   }
-  host.launch_graph(stream, call, std::move(children), std::move(predecessors));
+  host.launch_graph(stream, call, std::move(children), std::move(predecessors), group);
 }
 
 // -- names ----------------------------------------------------------------------------------------

@@ -157,7 +157,7 @@ class Graph {
 
  private:
   friend void launch(schedule::Agent& host, machine::StreamId stream, std::uint16_t call,
-                     std::span<Graph* const> graphs);
+                     std::span<Graph* const> graphs, std::uint16_t group);
   enum class Kind : std::uint8_t {
     compute,
     clear_data,
@@ -209,8 +209,8 @@ class Graph {
   std::deque<Operation> operations_;
 };
 
-// Runs graphs of one rank, of different groups, in one launch.
+// Runs graphs of one rank, of different groups, in one launch, whose labels have `group`.
 void launch(schedule::Agent& host, machine::StreamId stream, std::uint16_t call,
-            std::span<Graph* const> graphs);
+            std::span<Graph* const> graphs, std::uint16_t group = 0);
 
 }  // namespace ringfence::programs::shmem

@@ -1,6 +1,6 @@
 #pragma once
-// The --set switches of the protocols, as values. A default-constructed Switches is the protocol to
-// the letter; each field names one thing that a broken variant gets wrong.
+// The --set switches of the protocols, as values. parse_switches with nothing set gives the
+// protocol to the letter; each field names one thing that a broken variant gets wrong.
 
 #include <cstdint>
 #include <map>
@@ -21,21 +21,35 @@ enum class Pads : std::uint8_t {
 };
 
 struct Switches {
-  // both protocols
+  // all protocols
   machine::Scope scope = machine::Scope::sys;  // of barriers, signals and their waits
   bool wrong_slot = false;                     // signals go to a slot that nobody waits on rightly
   Pads pads = Pads::clean;
   std::uint32_t groups = 1;  // operators that run at once on the same ranks
+  bool waves = false;        // the groups are waves of one operator, one after the other
 
-  // tokenweave
-  bool start = true, end = true;  // the barriers
+  // tokenweave, cas-slots, and those that pull; `end` is the barrier between the phases of a
+  // two-shot
+  bool start = true, mid = true, end = true;  // the barriers
   machine::Order start_put = machine::Order::relaxed, start_wait = machine::Order::relaxed;
   machine::Order end_put = machine::Order::release, end_wait = machine::Order::acquire;
   machine::Order ld_reduce = machine::Order::relaxed, st = machine::Order::relaxed;
   bool end_block_barrier = true;    // false: put before the block barrier
   std::vector<std::uint32_t> grid;  // blocks of rank r: grid[r % size]; empty: --blocks
 
-  // pypto
+  // those that pull, lamport, put-notify
+  machine::Order load = machine::Order::relaxed;  // of peers' data; lamport: of its polls
+  bool epoch_restarts = false;  // epoch-inbox: each call counts from 1, as a replayed graph would
+  bool flags_shared = false;    // flag-two-shot: both barriers use one flag, cleared by who waited
+  bool one_flag_set = false;    // counter-two-shot: consecutive barriers use one slot
+  bool total_exactly = false;   // multimem-counter: a wait for EQ
+  std::uint32_t modulus = 3;    // mod3-flag
+  std::uint32_t buffers = 3;    // lamport
+  machine::Order clear = machine::Order::relaxed;
+  bool clear_own_size = false;  // lamport: clears the rows of this call, not of the one before
+  bool second_notify = true;    // put-notify
+
+  // pypto, and what others share with it
   bool clear_data = true, clear_signal = true, barrier_all = true;
   machine::Order put = machine::Order::relaxed;
   machine::Order signal = machine::Order::release, wait = machine::Order::acquire;

@@ -114,11 +114,11 @@ void TokenWeave::produce(Agent& agent, const Place& p) {
   }
 }
 
-void TokenWeave::run_protocol(Agent& host, std::uint16_t rank, std::uint32_t call) {
+void TokenWeave::run_groups(Agent& host, std::uint16_t rank, std::uint32_t call,
+                            std::uint32_t first, std::uint32_t last) {
   std::vector<Agent::ChildSpec> children;
-  const std::uint32_t blocks = payload().groups() * grid(rank);
-  children.reserve(std::size_t{blocks} * agents_);
-  for (std::uint32_t b = 0; b < blocks; ++b) {
+  children.reserve(std::size_t{last - first} * grid(rank) * agents_);
+  for (std::uint32_t b = first * grid(rank); b < last * grid(rank); ++b) {
     for (std::uint32_t t = 0; t < agents_; ++t) {
       children.push_back({Role::thread, b, t, 0, [this](Agent& a) { kernel(a); }});
     }
@@ -264,6 +264,23 @@ float TokenWeave::block_sum(const Block& block) {
 std::optional<std::uint64_t> TokenWeave::dirty_slot(std::uint32_t region) const {
   // As if the last rank's signal to block 0 had been left behind.
   return region == pad_[0] ? std::optional((ranks() - 1u) * kSlotBytes) : std::nullopt;
+}
+
+SiteWork TokenWeave::site_work(std::uint16_t site) const {
+  switch (site) {
+    case kProductPartial:
+      return SiteWork::product;
+    case kSumSync:
+    case kScaleSync:
+      return SiteWork::row_sum;
+    case kEndCheck:
+    case kZeroPads:
+    case kProductResidual:
+    case kConsume:
+      return SiteWork::aside;
+    default:
+      return SiteWork::access;
+  }
 }
 
 std::uint16_t TokenWeave::zero_site() const { return kZeroPads; }

@@ -35,11 +35,18 @@ class TokenWeave final : public OperatorProgram {
   std::string slot_writer(machine::Address at, const machine::Wanted& wanted) const override;
 
   bool replicas_agree(const Payload::Call&) const override { return true; }
+  SiteWork site_work(std::uint16_t site) const override;
 
  protected:
   bool residual_is_sharded() const override { return true; }
   void produce(schedule::Agent& agent, const Place& place) override;
-  void run_protocol(schedule::Agent& host, std::uint16_t rank, std::uint32_t call) override;
+  void run_protocol(schedule::Agent& host, std::uint16_t rank, std::uint32_t call) override {
+    run_groups(host, rank, call, 0, payload().groups());
+  }
+  void run_wave(schedule::Agent& host, std::uint16_t rank, std::uint32_t call,
+                std::uint32_t group) override {
+    run_groups(host, rank, call, group, group + 1);
+  }
   machine::Address out_row(const Place& place, std::int64_t row) const override {
     return at(buffer_[place.group * ranks() + place.rank],
               static_cast<std::uint64_t>(row) * row_bytes());
@@ -51,6 +58,9 @@ class TokenWeave final : public OperatorProgram {
   schedule::SlotName slot_of(const RegionInfo& region, std::uint64_t offset) const override;
 
  private:
+  // Groups `first` to `last`, the latter not included.
+  void run_groups(schedule::Agent& host, std::uint16_t rank, std::uint32_t call,
+                  std::uint32_t first, std::uint32_t last);
   // What the threads of a block share: its bar.sync, and its shared memory, which is made when it
   // has its first row.
   struct Block {

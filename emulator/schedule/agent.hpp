@@ -93,6 +93,7 @@ class Agent {
 
   // -- warps: agents that act for several threads of the machine (ChildSpec::lanes) ---------------
   machine::ThreadId lane_thread(std::uint32_t lane) const { return lanes_[lane]; }
+  std::span<const machine::ThreadId> lane_threads() const { return lanes_; }
   // Others may step here.
   void point();
   bool weak_points() const;

@@ -17,6 +17,7 @@ namespace ringfence::schedule {
 namespace {
 
 constexpr std::size_t kStacksPerSlab = 64;
+constexpr std::size_t kGuarded = 16 * 1024;  // half of vm.max_map_count as Linux has it
 
 // The stack belongs to the pool's slab: Boost.Context only has to know where it is.
 struct PooledStack {
@@ -87,8 +88,9 @@ void FiberPool::grow() {
     slab_used_ = 0;
   }
   auto* base = static_cast<std::byte*>(slabs_.back()) + slab_used_ * kStackBytes;
-  // Fails once the process has too many mappings; the agents then run without the guard.
-  static_cast<void>(mprotect(base, page_bytes(), PROT_NONE));
+  // A guard splits its slab into two mappings more. Beyond kGuarded stacks the agents run without:
+  // the slabs themselves need mappings too.
+  if (fibers_.size() < kGuarded) static_cast<void>(mprotect(base, page_bytes(), PROT_NONE));
 
   PooledStack stack;
   stack.context.size = kStackBytes - page_bytes();

@@ -21,10 +21,12 @@ class InlineExecutor final : public Executor {
   // With `strategy` instead of the specified one.
   Outcome run(const RunSpec& spec, Strategy& strategy);
 
-  const machine::Machine& machine() { return state_.machine(); }
+  machine::Machine& machine() { return state_.machine(); }
   // For a strategy that ends runs itself, or stands behind the machine as an arbiter: set before
   // the run, taken back after it.
   Execution& execution() { return state_.execution(); }
+  // Told of every event of runs without a history of their own; nullptr for none.
+  void set_listener(machine::Listener* listener) { state_.set_listener(listener); }
   void set_arbiter(machine::Arbiter* arbiter) { state_.machine().set_arbiter(arbiter); }
 
  private:

@@ -36,7 +36,7 @@ void RunState::start(const RunSpec& spec, Strategy& strategy) {
                     std::find(spec.ignore.begin(), spec.ignore.end(), kind) != spec.ignore.end());
   }
   machine_.set_chooser(&execution_);
-  machine_.set_listener(spec.history ? this : nullptr);
+  machine_.set_listener(spec.history ? this : listener_);
   history_.clear();
   program_.before_run(machine_);
   execution_.start(&strategy,

@@ -27,12 +27,17 @@ class RunState final : private machine::Listener {
   // form takes a strategy that the caller keeps.
   void start(const RunSpec& spec);
   void start(const RunSpec& spec, Strategy& strategy);
+  // Who is told of every event of the runs that keep no history; nullptr for nobody.
+  void set_listener(machine::Listener* listener) { listener_ = listener; }
   // After the run, once no agent is in the middle of its body: end checks if it was complete and
   // clean, and what there is to tell.
   Outcome collect();
 
  private:
-  void on_event(const machine::Event& event) override { history_.push_back(event); }
+  void on_event(const machine::Event& event) override {
+    history_.push_back(event);
+    history_.back().access = nullptr;
+  }
   std::vector<StuckAgent> stuck() const;
 
   Program& program_;
@@ -41,6 +46,7 @@ class RunState final : private machine::Listener {
   machine::Machine machine_;
   Execution execution_;
   std::pmr::deque<machine::Event> history_;
+  machine::Listener* listener_ = nullptr;
   Strategy* own_strategy_ = nullptr;
 };
 

@@ -1,6 +1,10 @@
 #pragma once
 // Runs of case files on the inline executor, for the tests of this folder.
 
+#include <doctest/doctest.h>
+
+#include <fstream>
+#include <iterator>
 #include <memory>
 #include <string>
 
@@ -9,6 +13,7 @@
 #include "emulator/ranks/executors.hpp"
 #include "emulator/schedule/failure.hpp"
 #include "emulator/schedule/search.hpp"
+#include "tests/ptx/cksum.hpp"
 
 namespace ringfence::cases::test {
 
@@ -33,6 +38,26 @@ inline std::string found(const schedule::SearchResult& r) {
   const auto f = r.found ? schedule::failure(r.outcome) : std::nullopt;
   if (!f) return r.undecided > 0 ? "undecided" : "clean";
   return std::string(machine::name(f->kind));
+}
+
+// That a PTX file of traces/record-ptx was made of the sources as they are.
+inline void check_recorded_sources(const std::string& path) {
+  std::ifstream ptx(path);
+  REQUIRE(ptx.is_open());
+  const std::string source = "// source ", checksum = "// cksum ";
+  ptx::test::Cksum sum;
+  int sources = 0;
+  std::string line;
+  while (std::getline(ptx, line) && line.rfind(source, 0) == 0) {
+    std::ifstream file(line.substr(source.size()), std::ios::binary);
+    CAPTURE(line);
+    REQUIRE(file.is_open());
+    sum.add(std::string(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()));
+    ++sources;
+  }
+  CHECK(sources >= 10);
+  INFO("made anew by ./dev ptx");
+  CHECK(line == checksum + std::to_string(sum.value()));
 }
 
 }  // namespace ringfence::cases::test

@@ -3,8 +3,6 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <string>
 #include <vector>
@@ -12,7 +10,6 @@
 #include "emulator/programs/config.hpp"
 #include "emulator/schedule/label.hpp"
 #include "tests/cases/harness.hpp"
-#include "tests/ptx/cksum.hpp"
 
 using namespace ringfence;
 using namespace ringfence::cases::test;
@@ -103,21 +100,7 @@ TEST_CASE("the CUDA kernel and the program in C++ make the same updates of the p
 
 TEST_CASE("the PTX of the CUDA kernels kept here was made of the sources here") {
   for (const char* name : {"tokenweave", "pypto"}) {
-    std::ifstream ptx(std::string("traces/ptx/") + name + ".ptx");
-    REQUIRE(ptx.is_open());
-    const std::string source = "// source ", checksum = "// cksum ";
-    ptx::test::Cksum sum;
-    int sources = 0;
-    std::string line;
-    while (std::getline(ptx, line) && line.rfind(source, 0) == 0) {
-      std::ifstream file(line.substr(source.size()), std::ios::binary);
-      CAPTURE(line);
-      REQUIRE(file.is_open());
-      sum.add(std::string(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()));
-      ++sources;
-    }
-    CHECK(sources >= 10);
-    INFO("made anew by ./dev ptx");
-    CHECK(line == checksum + std::to_string(sum.value()));
+    CAPTURE(name);
+    check_recorded_sources(std::string("traces/ptx/") + name + ".ptx");
   }
 }

@@ -4,7 +4,10 @@
 #include <doctest/doctest.h>
 
 #include "emulator/check/explorer.hpp"
+#include "emulator/litmus/parser.hpp"
 #include "emulator/schedule/failure.hpp"
+#include "tests/check/both.hpp"
+#include "tests/support/barrier_litmus.hpp"
 
 using namespace ringfence;
 using check::Verdict;
@@ -166,4 +169,27 @@ TEST_CASE("a bound that ends the search makes no verdict") {
   CHECK(r.verdict == Verdict::unknown);
   CHECK(r.explored > 0);
   CHECK(r.explored < 1);
+}
+
+namespace {
+
+testing::Searched with_load_buffering(const std::string& text) {
+  machine::Policy policy = testing::letter();
+  policy.load_buffering = machine::LoadBuffering::on;
+  return testing::search(litmus::parse(text, "barrier"), policy);
+}
+
+}  // namespace
+
+TEST_CASE("load buffering adds nothing to a barrier of compare-and-swaps: its waits are control") {
+  for (const bool par : {false, true}) {
+    INFO(par);
+    const auto right = with_load_buffering(testing::cas_barrier_litmus(3, par));
+    CHECK(right.result.complete == 1);
+    CHECK(right.result.out_of_order == 0);
+    CHECK(right.result.unjudged == 0);
+    CHECK_FALSE(right.race);
+    const auto wrong = with_load_buffering(testing::cas_barrier_litmus(2, par, "relaxed"));
+    CHECK(wrong.race);
+  }
 }

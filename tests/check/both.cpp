@@ -28,23 +28,27 @@ Searched search(const litmus::Test& test, const machine::Policy& policy, bool fi
        ++reversed) {
     out.result = check::check(
         [&] { return std::make_unique<litmus::LitmusProgram>(test, reversed); }, spec, 1,
-        [&](const schedule::Program& program, const machine::Machine& machine,
-            const schedule::Outcome& outcome) {
-          const auto& run = dynamic_cast<const litmus::LitmusProgram&>(program);
+        [&](const check::Execution& e) {
+          const auto& run = dynamic_cast<const litmus::LitmusProgram&>(e.program);
           out.bounded = out.bounded || run.bounded();
-          if (outcome.end != schedule::RunEnd::complete) return;
-          out.race = out.race || machine.ignored_races() > 0;
-          for (const litmus::State& s : run.final_states(machine)) ++out.states[s];
+          if (e.outcome.end != schedule::RunEnd::complete) return;
+          out.race = out.race || e.race();
+          for (const litmus::State& s : run.final_states(
+                   [&](machine::Address at, std::uint32_t n) { return e.final_values(at, n); })) {
+            ++out.states[s];
+          }
         });
   }
   return out;
 }
 
-std::string difference(const litmus::Test& test) {
-  Searched searched = search(test, letter());
-  axiomatic::Options in_order;
-  in_order.load_buffering = in_order.sc_against_reads_from = false;
-  const axiomatic::Result result = axiomatic::check(axiomatic::convert(test), in_order);
+std::string difference(const litmus::Test& test, machine::LoadBuffering buffering) {
+  machine::Policy policy = letter();
+  policy.load_buffering = buffering;
+  Searched searched = search(test, policy);
+  axiomatic::Options options;
+  options.load_buffering = options.sc_against_reads_from = buffering == machine::LoadBuffering::on;
+  const axiomatic::Result result = axiomatic::check(axiomatic::convert(test), options);
   litmus::States expected = axiomatic::states(test, result);
   const auto variables = litmus::observed_variables(test);
   // The two number addresses differently.

@@ -26,7 +26,9 @@ Searched search(const litmus::Test& test, const machine::Policy& policy, bool fi
 machine::Policy letter();
 
 // What the two differ in, one line each; empty if they agree on the set of final states and on
-// whether there is a race. Throws axiomatic::Unsupported.
-std::string difference(const litmus::Test& test);
+// whether there is a race. Throws axiomatic::Unsupported. Without load buffering: of the executions
+// that some order of execution has.
+std::string difference(const litmus::Test& test,
+                       machine::LoadBuffering buffering = machine::LoadBuffering::on);
 
 }  // namespace ringfence::testing

@@ -1,4 +1,6 @@
-// Generated litmus tests through both checkers:  check_differential FIRST COUNT [mutate FOLDER]
+// Generated litmus tests through both checkers, load buffering on; or variants of a folder's tests:
+//   check_differential [--in-order] FIRST COUNT [FOLDER]
+//   check_differential [--in-order] file TEST
 // Prints each disagreement, shrunk; exit status 1 if there was one.
 #include <cstdio>
 #include <cstdlib>
@@ -17,12 +19,23 @@
 using namespace ringfence;
 
 int main(int argc, char** argv) {
+  machine::LoadBuffering buffering = machine::LoadBuffering::on;
+  if (argc > 1 && std::string(argv[1]) == "--in-order") {
+    buffering = machine::LoadBuffering::off;
+    --argc;
+    ++argv;
+  }
   if (argc < 3) {
-    std::fprintf(stderr, "usage: check_differential FIRST COUNT [FOLDER to mutate]\n");
+    std::fprintf(stderr,
+                 "usage: check_differential [--in-order] FIRST COUNT [FOLDER to mutate]\n"
+                 "       check_differential [--in-order] file TEST\n");
     return 2;
   }
+  const auto difference = [&](const litmus::Test& test) {
+    return testing::difference(test, buffering);
+  };
   if (std::string(argv[1]) == "file") {
-    std::printf("%s", testing::difference(litmus::parse_file(argv[2])).c_str());
+    std::printf("%s", difference(litmus::parse_file(argv[2])).c_str());
     return 0;
   }
   const std::uint64_t first = std::strtoull(argv[1], nullptr, 10);
@@ -41,7 +54,7 @@ int main(int argc, char** argv) {
                                   ? axiomatic::generate(seed)
                                   : axiomatic::mutate(corpus[seed % corpus.size()], seed);
     try {
-      if (testing::difference(test).empty()) continue;
+      if (difference(test).empty()) continue;
     } catch (const axiomatic::Unsupported&) {
       continue;
     } catch (const std::exception& e) {
@@ -51,15 +64,20 @@ int main(int argc, char** argv) {
       continue;
     }
     ++differ;
-    const litmus::Test small = axiomatic::shrink(test, [](const litmus::Test& t) {
+    // A disagreement that takes load buffering shrinks to one that does.
+    const auto in_order = [](const litmus::Test& t) {
+      return testing::difference(t, machine::LoadBuffering::off).empty();
+    };
+    const bool agree_in_order = in_order(test);
+    const litmus::Test small = axiomatic::shrink(test, [&](const litmus::Test& t) {
       try {
-        return !testing::difference(t).empty();
+        return !difference(t).empty() && (!agree_in_order || in_order(t));
       } catch (const std::exception&) {
         return false;
       }
     });
     std::printf("seed %llu\n%s%s\n", static_cast<unsigned long long>(seed),
-                litmus::print(small).c_str(), testing::difference(small).c_str());
+                litmus::print(small).c_str(), difference(small).c_str());
     std::fflush(stdout);
     if (differ >= 5) break;
   }

@@ -2,6 +2,8 @@
 // what would be right, nothing on standard output, no file, no process.
 #include <doctest/doctest.h>
 
+#include <fstream>
+
 #include "emulator/ranks/segment.hpp"
 #include "tests/cli/command.hpp"
 #include "verify/inputs.hpp"
@@ -46,6 +48,25 @@ TEST_CASE("unknown options, words and subcommands are refused with a hint") {
   refused(f, "fuzz --set end.put", {"--set end.put", "NAME=VALUE"});
   refused(f, "fuzz --set slot=wrong --set slot=wrong", {"slot", "twice"});
   refused(f, "run --payload random", {"random", "exact"});
+}
+
+TEST_CASE("what cannot be simulated is refused") {
+  const Folder f;
+  refused(f, "simulate --ranks 4..2", {"--ranks 4..2", "4 is more than 2"});
+  refused(f, "simulate --ranks 73", {"--ranks 73", "1 to 72"});
+  refused(f, "simulate --tokens 8,,16", {"--tokens 8,,16", "2..64"});
+  refused(f, "simulate --blocks 0", {"--blocks 0", "from 1"});
+  refused(f, "simulate --transport ring", {"ring", "multimem, peer and put"});
+  refused(f, "simulate --waves 2", {"--waves 2", "--inner is due"});
+  refused(f, "simulate --set start", {"--set start", "NAME=VALUE"});
+  refused(f, "simulate --set starts=none", {"starts", "start=none"});
+  refused(f, "simulate --set waves=yes", {"waves", "--waves is due"});
+  refused(f, "simulate --profile no.toml", {"no.toml", "cannot be read", "h200"});
+  refused(f, "simulate --svg no/such/p.svg", {"--svg", "there is no folder"});
+  std::ofstream(f / "bad.toml") << "version = 1\nname = \"x\"\nspeed = 3\n";
+  const Result r = ringfence(f, "simulate --profile bad.toml");
+  CHECK(r.status == 2);
+  CHECK(r.err.find("bad.toml:3:1: unknown key 'speed'") != std::string::npos);
 }
 
 TEST_CASE("numbers that cannot be are refused") {

@@ -84,6 +84,18 @@ TEST_CASE("a campaign's lines and merge write what their schemas say") {
   CHECK(wrong("merge", json_of(f / "r.json")) == "");
 }
 
+TEST_CASE("simulate writes what its schema says, with findings and without") {
+  const Folder f;
+  const std::string small = "simulate --ranks 2 --tokens 8 --blocks 1 --hidden 64 ";
+  ringfence(f, small + "--json r.json");
+  CHECK(wrong("simulate", json_of(f / "r.json")) == "");
+  ringfence(f, small + "--transport peer --set end=none --json r.json");
+  CHECK(wrong("simulate", json_of(f / "r.json")) == "");
+  nlohmann::json j = json_of(f / "r.json");
+  j["cases"][0]["clean"] = true;
+  CHECK(wrong("simulate", j) != "");
+}
+
 TEST_CASE("diff writes what its schema says, mismatch or not") {
   const Folder f;
   verify::Problem p;

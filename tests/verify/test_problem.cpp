@@ -60,8 +60,8 @@ TEST_CASE("a problem that is well defined passes") {
 }
 
 TEST_CASE("each bad option is refused by its name, with what would be right") {
-  CHECK_ERROR(validate(with(0, 8, 8, 8)), "--ranks is 0", "1 to 64");
-  CHECK_ERROR(validate(with(65, 8, 8, 8)), "--ranks is 65", "1 to 64");
+  CHECK_ERROR(validate(with(0, 8, 8, 8)), "--ranks is 0", "1 to 72");
+  CHECK_ERROR(validate(with(73, 8, 8, 8)), "--ranks is 73", "1 to 72");
   CHECK_ERROR(validate(with(1, 0, 8, 8)), "--tokens is 0", "1 or more");
   CHECK_ERROR(validate(with(1, 8, -8, 8)), "--inner is -8");
   CHECK_ERROR(validate(with(1, 8, 8, 0)), "--hidden is 0");

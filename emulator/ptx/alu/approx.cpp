@@ -52,11 +52,19 @@ std::uint32_t quarter(float x, int& k) {
 
 }  // namespace
 
-void prepare_approximations() {
-  rsqrt_table();
-  sqrt_table();
-  rcp_table();
-  ex2_table();
+void prepare_approximation(std::string_view instruction) {
+  const auto is = [&](std::string_view name) {
+    return instruction.find(name) != std::string_view::npos;
+  };
+  if (is("rsqrt.")) {
+    rsqrt_table();
+  } else if (is("sqrt.")) {
+    sqrt_table();
+  } else if (is("rcp.")) {
+    rcp_table();
+  } else if (is("ex2.")) {
+    ex2_table();
+  }
 }
 
 float rsqrt_approx(float x) {

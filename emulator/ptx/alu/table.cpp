@@ -1,5 +1,6 @@
 #include "emulator/ptx/alu/table.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <stdexcept>
@@ -42,6 +43,12 @@ class Decoder {
   std::uint32_t code_ = 0;
 };
 
+// floor, of what fits 63 bits: without the call that the oldest instruction set needs.
+double whole_of(double x) {
+  const auto cut = static_cast<double>(static_cast<std::int64_t>(x));
+  return cut > x ? cut - 1 : cut;
+}
+
 template <class T>
 T field(std::span<const std::byte> bytes, std::size_t at) {
   if (at + sizeof(T) > bytes.size()) throw std::runtime_error("approximation table: cut off");
@@ -68,18 +75,28 @@ ApproximationTable::ApproximationTable(std::span<const std::byte> file) {
   Decoder decoder(file.subspan(at));
   table_coding::Model model;
   differences_.assign((arguments_ + 3) / 4, 0);
+  // What does not depend on the coded bits is computed ahead, some hundred arguments at a time.
+  constexpr std::uint32_t kAhead = 512;
+  std::uint8_t bins[kAhead];
   for (std::size_t s = 0; s < segments; ++s) {
     int last = 0;
     int before = 0;
-    for (std::uint32_t i = 0; i < segment_; ++i) {
-      const double predicted = table_coding::predict(&coefficients_[3 * s], i, segment_);
-      const unsigned c = table_coding::context(predicted - std::floor(predicted), last, before);
-      int difference = 0;
-      if (decoder.bit(model.differs[c]) != 0) difference = decoder.bit(model.sign[c]) != 0 ? -1 : 1;
-      const std::size_t index = s * segment_ + i;
-      differences_[index / 4] |= static_cast<std::uint8_t>((difference + 1) << (index % 4 * 2));
-      before = last;
-      last = difference;
+    for (std::uint32_t first = 0; first < segment_; first += kAhead) {
+      const std::uint32_t count = std::min(kAhead, segment_ - first);
+      for (std::uint32_t i = 0; i < count; ++i) {
+        const double predicted = table_coding::predict(&coefficients_[3 * s], first + i, segment_);
+        bins[i] = static_cast<std::uint8_t>(table_coding::bin(predicted - whole_of(predicted)));
+      }
+      for (std::uint32_t i = 0; i < count; ++i) {
+        const unsigned c = table_coding::context(bins[i], last, before);
+        int difference = 0;
+        if (decoder.bit(model.differs[c]) != 0)
+          difference = decoder.bit(model.sign[c]) != 0 ? -1 : 1;
+        const std::size_t index = s * segment_ + first + i;
+        differences_[index / 4] |= static_cast<std::uint8_t>((difference + 1) << (index % 4 * 2));
+        before = last;
+        last = difference;
+      }
     }
   }
 }

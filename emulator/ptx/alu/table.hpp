@@ -48,10 +48,12 @@ inline double predict(const double* c, std::uint32_t i, std::uint32_t n) {
   return c[0] + t * (c[1] + t * c[2]) + 0.5;
 }
 /// Context from the fraction and the two differences before, each -1, 0 or 1.
-inline unsigned context(double fraction, int last, int before) {
-  const auto bin = static_cast<unsigned>(fraction * kBins);
-  return ((bin < kBins ? bin : kBins - 1) * 3 + static_cast<unsigned>(last + 1)) * 3 +
-         static_cast<unsigned>(before + 1);
+inline unsigned bin(double fraction) {
+  const auto b = static_cast<unsigned>(fraction * kBins);
+  return b < kBins ? b : kBins - 1;
+}
+inline unsigned context(unsigned bin, int last, int before) {
+  return (bin * 3 + static_cast<unsigned>(last + 1)) * 3 + static_cast<unsigned>(before + 1);
 }
 /// Probabilities of a zero bit in 1/65536, one for "differs" and one for its sign in each context.
 struct Model {

@@ -15,7 +15,7 @@ void zeroed(std::unique_ptr<T[], Free>& out, std::uint64_t count) {
 }  // namespace
 
 SharedRaces::SharedRaces(std::uint64_t bytes, std::uint32_t warps, std::uint32_t engines)
-    : warps_(warps), agents_(warps + engines) {
+    : warps_(warps), agents_(warps + engines), readers_(1) {
   zeroed(bytes_, (bytes + 3) / 4 * 4);
   zeroed(split_, (bytes + 3) / 4);
   clocks_.assign(warps, WarpClock(agents_ + (engines != 0 ? warps : 0), 0));
@@ -82,10 +82,46 @@ std::optional<SharedRaces::Race> SharedRaces::access_async(std::uint64_t offset,
 void SharedRaces::split_word(std::uint64_t word) {
   split_[word] = 1;
   const std::uint64_t first = 4 * word;
-  for (std::uint64_t i = 1; i < 4; ++i) bytes_[first + i] = bytes_[first];
-  if (!bytes_[first].many_readers) return;
-  const std::vector<Stamp> readers = readers_[first];
-  for (std::uint64_t i = 1; i < 4; ++i) readers_[first + i] = readers;
+  for (std::uint64_t i = 1; i < 4; ++i) {
+    Byte& byte = bytes_[first + i];
+    byte = bytes_[first];
+    byte.readers = 0;
+    for (std::uint32_t r = bytes_[first].readers; r != 0; r = readers_[r].next) {
+      add_reader(byte, readers_[r].stamp);
+    }
+  }
+}
+
+bool SharedRaces::read_before(const Byte& byte, const Stamp& by) const {
+  for (std::uint32_t r = byte.readers; r != 0; r = readers_[r].next) {
+    const Stamp& s = readers_[r].stamp;
+    if (s.thread / 32 == by.thread / 32 && s.clock == by.clock) return true;
+  }
+  return false;
+}
+
+// Behind the others: the first that races is the one that is reported.
+void SharedRaces::add_reader(Byte& byte, const Stamp& stamp) {
+  std::uint32_t fresh = free_;
+  if (fresh != 0) {
+    free_ = readers_[fresh].next;
+    readers_[fresh] = {stamp, 0};
+  } else {
+    fresh = static_cast<std::uint32_t>(readers_.size());
+    readers_.push_back({stamp, 0});
+  }
+  std::uint32_t* link = &byte.readers;
+  while (*link != 0) link = &readers_[*link].next;
+  *link = fresh;
+}
+
+void SharedRaces::drop_readers(Byte& byte) {
+  if (byte.readers == 0) return;
+  std::uint32_t* link = &byte.readers;
+  while (*link != 0) link = &readers_[*link].next;
+  *link = free_;
+  free_ = byte.readers;
+  byte.readers = 0;
 }
 
 void SharedRaces::check_byte(std::uint64_t at, const Actor& actor, bool writes,
@@ -93,7 +129,7 @@ void SharedRaces::check_byte(std::uint64_t at, const Actor& actor, bool writes,
   Byte& byte = bytes_[at];
   const Stamp& now = actor.now;
   // What a thread keeps for itself.
-  if (!byte.many_readers && byte.write.thread == now.thread && byte.write.clock != 0 &&
+  if (byte.readers == 0 && byte.write.thread == now.thread && byte.write.clock != 0 &&
       (byte.read.clock == 0 || byte.read.thread == now.thread)) {
     if (writes) byte.write = now;
     byte.read = writes ? Stamp{} : now;
@@ -110,12 +146,10 @@ void SharedRaces::check_byte(std::uint64_t at, const Actor& actor, bool writes,
   conflict(byte.write, true);
   if (writes) {
     conflict(byte.read, false);
-    if (byte.many_readers) {
-      const auto list = readers_.find(at);
-      for (const Stamp& stamp : list->second) conflict(stamp, false);
-      readers_.erase(list);
-      byte.many_readers = false;
+    for (std::uint32_t r = byte.readers; r != 0; r = readers_[r].next) {
+      conflict(readers_[r].stamp, false);
     }
+    drop_readers(byte);
     byte.write = now;
     byte.read = {};
     return;
@@ -133,13 +167,8 @@ void SharedRaces::check_byte(std::uint64_t at, const Actor& actor, bool writes,
   // A second, unordered reader: one of each warp is enough to find a race with a later write. The
   // byte keeps the latest, as the warp's other lanes come next.
   const Stamp before = byte.read;
-  std::vector<Stamp>& list = readers_[at];
-  const bool known = std::any_of(list.begin(), list.end(), [&](const Stamp& reader) {
-    return reader.thread / 32 == before.thread / 32 && reader.clock == before.clock;
-  });
-  if (!known) list.push_back(before);
+  if (!read_before(byte, before)) add_reader(byte, before);
   byte.read = now;
-  byte.many_readers = true;
 }
 
 void SharedRaces::give(std::uint32_t warp, WarpClock& clock) {

@@ -5,7 +5,6 @@
 #include <cstdlib>
 #include <memory>
 #include <optional>
-#include <unordered_map>
 #include <vector>
 
 namespace ringfence::ptx {
@@ -83,7 +82,7 @@ class SharedRaces {
   struct Byte {
     Stamp write;
     Stamp read;
-    bool many_readers = false;  ///< unordered readers of several warps: see readers_
+    std::uint32_t readers = 0;  ///< unordered readers of other warps: the first, in readers_
   };
   // Who makes an access: its stamp, and the warp whose knowledge counts.
   struct Actor {
@@ -95,6 +94,13 @@ class SharedRaces {
   struct Free {
     void operator()(void* p) const { std::free(p); }
   };
+  struct Reader {
+    Stamp stamp;
+    std::uint32_t next = 0;  ///< a place in readers_; 0: none
+  };
+  bool read_before(const Byte& byte, const Stamp& by) const;
+  void add_reader(Byte& byte, const Stamp& stamp);
+  void drop_readers(Byte& byte);
   bool ordered(const Stamp& before, const Actor& actor) const;
   bool proxied(const Stamp& before, const Actor& actor) const;
   std::optional<Race> visit(std::uint64_t offset, std::uint32_t bytes, const Actor& actor,
@@ -109,8 +115,9 @@ class SharedRaces {
   std::unique_ptr<Byte[], Free> bytes_;
   std::unique_ptr<std::uint8_t[], Free> split_;  ///< word -> accessed in part at some time
   std::vector<WarpClock> clocks_;
-  WarpClock strong_;                                               ///< what strong writes published
-  std::unordered_map<std::uint64_t, std::vector<Stamp>> readers_;  ///< by byte, beyond the first
+  WarpClock strong_;             ///< what strong writes published
+  std::vector<Reader> readers_;  ///< lists of bytes, and of free places; the first is no place
+  std::uint32_t free_ = 0;
 };
 
 }  // namespace ringfence::ptx

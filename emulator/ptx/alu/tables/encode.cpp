@@ -161,7 +161,7 @@ int main(int argc, char** argv) {
         std::fprintf(stderr, "argument %u differs by %d from its quadratic\n", i, difference);
         return 1;
       }
-      const unsigned c = table_coding::context(predicted - whole, last, before);
+      const unsigned c = table_coding::context(table_coding::bin(predicted - whole), last, before);
       encoder.bit(model.differs[c], difference != 0 ? 1 : 0);
       if (difference != 0) encoder.bit(model.sign[c], difference < 0 ? 1 : 0);
       before = last;
