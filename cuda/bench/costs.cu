@@ -3,7 +3,7 @@
 // over a block; what few blocks move. No kernel of cuda/kernels runs here, so that the profile
 // knows nothing of the times that it is compared with.
 //
-//   nvcc -O3 -arch=sm_90 -o costs costs.cu && ./costs     (one GPU, or two with peer access)
+//   nvcc -O3 -arch=sm_90 -o costs cuda/bench/costs.cu && ./costs    (one GPU, or two with peer access)
 #include <cuda_runtime.h>
 
 #include <algorithm>

@@ -109,7 +109,7 @@ Pypto::Pypto(const World& world, const PyptoOptions& options) : world_(world), o
       static_cast<size_t>(options_.tile_rows) * static_cast<size_t>(options_.hidden) * 2;
   data_ = world.allocate(tile * static_cast<size_t>(options_.slots));
   pads_ = world.allocate(static_cast<size_t>(pad_words()) * sizeof(uint32_t));
-  counters_ = world.allocate((1 + kPyptoLead) * sizeof(uint32_t));
+  counters_ = world.allocate(2 * kPyptoLead * sizeof(uint32_t));
   report_ = std::make_unique<WaitReport>();
   args_ = std::make_unique<PyptoArgs>();
   tensors_.resize(world.members().size());

@@ -18,8 +18,8 @@ struct PyptoOptions {
   float eps = 1e-6f;
   int blocks = 0;  // a rank; 0: pypto_default_blocks
   int tile_rows = 8;
-  int chunk = 0;  // columns of a tile that a block multiplies at once; 0: pypto_chunk
-  int slots = 4;  // of the rings
+  int chunk = 0;           // columns of a tile that a block multiplies at once; 0: pypto_chunk
+  int slots = kPyptoLead;  // of the rings
   bool pipelined = true;
   uint64_t timeout_ns = 0;
   size_t data_limit = size_t{200} << 20;  // bytes of the data ring

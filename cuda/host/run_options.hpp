@@ -39,7 +39,7 @@ struct RunOptions {
   int wave_blocks = 0;  // bench: blocks a rank beside a product; 0: chosen
   int tile_rows = 8;
   int chunk = 0;  // pypto; 0: chosen
-  int slots = 4;
+  int slots = 6;
   bool pipelined = true;
   double timeout_seconds = 0;
 

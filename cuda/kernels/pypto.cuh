@@ -28,9 +28,9 @@
 //
 // Pipelined, up to kPyptoLead tiles (and slots) are open at once: tile i + lead opens when tile i
 // has been finished, which is also when its slot is free again. So at most `lead` tiles are between
-// open and finished anywhere, and what each of them needs for itself (two barriers of the block, a
-// counter of the rank) exists `lead` times. Not pipelined, lead is 1 and a product begins when its
-// tile is open.
+// open and finished anywhere, and what each of them needs for itself (two barriers of the block,
+// two counters of the rank) exists `lead` times. Not pipelined, lead is 1 and a product begins when
+// its tile is open.
 #pragma once
 
 #include "cuda/kernels/element.cuh"
@@ -55,14 +55,11 @@ struct PyptoShared {
   static constexpr int kXOffset = kStages * kWeightBytes;
   static constexpr int kStagingOffset = kXOffset + kStages * kXBytes;
   static constexpr int kBarrierOffset = kStagingOffset + Product::kStagingBytes;
-  // The finishers keep a row of sums in fp32 between its two passes, as far as it fits; everyone
-  // has the stages for that, once they are idle.
+  // Room for a row of sums in fp32 between its two passes.
   static constexpr int kStashOffset = kBarrierOffset + (2 * kStages * 8 + 15) / 16 * 16;
   static constexpr int kStashVectors = 8192 / kVector;
-  static constexpr int kStageVectors = kStagingOffset / kStashVector;
   static constexpr int kBytes = kStashOffset + kStashVectors * kStashVector + 1024;  // to align
   static_assert(kXBytes % 1024 == 0, "a swizzle atom is 8 rows of 128 bytes");
-  static_assert(kStageVectors >= kMaxHidden / kVector);
   static_assert(kBytes + 512 <= 227 * 1024, "with the teams' flags and sums");
 };
 
@@ -101,7 +98,6 @@ class Pypto {
   using T = __nv_bfloat16;
   static constexpr int kRows = Product::kRows;
   static constexpr int kChunk = Product::kChunk;
-  static constexpr int kPending = Product::kPending;
   using Finishers = PyptoTeam<32, 96, 2>;
   using Multipliers = PyptoTeam<128, kPyptoConsumers, kPyptoConsumerBarrier>;
   // Barriers of both teams, where one waits and the other only arrives.
@@ -162,15 +158,20 @@ class Pypto {
     }
   }
 
-  /// The finishers.
+  /// The finishers, a group of tiles at a time: what its tiles wait for is under way together.
   __device__ void finish_tiles() {
-    for (int tile = 0; tile < lead_ && tile < tiles_; ++tile) open(tile);
-    for (int tile = 0; tile < tiles_; ++tile) {
-      ptx::named_barrier(kPutBarrier + tile % lead_, kHandover);
-      arrive(tile, kSignal);
-      if (tile >= tiles_ - tail_) continue;
-      finish<Finishers>(tile, stash_, Shared::kStashVectors);
-      if (tile + lead_ < tiles_) open(tile + lead_);
+    open(0, lead_ < tiles_ ? lead_ : tiles_);
+    for (int first = 0; first < tiles_; first += group_) {
+      const int end = first + group_ < tiles_ ? first + group_ : tiles_;
+      for (int tile = first; tile < end; ++tile) {
+        ptx::named_barrier(kPutBarrier + tile % lead_, kHandover);
+        arrive(tile, kSignal);
+      }
+      const int own = end < tiles_ - tail_ ? end : tiles_ - tail_;
+      for (int tile = first; tile < own; ++tile) {
+        finish<Finishers>(tile);
+      }
+      if (own > first) open(first + lead_, own + lead_ < tiles_ ? own + lead_ : tiles_);
     }
     finish_tail();
   }
@@ -178,7 +179,6 @@ class Pypto {
   /// The multipliers.
   __device__ void multiply_tiles() {
     int number = block_;
-    Pending pending;
     for (int first = 0; first < tiles_; first += group_) {
       const int end = first + group_ < tiles_ ? first + group_ : tiles_;
       uint32_t opened = 0;
@@ -186,18 +186,9 @@ class Pypto {
       for (; number < end * parts_; number += args_.blocks) {
         const Part part = part_of(number);
         float d[Product::kAccumulators];
-        multiply(d, pending);
+        multiply(d);
         wait_open(part.tile, first, opened);
-        if constexpr (kPending == 0) {
-          put(d, part.tile, part.chunk);
-        } else {
-          pending.keep(d, part);
-        }
-      }
-      if constexpr (kPending > 0) {
-#pragma unroll
-        for (int v = 0; v < kPending; ++v) put_pending(pending, v);
-        pending.part.tile = -1;
+        put(d, part.tile, part.chunk);
       }
       for (int tile = first; tile < end; ++tile) {
         wait_open(tile, first, opened);  // where there was no chunk of this tile
@@ -245,21 +236,25 @@ class Pypto {
     return static_cast<uint32_t>((kind * args_.slots + slot_of(tile)) * args_.blocks + block);
   }
 
-  /// Clears a tile's slot, meets all ranks, and lets the own multipliers put.
-  __device__ void open(int tile) {
+  /// Clears the slots of the tiles [first, end), meets all ranks, and lets the own multipliers put.
+  __device__ void open(int first, int end) {
     const int vectors = args_.hidden / kVector;
-    for (int row = block_; row < rows_of(tile); row += args_.blocks) {
-      char* to = data_row(rank_, tile, row);
-      for (int i = Finishers::thread(); i < vectors; i += Finishers::kThreads) {
-        ptx::st_weak_16(to + i * 16, uint4{0, 0, 0, 0});
+    for (int tile = first; tile < end; ++tile) {
+      for (int row = block_; row < rows_of(tile); row += args_.blocks) {
+        char* to = data_row(rank_, tile, row);
+        for (int i = Finishers::thread(); i < vectors; i += Finishers::kThreads) {
+          ptx::st_weak_16(to + i * 16, uint4{0, 0, 0, 0});
+        }
       }
+      if (Finishers::thread() == 0) {
+        ptx::st_relaxed_sys(args_.pad[rank_] + pad_index(kSignal, tile, block_), 0u);
+      }
+      arrive(tile, kBarrier);
     }
-    if (Finishers::thread() == 0) {
-      ptx::st_relaxed_sys(args_.pad[rank_] + pad_index(kSignal, tile, block_), 0u);
+    for (int tile = first; tile < end; ++tile) {
+      wait_slot<Finishers>(kBarrier, tile);
+      ptx::named_barrier_arrive(kOpenBarrier + tile % lead_, kHandover);
     }
-    arrive(tile, kBarrier);
-    wait_slot<Finishers>(kBarrier, tile);
-    ptx::named_barrier_arrive(kOpenBarrier + tile % lead_, kHandover);
   }
 
   /// The multipliers wait for open, once a tile of the group that begins at `first`.
@@ -270,13 +265,12 @@ class Pypto {
   }
 
   /// The finishers arrive for their block at the rank's counter; the last block of the rank adds 1
-  /// to the slot of every block of every rank. Blocks arrive at barriers one after another (each
-  /// waits before the next), so one counter serves them; signals of up to `lead` tiles are under
-  /// way.
+  /// to the slot of every block of every rank. Up to `lead` tiles are under way, each with counters
+  /// of its own.
   __device__ void arrive(int tile, int kind) {
     Finishers::sync();
     if (Finishers::thread() == 0) {
-      uint32_t* counter = args_.local[rank_].counter + (kind == kBarrier ? 0 : 1 + tile % lead_);
+      uint32_t* counter = args_.local[rank_].counter + kind * kPyptoLead + tile % lead_;
       const bool last =
           ptx::add_acq_rel_sys(counter, 1u) == static_cast<uint32_t>(args_.blocks) - 1;
       if (last) ptx::st_relaxed_sys(counter, 0u);
@@ -320,95 +314,59 @@ class Pypto {
     if (thread() % 128 == 0) ptx::mbarrier_arrive(empty_ + taken % Shared::kStages);
   }
 
-  /// A chunk that has been multiplied and not been put, rounded.
-  struct Pending {
-    Part part{-1, 0};  // tile -1: none
-    uint4 vector[kPending == 0 ? 1 : kPending];
-
-    __device__ __forceinline__ void keep(const float (&d)[Product::kAccumulators], Part of) {
-      part = of;
+  /// One chunk, in fp32 in registers.
+  __device__ __forceinline__ void multiply(float (&d)[Product::kAccumulators]) {
+    const int group = thread() / 128;
+    for (int step = 0; step < steps_; ++step, ++taken_) {
+      const int s = static_cast<int>(taken_ % Shared::kStages);
+      ptx::mbarrier_wait(full_ + s, taken_ / Shared::kStages & 1u);
+      const uint32_t weight = ptx::shared_address(weight_ + s * Shared::kWeightBytes);
+      const uint32_t x = ptx::shared_address(x_ + s * Shared::kXBytes);
+      ptx::wgmma_fence();
 #pragma unroll
-      for (int n = 0; n < kPending / 2; ++n) {
-        uint4 two[2];
-        Product::take_two(d, thread(), n, two);
-        vector[2 * n] = two[0];
-        vector[2 * n + 1] = two[1];
+      for (int k = 0; k < kPyptoInner / 16; ++k) {
+        Product::multiply(d, weight + k * 32, x + k * 32, group, step + k != 0);
       }
-    }
-  };
-  __device__ __forceinline__ void put_pending(const Pending& pending, int v) {
-    if (pending.part.tile < 0) return;
-    Product::put_vector(pending.vector[v], thread(), v, rows_of(pending.part.tile),
-                        put_into(pending.part.tile, pending.part.chunk));
-  }
-
-  /// One chunk, in fp32 in registers. What is pending of the one before is put meanwhile.
-  __device__ __forceinline__ void multiply(float (&d)[Product::kAccumulators],
-                                           const Pending& pending) {
-    if constexpr (kPending == 0) {
-      for (int step = 0; step < steps_; ++step) multiply_step(d, step);
-    } else {
-      for (int first = 0; first < steps_; first += kPending) {
-#pragma unroll
-        for (int v = 0; v < kPending; ++v) {
-          if (first + v < steps_) multiply_step(d, first + v);
-          if (first == 0) put_pending(pending, v);
-        }
-      }
+      ptx::wgmma_commit();
+      // The products of the step before have read their stage: hand it back.
+      ptx::wgmma_wait<1>();
+      if (step > 0) release_stage(taken_ - 1);
     }
     ptx::wgmma_wait<0>();
     release_stage(taken_ - 1);
-  }
-  __device__ __forceinline__ void multiply_step(float (&d)[Product::kAccumulators], int step) {
-    const int group = thread() / 128;
-    const int s = static_cast<int>(taken_ % Shared::kStages);
-    ptx::mbarrier_wait(full_ + s, taken_ / Shared::kStages & 1u);
-    const uint32_t weight = ptx::shared_address(weight_ + s * Shared::kWeightBytes);
-    const uint32_t x = ptx::shared_address(x_ + s * Shared::kXBytes);
-    ptx::wgmma_fence();
-#pragma unroll
-    for (int k = 0; k < kPyptoInner / 16; ++k) {
-      Product::multiply(d, weight + k * 32, x + k * 32, group, step + k != 0);
-    }
-    ptx::wgmma_commit();
-    // The products of the step before have read their stage: hand it back.
-    ptx::wgmma_wait<1>();
-    if (step > 0) release_stage(taken_ - 1);
-    ++taken_;
   }
 
   /// Adds the chunk into the tile of every rank, the own one included. Ranks start with different
   /// peers, so that they do not all press on one.
   __device__ __forceinline__ void put(float (&d)[Product::kAccumulators], int tile, int chunk) {
+    const int column0 = chunk * kChunk;
     Product::deliver(
-        d, staging_, thread(), rows_of(tile), [] { Multipliers::sync(); }, put_into(tile, chunk));
-  }
-  /// Adds a vector: (row of the tile, column of the chunk, vector).
-  __device__ __forceinline__ auto put_into(int tile, int chunk) const {
-    return [this, tile, column0 = chunk * kChunk](int row, int column, uint4 v) {
-      if (column0 + column >= args_.hidden) return;
-      for (int p = 0; p < args_.world; ++p) {
-        const int peer = rank_ + p < args_.world ? rank_ + p : rank_ + p - args_.world;
-        ptx::red_add_relaxed_sys_8xbf16(data_row(peer, tile, row) + (column0 + column) * 2, v);
-      }
-    };
+        d, staging_, thread(), rows_of(tile), [] { Multipliers::sync(); },
+        [&](int row, int column, uint4 v) {
+          if (column0 + column >= args_.hidden) return;
+          for (int p = 0; p < args_.world; ++p) {
+            const int peer = rank_ + p < args_.world ? rank_ + p : rank_ + p - args_.world;
+            ptx::red_add_relaxed_sys_8xbf16(data_row(peer, tile, row) + (column0 + column) * 2, v);
+          }
+        });
   }
 
-  /// The last tiles. The stages are idle: every product has been taken from them.
+  /// The last tiles.
   __device__ void finish_tail() {
     parity_ = 0;
     for (int tile = tiles_ - tail_; tile < tiles_; ++tile) {
-      finish<Everyone>(tile, reinterpret_cast<float4*>(weight_), Shared::kStageVectors);
+      finish<Everyone>(tile);
     }
   }
 
   /// Waits for all ranks' sums of a tile, then the block's rows of it: add, RMSNorm, store. All
   /// arithmetic in fp32, each operation rounded, nothing fused. A thread's vectors of the first
-  /// pass are its vectors of the second: up to stash_vectors of a row it leaves the sums in `stash`
-  /// meanwhile, what is beyond it reads again. kAhead and kAheadAgain vectors are under way at
-  /// once.
+  /// pass are its vectors of the second: up to kStashVectors of a row it leaves the sums in the
+  /// stash meanwhile, what is beyond it reads again. kAhead and kAheadAgain vectors are under way
+  /// at once.
   template <class Team>
-  __device__ void finish(int tile, float4* stash, int stash_vectors) {
+  __device__ void finish(int tile) {
+    constexpr int kStashVectors = Shared::kStashVectors;
     constexpr int kAhead = 4;
     constexpr int kAheadAgain = 2;
     wait_slot<Team>(kSignal, tile);
@@ -441,9 +399,9 @@ class Pypto {
             mean = __fadd_rn(mean, __fmul_rn(__fmul_rn(z[p].x, z[p].x), reciprocal));
             mean = __fadd_rn(mean, __fmul_rn(__fmul_rn(z[p].y, z[p].y), reciprocal));
           }
-          if (i >= stash_vectors) continue;
-          stash[i] = {z[0].x, z[0].y, z[1].x, z[1].y};
-          stash[stash_vectors + i] = {z[2].x, z[2].y, z[3].x, z[3].y};
+          if (i >= kStashVectors) continue;
+          stash_[i] = {z[0].x, z[0].y, z[1].x, z[1].y};
+          stash_[kStashVectors + i] = {z[2].x, z[2].y, z[3].x, z[3].y};
           ptx::st_weak_16(residual_out + i * 16, packed(z));
         }
       }
@@ -465,9 +423,9 @@ class Pypto {
           const int i = first + k * Team::kThreads;
           if (i >= vectors) continue;
           float2 z[kVector / 2];
-          if (i < stash_vectors) {
-            const float4 low = stash[i];
-            const float4 high = stash[stash_vectors + i];
+          if (i < kStashVectors) {
+            const float4 low = stash_[i];
+            const float4 high = stash_[kStashVectors + i];
             z[0] = {low.x, low.y};
             z[1] = {low.z, low.w};
             z[2] = {high.x, high.y};

@@ -26,22 +26,23 @@ constexpr int pypto_chunk(int tile_rows, int hidden, int blocks, int64_t tokens)
 inline constexpr int kPyptoInner = 64;
 /// A warpgroup that copies, signals and finishes, and two that multiply.
 inline constexpr int kPyptoThreads = 384;
-/// Tiles that may be between their barrier and their end at once.
-inline constexpr int kPyptoLead = 4;
+/// Tiles that may be between their barrier and their end at once. A block has 16 barriers, two of
+/// them for each such tile.
+inline constexpr int kPyptoLead = 6;
 
 /// One launch, for one rank or for `ranks` virtual ranks of one GPU.
 struct PyptoArgs {
   CUtensorMap weight[kMaxRanks];  // [hidden, inner] of each rank, box chunk x kPyptoInner
-  CUtensorMap x[kMaxRanks];  // [tokens, inner] of each rank, box tile_rows x kPyptoInner
-  void* data[kMaxRanks];     // every rank's ring of data tiles: [slots][tile_rows, hidden]
-  uint32_t* pad[kMaxRanks];  // every rank's ring of slots: [2][slots][blocks]: barrier, signal
+  CUtensorMap x[kMaxRanks];       // [tokens, inner] of each rank, box tile_rows x kPyptoInner
+  void* data[kMaxRanks];          // every rank's ring of data tiles: [slots][tile_rows, hidden]
+  uint32_t* pad[kMaxRanks];       // every rank's ring of slots: [2][slots][blocks]: barrier, signal
   struct Local {
     const void* residual;  // [tokens, hidden]
     void* residual_out;    // [tokens, hidden]; may be residual
     void* out;             // [tokens, hidden]
     const void* gamma;     // [hidden]
     const void* beta;      // [hidden] or null
-    uint32_t* counter;     // 1 + kPyptoLead words, zero before and after: arrivals of own blocks
+    uint32_t* counter;     // 2 * kPyptoLead words, zero before and after: arrivals of own blocks
   } local[kMaxRanks];
   int64_t tokens;
   int inner;   // of one rank, % 8 == 0

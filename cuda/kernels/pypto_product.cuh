@@ -7,8 +7,6 @@
 //   WideProduct    128 rows: out[t, h], 64 rows a warpgroup and 256 columns. A block reads 48 KiB
 //                  for 128 x 256 x 64 products, a quarter less than a square of the same rows: what
 //                  limits large tiles is operands read from L2. The result is put from registers.
-//                  Of half a chunk it is rounded and kept there, and put while the next one is
-//                  multiplied: where a put goes to many ranks it takes longer than the product.
 //
 // Both have chunks of half as many columns, for where whole ones would leave blocks without any.
 //
@@ -47,7 +45,6 @@ struct NarrowProduct {
   // bank twice.
   static constexpr int kPitch = kChunk + 8;
   static constexpr int kStagingBytes = kRows * kPitch * 2;
-  static constexpr int kPending = 0;
 
   /// One k16 step of a stage; `group`: of the two multiplying warpgroups.
   static __device__ __forceinline__ void multiply(float (&d)[kAccumulators], uint32_t weight,
@@ -100,8 +97,6 @@ struct WideProduct {
   static constexpr int kStages = kChunk == 256 ? 4 : 6;
   static constexpr int kAccumulators = kChunk / 2;
   static constexpr int kStagingBytes = 0;
-  /// Vectors of a thread that can be kept while the next product is under way.
-  static constexpr int kPending = kChunk == 128 ? kAccumulators / kVector : 0;
 
   static __device__ __forceinline__ void multiply(float (&d)[kAccumulators], uint32_t weight,
                                                   uint32_t x, int group, bool accumulate) {
@@ -115,17 +110,20 @@ struct WideProduct {
                                                  int thread, int rows, const Sync& /*sync*/,
                                                  const Put& put) {
 #pragma unroll
-    for (int n = 0; n < kVectors / 2; ++n) {
+    for (int n = 0; n < kAccumulators / kVector / 2; ++n) {
       uint4 vector[2];
       take_two(d, thread, n, vector);
-      put_vector(vector[0], thread, 2 * n, rows, put);
-      put_vector(vector[1], thread, 2 * n + 1, rows, put);
+      const int lane = thread % 32;
+      const int row = thread / 32 * 16 + lane / 8 * 2 + n % 2 * 8;
+      const int column = (n / 2 * 8 + lane % 8) * 8;
+      if (row < rows) put(row, column, vector[0]);
+      if (row + 1 < rows) put(row + 1, column, vector[1]);
     }
   }
 
-  static constexpr int kVectors = kAccumulators / kVector;  // of a thread
+ private:
   /// A thread's vectors 2 n and 2 n + 1: of two neighbouring rows, in such columns that eight lanes
-  /// have 128 bytes of a row, a whole line: adds of half lines took twice the time.
+  /// have 128 bytes of a row, a whole line: 1 to 3 % faster than halves of lines.
   static __device__ __forceinline__ void take_two(const float (&d)[kAccumulators], int thread,
                                                   int n, uint4 (&vector)[2]) {
     uint32_t w[2][4];  // columns 2 q, 2 q + 1 of 8 groups of 8, of one row
@@ -145,15 +143,7 @@ struct WideProduct {
     vector[0] = odd ? got : low;
     vector[1] = odd ? high : got;
   }
-  template <class Put>
-  static __device__ __forceinline__ void put_vector(uint4 value, int thread, int v, int rows,
-                                                    const Put& put) {
-    const int lane = thread % 32;
-    const int row = thread / 32 * 16 + lane / 8 * 2 + v % 2 + v / 2 % 2 * 8;
-    if (row < rows) put(row, (v / 4 * 8 + lane % 8) * 8, value);
-  }
 
- private:
   /// Lane q of four neighbours has columns 2q, 2q + 1 of four groups of 8 columns; it gets all of
   /// group q.
   static __device__ __forceinline__ uint4 transposed_in_quad(const uint32_t (&w)[4], int lane) {

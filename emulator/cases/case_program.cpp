@@ -112,6 +112,7 @@ void CaseProgram::map_memories() {
 }
 
 void CaseProgram::load_kernels() {
+  Edits left = settings_.edits;
   for (const Launch& launch : file_.launches) {
     if (std::find(stream_slots_.begin(), stream_slots_.end(), launch.stream) ==
         stream_slots_.end()) {
@@ -123,6 +124,7 @@ void CaseProgram::load_kernels() {
     if (found == ptx_files_.end()) {
       ptx_files_.push_back(std::make_unique<PtxFile>(path));
       found = ptx_files_.end() - 1;
+      apply_edits((*found)->module, settings_.edits, left, (*found)->edited);
     }
     PtxFile& ptx_file = **found;
     const ptx::Function& function = ptx_file.module.kernel(launch.kernel);
@@ -168,6 +170,7 @@ void CaseProgram::load_kernels() {
     bind(launch, prepared);
     launches_.push_back(std::move(prepared));
   }
+  refuse_edits(file_, left);
   std::sort(stream_slots_.begin(), stream_slots_.end());
   constexpr std::size_t kMostLaunches = 16;  // of an agent's label
   if (file_.launches.size() > kMostLaunches) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "emulator/cases/case_file.hpp"
+#include "emulator/cases/edits.hpp"
 #include "emulator/cases/kernel_run.hpp"
 #include "emulator/cases/payload.hpp"
 #include "emulator/schedule/program.hpp"
@@ -24,6 +25,7 @@ struct Settings {
   std::uint32_t calls = 0;  // 0: the file's
   std::uint64_t payload_seed = 1;
   verify::Summation summation = verify::Summation::fp32_rank_order;
+  Edits edits;  // to the kernels
 };
 
 class CaseProgram final : public schedule::Program {

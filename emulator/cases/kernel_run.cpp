@@ -460,6 +460,22 @@ bool KernelRun::repeats(Warp& warp, const ptx::Request& request, std::uint32_t l
   return true;
 }
 
+// Whether a lane has polled at this place by this instruction, with no effect since: repeats() then
+// has to look.
+bool KernelRun::was_here(const Warp& warp, const ptx::Request& request,
+                         const Target* targets) const {
+  if (warp.polls.empty()) return false;
+  bool here = false;
+  each_lane(request.agents.mask, [&](std::uint32_t lane) {
+    const machine::Address at = place(targets[lane]);
+    for (const Poll& p : warp.polls[lane]) {
+      here = here || (p.instruction == request.instruction && p.at.offset == at.offset &&
+                      p.at.region == at.region);
+    }
+  });
+  return here;
+}
+
 void KernelRun::remember(Warp& warp, std::uint32_t lane, const Poll& poll) {
   if (warp.polls.empty()) {
     warp.polls.resize(kLanes);
@@ -680,6 +696,21 @@ void KernelRun::load(Warp& warp, ptx::Request& request, const Target* targets,
   agent.point();
   const bool single = std::popcount(lanes) <= kMostSingleLanes;
   std::uint32_t todo = lanes;
+  const auto keep = [&](std::uint32_t lane, std::uint64_t state) {
+    const std::uint32_t size = how.element;
+    for (std::uint32_t e = 0; e < request.access->elements; ++e) {
+      Poll poll;
+      poll.instruction = request.instruction;
+      poll.digest = e == 0 ? state : 0;
+      poll.at = place(targets[lane]);
+      poll.at.offset += e * size;
+      poll.access = how;
+      std::memcpy(&poll.value, request.elements[e] + lane * request.lane_bytes,
+                  std::min(size, request.lane_bytes));
+      poll.needs = {machine::Compare::ne, poll.value};
+      remember(warp, lane, poll);
+    }
+  };
   const auto one = [&](machine::Machine& m, std::uint32_t lane) {
     const std::uint32_t bit = 1U << lane;
     if ((warp.waiting & bit) != 0 && ((warp.missed & bit) != 0 || !may_go_on(m, warp, lane)))
@@ -721,22 +752,23 @@ void KernelRun::load(Warp& warp, ptx::Request& request, const Target* targets,
     }
     warp.waiting &= ~bit;
     request.completed |= bit;
-    const std::uint32_t size = how.element;
-    for (std::uint32_t e = 0; e < request.access->elements; ++e) {
-      Poll poll;
-      poll.instruction = request.instruction;
-      poll.digest = e == 0 ? state : 0;
-      poll.at = place(targets[lane]);
-      poll.at.offset += e * size;
-      poll.access = how;
-      std::memcpy(&poll.value, request.elements[e] + lane * request.lane_bytes,
-                  std::min(size, request.lane_bytes));
-      poll.needs = {machine::Compare::ne, poll.value};
-      remember(warp, lane, poll);
-    }
+    keep(lane, state);
   };
   if (!single) {
     agent.act(how.site, [&](machine::Machine& m) {
+      if ((warp.waiting | warp.armed) == 0 && side_by_side(request, targets) &&
+          !was_here(warp, request, targets)) {
+        moved_.resize(std::max<std::size_t>(moved_.size(), machine::kBlockBytes));
+        const machine::Address from[] = {place(targets[0])};
+        if (m.read_together(agent.lane_threads(), from, how,
+                            std::span(moved_).first(machine::kBlockBytes))) {
+          take_lanes(request, moved_.data(), digest);
+          request.completed = lanes;
+          each_lane(lanes, [&](std::uint32_t lane) { keep(lane, 0); });
+          agent.note(digest);
+          return;
+        }
+      }
       each_lane(lanes, [&](std::uint32_t lane) { one(m, lane); });
       agent.note(digest);
     });

@@ -136,6 +136,7 @@ class KernelRun final : public ptx::GlobalMemory {
   }
   bool repeats(Warp& warp, const ptx::Request& request, std::uint32_t lane, machine::Address at,
                std::uint64_t& digest);
+  bool was_here(const Warp& warp, const ptx::Request& request, const Target* targets) const;
   bool may_go_on(machine::Machine& machine, const Warp& warp, std::uint32_t lane) const;
   void remember(Warp& warp, std::uint32_t lane, const Poll& poll);
   void had_effect(Warp& warp, std::uint32_t lanes);

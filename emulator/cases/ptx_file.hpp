@@ -14,6 +14,7 @@ namespace ringfence::cases {
 struct CaseProgram::PtxFile {
   explicit PtxFile(const std::string& p) : path(p), module(ptx::parse(ptx::read_ptx(p), p)) {}
   std::string path;
+  EditedText edited;
   ptx::Module module;
   std::vector<std::uint64_t> globals;  // address of its variables, by rank; empty: not mapped yet
 };

@@ -116,7 +116,8 @@ class Search {
     try {
       const std::unique_ptr<schedule::Program> program = make_();
       schedule::InlineExecutor executor(*program);
-      Walk in_order(agents_, sets_, spec_.weak_events), loose(agents_, no_sets_, true);
+      Walk in_order(agents_, sets_, spec_.weak_events, spec_.sum_order),
+          loose(agents_, no_sets_, true, spec_.sum_order);
       Record record;
       std::unique_lock lock(mutex_);
       for (;;) {
@@ -245,6 +246,7 @@ class Search {
   void count(schedule::Outcome outcome, const schedule::Program& program,
              schedule::InlineExecutor& executor, Walk& walk) {
     result_.events = std::max<std::uint64_t>(result_.events, walk.events());
+    result_.sum_orders = std::max(result_.sum_orders, walk.sum_orders());
     const bool failure = schedule::failure(outcome).has_value();
     if (outcome.end == schedule::RunEnd::deadlock) ++result_.blocked;
     if (outcome.end == schedule::RunEnd::complete) {
@@ -347,6 +349,41 @@ std::vector<std::uint64_t> Execution::final_values(machine::Address at, std::uin
 CheckResult check(const Factory& make, const CheckSpec& spec, unsigned jobs, const Visit& visit,
                   const Progress& progress) {
   return Search(make, spec, visit, progress).run(std::max(jobs, 1u));
+}
+
+CheckResult check_sums(const Factory& make, const CheckSpec& spec, unsigned jobs,
+                       const Progress& progress) {
+  CheckResult all = check(make, spec, jobs, {}, progress);
+  const std::uint32_t orders = all.sum_orders;
+  for (std::uint32_t i = 1; i < orders && all.verdict == Verdict::pass; ++i) {
+    CheckSpec next = spec;
+    next.left = nullptr;
+    next.sum_order = (spec.sum_order + i) % orders;
+    const std::uint64_t done = all.complete + all.blocked + all.abandoned;
+    const bool over = (spec.executions > 0 && done >= spec.executions) ||
+                      (spec.seconds > 0 && all.seconds >= spec.seconds);
+    if (over || schedule::interrupted()) {
+      all.verdict = Verdict::unknown;
+      all.explored = static_cast<double>(i) / orders;
+      break;
+    }
+    if (spec.executions > 0) next.executions = spec.executions - done;
+    if (spec.seconds > 0) next.seconds = spec.seconds - all.seconds;
+    CheckResult r = check(make, next, jobs, {}, progress);
+    all.verdict = r.verdict;
+    all.complete += r.complete;
+    all.blocked += r.blocked;
+    all.bounded += r.bounded;
+    all.abandoned += r.abandoned;
+    all.findings += r.findings;
+    all.events = std::max(all.events, r.events);
+    all.seconds += r.seconds;
+    all.ordered_cells = std::max(all.ordered_cells, r.ordered_cells);
+    all.explored = (i + r.explored) / orders;
+    all.interrupted = r.interrupted;
+    all.outcome = std::move(r.outcome);
+  }
+  return all;
 }
 
 }  // namespace ringfence::check

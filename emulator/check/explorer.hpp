@@ -30,6 +30,9 @@ struct CheckSpec {
   double seconds = 0;            // at most; 0: no limit
   bool fingerprints = false;     // count how often a graph was reached twice (tests)
   const Left* left = nullptr;    // go on with what an earlier search left
+  // Which order the program's sums take where it lets the strategy choose one (modulo the number of
+  // orders that it offers).
+  std::uint32_t sum_order = 0;
 };
 
 enum class Verdict : std::uint8_t { pass, fail, unknown };
@@ -50,6 +53,7 @@ struct CheckResult {
   double explored = 0;  // estimate of the share of the search that is done, 0 to 1
   bool interrupted = false;
   std::uint32_t ordered_cells = 0;  // cells whose reductions turned out to be no set
+  std::uint32_t sum_orders = 1;     // the most orders that the program offered for a sum
   schedule::Outcome outcome;        // of the failing run, replayed; if verdict is fail
   Left left;                        // of the search, unless it failed
 };
@@ -78,5 +82,12 @@ using Progress = std::function<void(const CheckResult&)>;
 // ends it soon.
 CheckResult check(const Factory& make, const CheckSpec& spec, unsigned jobs = 1,
                   const Visit& visit = {}, const Progress& progress = {});
+
+// The same for each order of the sums: first `spec.sum_order`, and if the program offers others,
+// the whole search again for every one of them (one order for all sums of an execution, as the
+// order of one sum shows in no other). The bounds hold for all together. A search that was left
+// goes on only where there is one order.
+CheckResult check_sums(const Factory& make, const CheckSpec& spec, unsigned jobs = 1,
+                       const Progress& progress = {});
 
 }  // namespace ringfence::check

@@ -126,6 +126,10 @@ void Walk::revisit_as_first(const Question& q, const Event& read, const Message&
   if (const Live* source = writer(m, read.cell); source != nullptr) w.past.join(source->carried);
   for (const Message* x = q.cell->newest; x != nullptr; x = x->older) {
     if (x->source != &m || !x->source_strong) continue;
+    // Axiom Atomicity takes nothing away from what it is not morally strong with.
+    const machine::Access its{
+        .order = x->order, .scope = x->scope, .element = x->element, .proxy = x->proxy};
+    if (!execution_->machine().morally_strong(q.who, *q.access, x->at.thread, its)) continue;
     // What takes it away is needed.
     if (w.past.has(name_of(*x)) || name_of(*x) == kUnknown) return;
   }

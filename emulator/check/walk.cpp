@@ -353,7 +353,12 @@ AgentId Walk::extend(const schedule::ReadyView& ready) {
 
 std::uint32_t Walk::choose(schedule::DecisionKind kind, std::uint64_t, std::uint32_t,
                            std::uint32_t options) {
-  if (kind == schedule::DecisionKind::sum || prepared_ >= options) return 0;
+  if (kind == schedule::DecisionKind::sum) {
+    // No event of the graph: nobody but the sum's value can tell.
+    sum_orders_ = std::max(sum_orders_, options);
+    return sum_order_ % options;
+  }
+  if (prepared_ >= options) return 0;
   return prepared_;
 }
 

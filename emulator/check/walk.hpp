@@ -77,8 +77,9 @@ class Walk final : public schedule::Strategy, public machine::Arbiter {
  public:
   // `weak_events`: weak accesses are events too, for searches that go on past races. Without it a
   // weak access has one answer only, or it races.
-  Walk(Agents& agents, Sets& sets, bool weak_events)
-      : names_of_(agents), sets_(sets), weak_events_(weak_events) {}
+  // `sum_order`: the answer to every question for the order of a sum, modulo its options.
+  Walk(Agents& agents, Sets& sets, bool weak_events, std::uint32_t sum_order = 0)
+      : names_of_(agents), sets_(sets), weak_events_(weak_events), sum_order_(sum_order) {}
 
   // Before a run of `execution` with this strategy and arbiter.
   void start(Graph graph, schedule::Execution& execution);
@@ -96,6 +97,8 @@ class Walk final : public schedule::Strategy, public machine::Arbiter {
   bool abandoned() const { return abandoned_; }
   bool unfair() const { return unfair_; }
   std::size_t events() const { return lives_.size(); }
+  // The most orders that a sum of any run had; 1 if none was asked for.
+  std::uint32_t sum_orders() const { return sum_orders_; }
   // For tests: the graph of the run, independent of the order in which it was built.
   std::uint64_t fingerprint() const;
 
@@ -211,6 +214,8 @@ class Walk final : public schedule::Strategy, public machine::Arbiter {
   Agents& names_of_;
   Sets& sets_;
   const bool weak_events_;
+  const std::uint32_t sum_order_;
+  std::uint32_t sum_orders_ = 1;
   schedule::Execution* execution_ = nullptr;
   const Foresight* foresight_ = nullptr;
   Record* record_ = nullptr;

@@ -135,7 +135,8 @@ void add_case_options(CLI::App& app, CaseOptions& o) {
                  "A case file (TOML) in place of a protocol: PTX kernels and how to launch them")
       ->group(group);
   CLI::Option* ranks =
-      app.add_option("--ranks", c.ranks, "Ranks R; divides inner, and tokens for all protocols but pypto")
+      app.add_option("--ranks", c.ranks,
+                     "Ranks R; divides inner, and tokens for all protocols but pypto")
           ->capture_default_str()
           ->group(group);
   o.tokens =
@@ -170,10 +171,11 @@ void add_case_options(CLI::App& app, CaseOptions& o) {
   for (const programs::Protocol& p : programs::protocols()) {
     switches += fmt::format(" {}: {}.", p.name, fmt::join(p.switches, ", "));
   }
-  CLI::Option* set =
-      app.add_option("--set", o.set, switches)->group(group)->allow_extra_args(false);
-  o.no_case = {protocol, ranks, o.tokens, o.hidden, o.inner, blocks,
-               o.dtype,  o.eps, input,    payload,  set};
+  switches +=
+      " With --case: FILE:LINE/WHAT=VALUE of the PTX, WHAT being order, scope, fence or barrier.";
+  app.add_option("--set", o.set, switches)->group(group)->allow_extra_args(false);
+  o.no_case = {protocol, ranks,   o.tokens, o.hidden, o.inner,
+               blocks,   o.dtype, o.eps,    input,    payload};
 }
 
 void add_model_options(CLI::App& app, CaseOptions& o) {
@@ -274,6 +276,7 @@ std::string command_options(const programs::Config& c) {
   if (is_case(c)) {
     number("calls", c.calls, 0u);
     number("payload-seed", c.payload_seed, d.payload_seed);
+    for (const auto& [key, value] : c.set) text += fmt::format(" --set {}={}", key, value);
     if (c.summation != d.summation) text += " --policy summation=" + c.summation;
     return text;
   }

@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "emulator/cases/case_program.hpp"
+#include "emulator/programs/switches.hpp"
 #include "emulator/ptx/error.hpp"
 #include "verify/error.hpp"
 
@@ -46,13 +47,15 @@ void check_config(const programs::Config& config) {
   }
   as_invalid_argument([&] {
     verify::parse_summation(config.summation);
-    const std::string now = cases::digest(cases::read_case(config.case_file));
+    const cases::CaseFile file = cases::read_case(config.case_file);
+    const std::string now = cases::digest(file);
     if (!config.case_digest.empty() && config.case_digest != now) {
       throw std::invalid_argument(
           fmt::format("{}: its content, or that of a file it names (digest {}), is not that of the "
                       "trace ({})",
                       config.case_file, now, config.case_digest));
     }
+    if (!config.set.empty()) build_program(config);  // says which edit is wrong
   });
 }
 
@@ -63,6 +66,7 @@ std::unique_ptr<schedule::Program> build_program(const programs::Config& config)
     settings.calls = config.calls;
     settings.payload_seed = config.payload_seed;
     settings.summation = verify::parse_summation(config.summation);
+    settings.edits = config.set;
     return std::make_unique<cases::CaseProgram>(cases::read_case(config.case_file), settings);
   });
 }
@@ -71,6 +75,53 @@ void print_numerics(const schedule::Program& program) {
   const auto* const kernels = dynamic_cast<const cases::CaseProgram*>(&program);
   if (kernels == nullptr || kernels->numerics().empty()) return;
   fmt::print("numerics {}\n", kernels->numerics());
+}
+
+std::vector<Step> weaker_steps(const programs::Config& config) {
+  std::vector<Step> out;
+  if (!is_case(config)) {
+    for (programs::Weakening& w : programs::weakenings(config.protocol, config.set)) {
+      out.push_back({w.key, w.from, w.to, {}});
+    }
+    return out;
+  }
+  as_invalid_argument([&] {
+    for (const cases::EditSite& site :
+         cases::edit_sites(cases::read_case(config.case_file), config.set)) {
+      const std::string where =
+          site.text + (site.place.empty() ? std::string() : " (" + site.place + ")");
+      for (const std::string& to : site.weaker) {
+        out.push_back({site.key, site.present, to, where});
+      }
+    }
+  });
+  return out;
+}
+
+std::vector<Step> stronger_steps(const programs::Config& config) {
+  std::vector<Step> out;
+  if (!is_case(config)) {
+    for (programs::Strengthening& s : programs::strengthenings(config.protocol, config.set)) {
+      out.push_back({s.key, s.from, s.to, {}});
+    }
+    return out;
+  }
+  as_invalid_argument([&] {
+    const cases::CaseFile file = cases::read_case(config.case_file);
+    const auto all = cases::edit_sites(file, config.set);
+    // What synchronises already, before the weak accesses.
+    for (const bool strong : {true, false}) {
+      for (const cases::EditSite& site : all) {
+        if (site.strong != strong) continue;
+        const std::string where =
+            site.text + (site.place.empty() ? std::string() : ", " + site.place);
+        for (const std::string& to : site.stronger) {
+          out.push_back({site.key, site.present, to, where});
+        }
+      }
+    }
+  });
+  return out;
 }
 
 std::vector<machine::Boundary> read_case(programs::Config& config, bool calls_given) {

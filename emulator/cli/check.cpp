@@ -12,6 +12,7 @@
 #include "emulator/cli/commands.hpp"
 #include "emulator/cli/finding.hpp"
 #include "emulator/cli/memory.hpp"
+#include "emulator/cli/mode_results.hpp"
 #include "emulator/cli/progress.hpp"
 #include "emulator/cli/report.hpp"
 #include "emulator/cli/resume_file.hpp"
@@ -33,7 +34,7 @@ struct CheckOptions {
   unsigned jobs = 1;
   std::string arrivals = "set";
   std::string trace, resume;
-  bool shrink = true;
+  bool shrink = true, remedies = true;
 };
 
 struct ModeResult {
@@ -82,103 +83,31 @@ void print_table(const std::vector<ModeResult>& modes) {
   }
 }
 
-void print_finding(const ModeResult& m) {
-  const Recorded& r = *m.recorded;
-  if (m.judged) {
-    fmt::print("\n{}", r.story);
-    return;
-  }
-  fmt::print("\n{} in boundary mode {}, which is not claimed: {}\nreplay: {}\n",
-             machine::name(r.kind), machine::name(m.mode), r.trace.verdict.message,
-             replay_command(r.path));
+ModeReport report_of(const ModeResult& m) {
+  const check::CheckResult& r = m.result;
+  ModeReport out;
+  out.mode = m.mode;
+  out.claimed = m.claimed;
+  out.judged = m.judged;
+  out.verdict = m.verdict();
+  out.executions = r.complete + r.blocked;
+  out.seconds = r.seconds;
+  out.search = Json{{"complete", r.complete},     {"blocked", r.blocked},
+                    {"abandoned", r.abandoned},   {"bounded", r.bounded},
+                    {"explored", r.explored},     {"events", r.events},
+                    {"sum_orders", r.sum_orders}, {"ordered_cells", r.ordered_cells}};
+  if (m.recorded) out.recorded = &*m.recorded;
+  return out;
 }
 
-Verdict overall(const std::vector<ModeResult>& modes) {
-  Verdict v = Verdict::pass;
-  for (const ModeResult& m : modes) {
-    if (!m.judged) continue;
-    if (m.verdict() == Verdict::finding) return Verdict::finding;
-    if (m.verdict() == Verdict::unknown) v = Verdict::unknown;
-  }
-  return v;
-}
-
-Json result_json(const CheckOptions& o, const Case& c, const std::vector<ModeResult>& modes,
-                 Verdict verdict) {
-  Json j = result_head("check", verdict, 0);
+Json result_json(const CheckOptions& o, const Case& c, const std::vector<ModeReport>& modes) {
+  Json j = result_head("check", overall(modes), 0);
   j["configuration"] = config_json(c.config);
   j["policy"] = policy_json(c.policy, c.config);
   j["arrivals"] = o.arrivals;
   j["jobs"] = o.jobs;
-  std::uint64_t executions = 0;
-  double seconds = 0;
-  Json verdicts = Json::object(), findings = Json::array(), detail = Json::object();
-  for (const ModeResult& m : modes) {
-    const check::CheckResult& r = m.result;
-    executions += r.complete + r.blocked;
-    seconds += r.seconds;
-    const std::string mode(machine::name(m.mode));
-    verdicts[mode] = name(m.verdict());
-    detail[mode] = Json{
-        {"claimed", m.claimed},   {"judged", m.judged},       {"complete", r.complete},
-        {"blocked", r.blocked},   {"abandoned", r.abandoned}, {"bounded", r.bounded},
-        {"explored", r.explored}, {"events", r.events},       {"ordered_cells", r.ordered_cells},
-        {"seconds", r.seconds}};
-    if (m.recorded) {
-      findings.push_back(Json{{"kind", machine::name(m.recorded->kind)},
-                              {"mode", mode},
-                              {"claimed", m.claimed},
-                              {"message", m.recorded->trace.verdict.message},
-                              {"trace", m.recorded->path},
-                              {"confirmed", m.recorded->confirmed}});
-    }
-  }
-  j["executions"] = executions;
-  j["seconds"] = seconds;
-  j["executions_per_second"] = seconds > 0 ? static_cast<double>(executions) / seconds : 0.0;
-  j["modes"] = verdicts;
-  j["searches"] = detail;
-  j["findings"] = findings;
+  add_modes(j, modes);
   return j;
-}
-
-verify::JunitSuite junit_of(const Case& c, const std::vector<ModeResult>& modes) {
-  using Status = verify::JunitCase::Status;
-  verify::JunitSuite suite;
-  suite.name = "check";
-  suite.properties = properties(c.config);
-  for (const ModeResult& m : modes) {
-    verify::JunitCase one;
-    one.classname = "check." + c.config.protocol;
-    one.name = std::string(machine::name(m.mode));
-    one.seconds = m.result.seconds;
-    if (m.recorded) {
-      one.message =
-          fmt::format("{}: {}", machine::name(m.recorded->kind), m.recorded->trace.verdict.message);
-      one.detail = m.recorded->story;
-    }
-    if (!m.judged) {
-      one.status = Status::skipped;
-      if (!m.recorded) one.message = "not claimed; no finding";
-    } else if (m.verdict() == Verdict::finding) {
-      one.status = Status::failed;
-    } else if (m.verdict() == Verdict::unknown) {
-      one.status = Status::error;
-      one.message = "a bound ended the search";
-    }
-    suite.cases.push_back(one);
-  }
-  return suite;
-}
-
-std::string trace_path(const CheckOptions& o, const ModeResult& m, bool taken) {
-  if (o.trace.empty() || !taken) return o.trace;
-  const std::string mode = "." + std::string(machine::name(m.mode));
-  const std::string suffix(trace::kSuffix);
-  if (o.trace.ends_with(suffix)) {
-    return o.trace.substr(0, o.trace.size() - suffix.size()) + mode + suffix;
-  }
-  return o.trace + mode;
 }
 
 ModeResult check_mode(const CheckOptions& o, const Case& c, machine::Boundary mode, double seconds,
@@ -191,11 +120,12 @@ ModeResult check_mode(const CheckOptions& o, const Case& c, machine::Boundary mo
   spec.seconds = seconds;
   spec.left = left;
   Progress progress(std::string(machine::name(mode)), "executions", 0);
-  m.result = check::check([&] { return build_program(c.config); }, spec, o.jobs, {},
-                          [&](const check::CheckResult& r) {
-                            progress.at(r.complete + r.blocked, r.seconds,
-                                        fmt::format("about {:.2g} % explored", 100 * r.explored));
-                          });
+  m.result =
+      check::check_sums([&] { return build_program(c.config); }, spec, o.jobs,
+                        [&](const check::CheckResult& r) {
+                          progress.at(r.complete + r.blocked, r.seconds,
+                                      fmt::format("about {:.2g} % explored", 100 * r.explored));
+                        });
   return m;
 }
 
@@ -208,6 +138,13 @@ Exit run_check(const CheckOptions& o) {
                                        trace::policy_text(c.policy, c.config), o.arrivals);
   check_writable("--resume", o.resume.empty() ? "" : o.resume + ".new");
   LeftByMode earlier = read_resume(o.resume, what);
+  const std::string& sums = c.config.summation;
+  if (!o.resume.empty() && sums != "rank-order" && sums != "exact") {
+    throw UsageError(fmt::format(
+        "--resume: not with --policy summation={}, whose orders are searched one after the other; "
+        "rank-order or exact is due",
+        sums));
+  }
   print_head(o, c);
   std::vector<ModeResult> modes;
   double left = o.seconds;
@@ -226,6 +163,9 @@ Exit run_check(const CheckOptions& o) {
   }
   if (!o.resume.empty()) write_resume(o.resume, what, earlier);
   print_table(modes);
+  std::uint32_t orders = 1;
+  for (const ModeResult& m : modes) orders = std::max(orders, m.result.sum_orders);
+  if (orders > 1) fmt::print("sums: {} orders, a search for each\n", orders);
   std::fflush(stdout);
 
   bool taken = false, all_confirmed = true;
@@ -238,33 +178,31 @@ Exit run_check(const CheckOptions& o) {
       found.strategy.kind = schedule::StrategySpec::Kind::first;
       RecordOptions record;
       record.executor = o.executor;
-      record.path = trace_path(o, m, taken);
+      record.path = trace_path(o.trace, m.mode, taken);
+      record.remedies = o.remedies && judged;
       record.shrink = o.shrink;
       record.color = wants_color(STDOUT_FILENO);
       m.recorded = record_finding(c, m.mode, found, record);
       taken = true;
-      all_confirmed &= m.recorded->confirmed;
-      print_finding(m);
+      all_confirmed &= m.recorded->confirmed || m.recorded->kind == machine::FindingKind::rank_lost;
+      print_finding(report_of(m));
     }
   }
 
-  const Verdict verdict = overall(modes);
-  std::string judged;
-  for (const ModeResult& m : modes) {
-    if (m.judged) judged += (judged.empty() ? "" : ", ") + std::string(machine::name(m.mode));
-  }
+  std::vector<ModeReport> reports;
+  for (const ModeResult& m : modes) reports.push_back(report_of(m));
+  const Verdict verdict = overall(reports);
   fmt::print("\n{} in {}\n",
              verdict == Verdict::pass      ? "PASS: no execution of these sizes fails (except load "
                                              "buffering)"
              : verdict == Verdict::finding ? "FAIL"
                                            : "UNKNOWN: a bound ended the search first",
-             judged);
-  write_reports(o.reports, result_json(o, c, modes, verdict), {junit_of(c, modes)});
+             judged_modes(reports));
+  write_reports(o.reports, result_json(o, c, reports),
+                {junit_of("check", c.config, reports, "a bound ended the search")});
   if (schedule::interrupted()) return Exit::interrupted;
   if (!all_confirmed) return Exit::internal;
-  return verdict == Verdict::pass      ? Exit::clean
-         : verdict == Verdict::finding ? Exit::finding
-                                       : Exit::unknown;
+  return exit_of(verdict);
 }
 
 }  // namespace
@@ -309,6 +247,9 @@ void add_check(CLI::App& app, Exit& exit) {
                   "File for the trace of a finding (default: named by its content, here)")
       ->group("Reports");
   sub->add_flag("--shrink,!--no-shrink", o->shrink, "Make a finding small before it is recorded")
+      ->group("Reports");
+  sub->add_flag("--remedies,!--no-remedies", o->remedies,
+                "Try which switches, if stronger, make a finding pass")
       ->group("Reports");
   add_report_options(*sub, o->reports);
   sub->callback([o, &exit] { exit = run_check(*o); });

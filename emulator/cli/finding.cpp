@@ -10,6 +10,7 @@
 #include "emulator/schedule/failure.hpp"
 #include "emulator/schedule/shrink.hpp"
 #include "emulator/trace/story.hpp"
+#include "emulator/trace/token.hpp"
 #include "emulator/trace/verdict.hpp"
 
 namespace ringfence::cli {
@@ -49,6 +50,13 @@ trace::Header header_of(const Case& c, const programs::Config& config,
   h.seed = strategy.seed;
   h.executor = executor;
   return h;
+}
+
+// A token is for a line of a report: a run of very many choices has its file.
+std::string short_token(const trace::Trace& t) {
+  constexpr std::size_t kMost = 2000;
+  std::string token = trace::to_token(t);
+  return token.size() <= kMost ? token : std::string();
 }
 
 // Text that a shell takes as one word.
@@ -110,14 +118,17 @@ Recorded record_finding(const Case& c, machine::Boundary mode, const schedule::S
   const std::string folder = options.folder.empty() ? "" : options.folder + "/";
   r.path = options.path.empty() ? folder + trace::file_name(r.trace) : options.path;
   trace::write_file(r.path, r.trace);
+  if (replayable) r.token = short_token(r.trace);
   if (replayable && options.remedies) {
     r.remedies = find_remedies(config, base, outcome.decisions);
   }
   write_pictures(options.pictures, r.trace, outcome, *inline_instance.program,
                  replay_command(r.path), text(r.remedies));
-  r.story = trace::story(
-      r.trace, outcome, *inline_instance.program,
-      {.replay = replay_command(r.path), .remedy = text(r.remedies), .color = options.color});
+  r.story = trace::story(r.trace, outcome, *inline_instance.program,
+                         {.replay = replay_command(r.path),
+                          .token = r.token,
+                          .remedy = text(r.remedies),
+                          .color = options.color});
   return r;
 }
 

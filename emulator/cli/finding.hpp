@@ -26,6 +26,7 @@ struct Recorded {
   machine::FindingKind kind = machine::FindingKind::data_race;
   trace::Trace trace;
   std::string path;
+  std::string token;  // the same trace as one word; empty where it is too long to print
   std::string story;
   Remedies remedies;
   // Re-run over processes with equal choices, values and finding. A lost rank cannot be: its

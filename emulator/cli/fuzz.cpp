@@ -13,6 +13,7 @@
 #include "emulator/cli/finding.hpp"
 #include "emulator/cli/instance.hpp"
 #include "emulator/cli/memory.hpp"
+#include "emulator/cli/mode_results.hpp"
 #include "emulator/cli/progress.hpp"
 #include "emulator/cli/report.hpp"
 #include "emulator/cli/sarif.hpp"
@@ -94,36 +95,26 @@ void print_table(const std::vector<ModeResult>& modes) {
   }
 }
 
-// The story of a finding that counts; of one in a mode that nobody claimed, the gist.
-void print_finding(const ModeResult& m) {
-  const Recorded& r = *m.recorded;
-  if (m.judged) {
-    fmt::print("\n{}", r.story);
-  } else {
-    fmt::print("\n{} in boundary mode {}, which is not claimed: {}\nreplay: {}\n",
-               machine::name(r.kind), machine::name(m.mode), r.trace.verdict.message,
-               replay_command(r.path));
+ModeReport report_of(const ModeResult& m) {
+  ModeReport r;
+  r.mode = m.mode;
+  r.claimed = m.claimed;
+  r.judged = m.judged;
+  r.verdict = m.verdict;
+  r.executions = m.search.schedules;
+  r.seconds = m.search.seconds;
+  r.search = Json{{"executions", m.search.schedules},
+                  {"undecided", m.search.undecided},
+                  {"points", m.search.points}};
+  if (m.recorded) {
+    r.recorded = &*m.recorded;
+    r.finding = Json{{"schedule_seed", m.search.strategy.seed}};
   }
-  if (!r.confirmed && r.kind != machine::FindingKind::rank_lost) {
-    fmt::print(
-        "NOT CONFIRMED over rank processes: the executors disagree, which is a fault of "
-        "ringfence; please report it with the trace\n");
-  }
+  return r;
 }
 
-Verdict overall(const std::vector<ModeResult>& modes) {
-  Verdict v = Verdict::pass;
-  for (const ModeResult& m : modes) {
-    if (!m.judged) continue;
-    if (m.verdict == Verdict::finding) return Verdict::finding;
-    if (m.verdict == Verdict::unknown) v = Verdict::unknown;
-  }
-  return v;
-}
-
-Json result_json(const FuzzOptions& o, const Case& c, const std::vector<ModeResult>& modes,
-                 Verdict verdict) {
-  Json j = result_head("fuzz", verdict, o.seed);
+Json result_json(const FuzzOptions& o, const Case& c, const std::vector<ModeReport>& modes) {
+  Json j = result_head("fuzz", overall(modes), o.seed);
   j["configuration"] = config_json(c.config);
   j["policy"] = policy_json(c.policy, c.config);
   j["strategy"] = o.strategy;
@@ -131,79 +122,8 @@ Json result_json(const FuzzOptions& o, const Case& c, const std::vector<ModeResu
   j["stale"] = o.stale;
   j["executor"] = o.executor.executor;
   j["jobs"] = o.jobs;
-  std::uint64_t executions = 0;
-  double seconds = 0;
-  Json verdicts = Json::object(), findings = Json::array(), detail = Json::object();
-  for (const ModeResult& m : modes) {
-    executions += m.search.schedules;
-    seconds += m.search.seconds;
-    const std::string mode(machine::name(m.mode));
-    verdicts[mode] = name(m.verdict);
-    detail[mode] = Json{{"claimed", m.claimed},
-                        {"judged", m.judged},
-                        {"executions", m.search.schedules},
-                        {"undecided", m.search.undecided},
-                        {"points", m.search.points},
-                        {"seconds", m.search.seconds}};
-    if (m.recorded) {
-      findings.push_back(Json{{"kind", machine::name(m.recorded->kind)},
-                              {"mode", mode},
-                              {"claimed", m.claimed},
-                              {"message", m.recorded->trace.verdict.message},
-                              {"trace", m.recorded->path},
-                              {"confirmed", m.recorded->confirmed},
-                              {"remedies", to_json(m.recorded->remedies)},
-                              {"schedule_seed", m.search.strategy.seed}});
-    }
-  }
-  j["executions"] = executions;
-  j["seconds"] = seconds;
-  j["executions_per_second"] = seconds > 0 ? static_cast<double>(executions) / seconds : 0.0;
-  j["modes"] = verdicts;
-  j["searches"] = detail;
-  j["findings"] = findings;
+  add_modes(j, modes);
   return j;
-}
-
-verify::JunitSuite junit_of(const Case& c, const std::vector<ModeResult>& modes) {
-  using Status = verify::JunitCase::Status;
-  verify::JunitSuite suite;
-  suite.name = "fuzz";
-  suite.properties = properties(c.config);
-  for (const ModeResult& m : modes) {
-    verify::JunitCase one;
-    one.classname = "fuzz." + c.config.protocol;
-    one.name = std::string(machine::name(m.mode));
-    one.seconds = m.search.seconds;
-    if (m.recorded) {
-      one.message =
-          fmt::format("{}: {}", machine::name(m.recorded->kind), m.recorded->trace.verdict.message);
-      one.detail = m.recorded->story;
-    }
-    // A finding in a mode that nobody claimed fails nothing.
-    if (!m.judged) {
-      one.status = Status::skipped;
-      if (!m.recorded) one.message = "not claimed; no finding";
-    } else if (m.verdict == Verdict::finding) {
-      one.status = Status::failed;
-    } else if (m.verdict == Verdict::unknown) {
-      one.status = Status::error;
-      one.message = "ended without a verdict";
-    }
-    suite.cases.push_back(one);
-  }
-  return suite;
-}
-
-// Of several findings, the first of a judged mode goes to the file asked for; the others beside it.
-std::string trace_path(const FuzzOptions& o, const ModeResult& m, bool taken) {
-  if (o.trace.empty() || !taken) return o.trace;
-  const std::string mode = "." + std::string(machine::name(m.mode));
-  const std::string suffix(trace::kSuffix);
-  if (o.trace.ends_with(suffix)) {
-    return o.trace.substr(0, o.trace.size() - suffix.size()) + mode + suffix;
-  }
-  return o.trace + mode;
 }
 
 Exit campaign(const FuzzOptions& o, const Case& c) {
@@ -269,7 +189,7 @@ Exit fuzz(const FuzzOptions& o) {
       if (m.judged != judged || !m.search.found) continue;
       RecordOptions record;
       record.executor = o.executor;
-      record.path = trace_path(o, m, taken);
+      record.path = trace_path(o.trace, m.mode, taken);
       record.shrink = o.shrink;
       record.remedies = o.remedies && judged;
       record.color = wants_color(STDOUT_FILENO);
@@ -277,21 +197,19 @@ Exit fuzz(const FuzzOptions& o) {
       m.recorded = record_finding(c, m.mode, m.search, record);
       taken = true;
       all_confirmed &= m.recorded->confirmed || m.recorded->kind == machine::FindingKind::rank_lost;
-      print_finding(m);
+      print_finding(report_of(m));
     }
   }
 
   if (!taken && o.pictures.any()) show_default_schedule(c, c.judged.front(), o.pictures);
 
-  const Verdict verdict = overall(modes);
-  std::string judged;
-  for (const ModeResult& m : modes) {
-    if (m.judged) judged += (judged.empty() ? "" : ", ") + std::string(machine::name(m.mode));
-  }
+  std::vector<ModeReport> reports;
+  for (const ModeResult& m : modes) reports.push_back(report_of(m));
+  const Verdict verdict = overall(reports);
   const char* word = verdict == Verdict::pass      ? "clean (except load buffering)"
                      : verdict == Verdict::finding ? "FINDING"
                                                    : "UNKNOWN: some runs met the limit of points";
-  fmt::print("\n{} in {}\n", word, judged);
+  fmt::print("\n{} in {}\n", word, judged_modes(reports));
   if (!o.reports.sarif.empty()) {
     std::vector<SarifFinding> all;
     for (const ModeResult& m : modes) {
@@ -301,12 +219,11 @@ Exit fuzz(const FuzzOptions& o) {
     }
     trace::write_text_file(o.reports.sarif, sarif(all));
   }
-  write_reports(o.reports, result_json(o, c, modes, verdict), {junit_of(c, modes)});
+  write_reports(o.reports, result_json(o, c, reports),
+                {junit_of("fuzz", c.config, reports, "ended without a verdict")});
   if (schedule::interrupted()) return Exit::interrupted;
   if (!all_confirmed) return Exit::internal;
-  return verdict == Verdict::pass      ? Exit::clean
-         : verdict == Verdict::finding ? Exit::finding
-                                       : Exit::unknown;
+  return exit_of(verdict);
 }
 
 }  // namespace

@@ -19,9 +19,10 @@ namespace ringfence::cli {
 namespace {
 
 using programs::Config;
-using programs::Strengthening;
 
-void apply(const Strengthening& change, Config& config) {
+constexpr std::uint64_t kKernelSchedules = 60;
+
+void apply(const Step& change, Config& config) {
   if (change.to.empty()) {
     config.set.erase(change.key);
   } else {
@@ -39,12 +40,12 @@ class Trials {
 
   // Whether the finding's schedule and a search of others are clean with these changes. Choices
   // that no longer apply are passed over.
-  bool passes(const std::vector<Strengthening>& changes) {
+  bool passes(const std::vector<Step>& changes) {
     Config changed = config_;
-    for (const Strengthening& c : changes) apply(c, changed);
+    for (const Step& c : changes) apply(c, changed);
     ++tried;
     try {
-      programs::validate(changed);
+      check_config(changed);
       const Instance instance = make_inline_instance(changed);
       const schedule::Outcome again =
           instance.executor->run(schedule::replay_spec(base_, decisions_));
@@ -77,29 +78,31 @@ class Trials {
 };
 
 // The steps of one switch, weakest first.
-using Ladder = std::vector<Strengthening>;
+using Ladder = std::vector<Step>;
 
 std::vector<Ladder> ladders(const Config& config) {
   std::vector<Ladder> out;
-  for (Strengthening& step : programs::strengthenings(config.protocol, config.set)) {
+  for (Step& step : stronger_steps(config)) {
     if (out.empty() || out.back().front().key != step.key) out.emplace_back();
     out.back().push_back(std::move(step));
   }
   return out;
 }
 
-// The strongest protocol there is, and then each switch as weak as the others allow.
-Remedy combined(Trials& trials, const std::vector<Ladder>& all) {
-  std::vector<Strengthening> changes;
+// The strongest protocol there is, and then each switch as weak as the others allow. `in_time`: not
+// beyond the time for all trials.
+Remedy combined(Trials& trials, const std::vector<Ladder>& all, bool in_time) {
+  std::vector<Step> changes;
   for (const Ladder& l : all) changes.push_back(l.back());
-  if (!trials.passes(changes)) return {};
+  if (changes.empty() || !trials.passes(changes)) return {};
   // Those that the case does not name are given up first: a change near the fault stays.
   for (std::size_t i = all.size(); i-- > 0;) {
-    const Strengthening strongest = changes[i];
+    if (in_time && trials.over()) return {};  // what is left of them is not the least
+    const Step strongest = changes[i];
     changes.erase(changes.begin() + static_cast<std::ptrdiff_t>(i));
     if (trials.passes(changes)) continue;
-    Strengthening least = strongest;
-    for (const Strengthening& step : all[i]) {
+    Step least = strongest;
+    for (const Step& step : all[i]) {
       if (step.to == strongest.to) break;
       changes.insert(changes.begin() + static_cast<std::ptrdiff_t>(i), step);
       const bool enough = trials.passes(changes);
@@ -121,11 +124,18 @@ Remedies find_remedies(const Config& config, const schedule::RunSpec& base,
                        const RemedyLimits& limits) {
   Remedies out;
   out.schedules = limits.schedules;
-  if (!config.case_file.empty()) return out;  // a kernel has instructions, not switches
-  Trials trials(config, base, decisions, limits);
-  const std::vector<Ladder> all = ladders(config);
+  out.kernel = is_case(config);
+  RemedyLimits within = limits;
+  if (out.kernel) {
+    // A kernel's runs are longer, and it has more sites than a protocol has switches.
+    within.schedules = std::min<std::uint64_t>(within.schedules, kKernelSchedules);
+    within.seconds *= 3;
+    out.schedules = within.schedules;
+  }
+  Trials trials(config, base, decisions, within);
+  std::vector<Ladder> all = ladders(config);
   for (const Ladder& ladder : all) {
-    for (const Strengthening& step : ladder) {
+    for (const Step& step : ladder) {
       if (trials.over()) {
         out.complete = false;
         break;
@@ -136,8 +146,14 @@ Remedies find_remedies(const Config& config, const schedule::RunSpec& base,
     }
     if (out.found.size() == limits.most) break;
   }
+  // Together, only what was there to synchronise: all accesses of a kernel made strong tell nobody
+  // anything.
+  if (out.kernel) {
+    std::erase_if(all, [](const Ladder& l) { return l.front().from == "weak"; });
+  }
   if (out.found.empty() && !all.empty() && !trials.over()) {
-    if (Remedy both = combined(trials, all); !both.changes.empty()) out.found.push_back(both);
+    if (Remedy both = combined(trials, all, out.kernel); !both.changes.empty())
+      out.found.push_back(both);
   }
   out.tried = trials.tried;
   return out;
@@ -145,10 +161,11 @@ Remedies find_remedies(const Config& config, const schedule::RunSpec& base,
 
 std::string text(const Remedy& remedy) {
   std::string out;
-  for (const Strengthening& c : remedy.changes) {
+  for (const Step& c : remedy.changes) {
     if (!out.empty()) out += " and ";
     out += c.to.empty() ? fmt::format("without {}={}", c.key, c.from)
-                        : fmt::format("{}={} (it is {})", c.key, c.to, c.from);
+                        : fmt::format("{}={} (it is {}{})", c.key, c.to, c.from,
+                                      c.where.empty() ? "" : ": " + c.where);
   }
   return out;
 }
@@ -156,9 +173,9 @@ std::string text(const Remedy& remedy) {
 std::string text(const Remedies& r) {
   if (r.tried == 0) return "";
   if (r.found.empty()) {
-    return fmt::format(
-        "What would make it pass: no switch of the protocol that was tried ({} settings{})\n",
-        r.tried, r.complete ? "" : ", time ended it");
+    return fmt::format("What would make it pass: no {} that was tried ({} settings{})\n",
+                       r.kernel ? "order, scope or fence of the kernels" : "switch of the protocol",
+                       r.tried, r.complete ? "" : ", time ended it");
   }
   std::string out = fmt::format(
       "What would make it pass (tried: this schedule and {} others, no finding):\n", r.schedules);
@@ -173,7 +190,7 @@ nlohmann::ordered_json to_json(const Remedies& r) {
   Json found = Json::array();
   for (const Remedy& remedy : r.found) {
     Json changes = Json::array();
-    for (const Strengthening& c : remedy.changes) {
+    for (const Step& c : remedy.changes) {
       changes.push_back(Json{
           {"switch", c.key}, {"from", c.from}, {"to", c.to.empty() ? Json(nullptr) : Json(c.to)}});
     }

@@ -1,14 +1,14 @@
 #pragma once
-// What would have ordered a finding, found by trying: the switches of the protocol are strengthened
-// one step at a time, the finding's own schedule is run again and then a short search. The reverse
-// of relax, for one finding.
+// What would have ordered a finding, found by trying: the switches of the protocol, or the
+// instructions of the case's kernels, are strengthened one step at a time, the finding's own
+// schedule is run again and then a short search. The reverse of relax, for one finding.
 
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
+#include "emulator/cli/case_program.hpp"
 #include "emulator/programs/config.hpp"
-#include "emulator/programs/switches.hpp"
 #include "emulator/schedule/executor.hpp"
 
 namespace ringfence::cli {
@@ -22,12 +22,13 @@ struct RemedyLimits {
 // Changes that together let the finding's schedule and the search pass. Several only where no
 // single one does; then none of them can be left out or be weaker.
 struct Remedy {
-  std::vector<programs::Strengthening> changes;
+  std::vector<Step> changes;
 };
 
 struct Remedies {
   std::vector<Remedy> found;    // nearest first; empty: nothing that was tried helps
   std::uint32_t tried = 0;      // settings
+  bool kernel = false;          // of a case's kernels, not of a protocol
   std::uint64_t schedules = 0;  // that each of `found` passed
   bool complete = true;         // every single step was tried
 };

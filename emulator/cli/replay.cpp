@@ -20,6 +20,7 @@
 #include "emulator/schedule/interrupt.hpp"
 #include "emulator/schedule/shrink.hpp"
 #include "emulator/trace/story.hpp"
+#include "emulator/trace/token.hpp"
 #include "emulator/trace/verdict.hpp"
 
 namespace ringfence::cli {
@@ -39,7 +40,8 @@ std::string verdict_text(const trace::Verdict& v) {
 }
 
 // Where the run differs from the recorded one; empty if nowhere.
-std::string divergence(const trace::Trace& t, const schedule::Outcome& run,
+// A token has no accesses and no counts: its digest stands for them.
+std::string divergence(const trace::Trace& t, bool token, const schedule::Outcome& run,
                        const trace::Verdict& now) {
   const trace::Verdict& then = t.verdict;
   if (run.decisions.size() != t.decisions.size()) {
@@ -54,10 +56,10 @@ std::string divergence(const trace::Trace& t, const schedule::Outcome& run,
   if (verdict_text(now) != verdict_text(then)) {
     return fmt::format("the verdict is {} and was {}", verdict_text(now), verdict_text(then));
   }
-  if (now.finding && !schedule::same_finding(*now.finding, *then.finding)) {
+  if (!token && now.finding && !schedule::same_finding(*now.finding, *then.finding)) {
     return fmt::format("the {} is another one: {}", verdict_text(now), now.message);
   }
-  if (now.steps != then.steps || now.points != then.points) {
+  if (!token && (now.steps != then.steps || now.points != then.points)) {
     return fmt::format("it took {} steps at {} points, and took {} at {}", now.steps, now.points,
                        then.steps, then.points);
   }
@@ -71,8 +73,9 @@ std::string divergence(const trace::Trace& t, const schedule::Outcome& run,
 Exit replay(const ReplayOptions& o) {
   check_writable(o.reports);
   check_writable(o.pictures);
-  trace::Trace recorded = trace::read_file(o.file);
-  if (is_case(recorded.header.config)) find_case(recorded.header.config, o.file);
+  const bool token = trace::is_token(o.file);
+  trace::Trace recorded = token ? trace::parse_token(o.file) : trace::read_file(o.file);
+  if (is_case(recorded.header.config)) find_case(recorded.header.config, token ? "" : o.file);
   const programs::Config& config = recorded.header.config;
   check_config(config);
   check_input(config, recorded.header.input_digest);
@@ -90,7 +93,7 @@ Exit replay(const ReplayOptions& o) {
   trace::Trace now = recorded;
   now.decisions = run.decisions;
   now.verdict = trace::make_verdict(run, *instance.program);
-  const std::string difference = divergence(recorded, run, now.verdict);
+  const std::string difference = divergence(recorded, token, run, now.verdict);
 
   Remedies remedies;
   if (o.remedies && difference.empty() && now.verdict.finding) {
@@ -163,7 +166,8 @@ void add_replay(CLI::App& app, Exit& exit) {
   sub->footer(
       "Exit status: 0 the recorded clean run, 1 the recorded finding, 2 bad usage or input, "
       "5 the run is no longer the recorded one.");
-  sub->add_option("trace", o->file, "Trace file")->required();
+  sub->add_option("trace", o->file, "Trace file, or the token (rf1,...) that a finding printed")
+      ->required();
   sub->add_flag("--steps", o->steps, "Print every step, not only those that matter");
   sub->add_flag("--remedies,!--no-remedies", o->remedies,
                 "Try which switches, if stronger, make the finding pass");

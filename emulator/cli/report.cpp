@@ -70,13 +70,14 @@ Json result_head(const char* command, Verdict verdict, std::uint64_t seed) {
 }
 
 Json config_json(const programs::Config& c) {
-  if (!c.case_file.empty()) {
-    return Json{
-        {"case", c.case_file}, {"case_digest", c.case_digest},   {"ranks", c.ranks},
-        {"calls", c.calls},    {"payload_seed", c.payload_seed}, {"summation", c.summation}};
-  }
   Json set = Json::object();
   for (const auto& [key, value] : c.set) set[key] = value;
+  if (!c.case_file.empty()) {
+    Json j{{"case", c.case_file}, {"case_digest", c.case_digest},   {"ranks", c.ranks},
+           {"calls", c.calls},    {"payload_seed", c.payload_seed}, {"summation", c.summation}};
+    if (!set.empty()) j["set"] = set;
+    return j;
+  }
   Json j{{"protocol", c.protocol},
          {"ranks", c.ranks},
          {"tokens", c.tokens},

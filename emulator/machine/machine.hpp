@@ -21,8 +21,10 @@
 //   race.
 // Load buffering: a read returns a later write of the run only where an arbiter foresees it.
 //
-// Costs: an access that touches one message of a line takes about 30 ns. Memory: about 250 bytes
-// for each 16-byte line touched since all threads last knew of it, plus the bytes themselves.
+// Costs: an access that touches one message of a line takes about 30 ns, one of 32 lines that are
+// accessed alike (block.cpp) about ten times as much. Memory since all threads last knew of a line,
+// beside its bytes: about 250 bytes a 16-byte line, or, of 32 lines accessed alike, 700 bytes for
+// each write of them and 50 for each read that stands.
 // A machine is not synchronised: one process steps at a time.
 
 #include <array>

@@ -28,8 +28,8 @@ struct Config {
   std::uint64_t payload_seed = 1;
   std::string summation = "rank-order";    // a name of verify::Summation
   std::map<std::string, std::string> set;  // --set KEY=VALUE
-  // A case file in place of a protocol: of the fields above only calls, payload_seed and summation
-  // then count, and ranks as the file says.
+  // A case file in place of a protocol: of the fields above only calls, payload_seed, summation and
+  // set (edits to the kernels) then count, and ranks as the file says.
   std::string case_file;
   std::string case_digest;  // of the file and all that it names: 16 hex digits
 };

@@ -56,7 +56,7 @@ void BodyReader::open_block() {
 }
 
 void BodyReader::close_block() {
-  const Scope scope = std::move(scopes_.back());
+  const NameScope scope = std::move(scopes_.back());
   std::vector<Pending> open = std::move(pending_.back());
   scopes_.pop_back();
   pending_.pop_back();

@@ -42,7 +42,7 @@ class BodyReader {
   Cursor& cursor_;
   Module& module_;
   Function& function_;
-  std::vector<Scope> scopes_;
+  std::vector<NameScope> scopes_;
   std::vector<std::vector<Pending>> pending_;
   OperandReader operands_;
   std::optional<SourceLocation> location_;

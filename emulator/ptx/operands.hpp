@@ -13,7 +13,7 @@ namespace ringfence::ptx {
 /// nothing else becomes a label reference by name, settled by the parser when the body closes.
 class OperandReader {
  public:
-  OperandReader(Cursor& cursor, Module& module, Function& function, std::vector<Scope>& scopes)
+  OperandReader(Cursor& cursor, Module& module, Function& function, std::vector<NameScope>& scopes)
       : cursor_(cursor), module_(module), function_(function), scopes_(scopes) {}
 
   Operand operand(unsigned depth = 0);
@@ -31,7 +31,7 @@ class OperandReader {
   Cursor& cursor_;
   Module& module_;
   Function& function_;
-  std::vector<Scope>& scopes_;
+  std::vector<NameScope>& scopes_;
   bool labels_allowed_ = false;
 };
 

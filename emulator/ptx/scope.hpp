@@ -12,7 +12,7 @@ namespace ringfence::ptx {
 
 /// Names of one { } block. Inline assembly redeclares registers and labels in nested blocks, so
 /// every block has its own table and looks outward for what it does not hold.
-class Scope {
+class NameScope {
  public:
   struct Range {
     std::uint32_t first = 0;

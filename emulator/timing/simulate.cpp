@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <stdexcept>
 
 #include "emulator/machine/names.hpp"
@@ -13,6 +14,7 @@ namespace ringfence::timing {
 namespace {
 
 constexpr std::uint32_t kRunHidden = 8;
+constexpr std::uint64_t kMostTileRows = 65536;   // of the switch
 constexpr std::uint32_t kMostWaves = 15;         // of an agent's label
 constexpr std::uint32_t kMostTokens = 1u << 20;  // of the run's memory
 
@@ -104,7 +106,10 @@ programs::Config run_config(const Sizes& s) {
   if (s.transport == Transport::put) {
     const programs::Switches given = programs::parse_switches(c.protocol, s.set);
     if (!s.set.contains("tile_rows")) {
-      c.set["tile_rows"] = std::to_string((s.tokens + s.waves - 1) / s.waves);
+      // As few tiles as asked for and as the ring of data takes.
+      const std::uint64_t fit = std::max<std::uint64_t>(given.data_limit / 2 / s.hidden, 1);
+      const std::uint64_t rows = std::min<std::uint64_t>((s.tokens + s.waves - 1) / s.waves, fit);
+      c.set["tile_rows"] = std::to_string(std::min<std::uint64_t>(rows, kMostTileRows));
     }
     // The rings wrap where they would with whole rows.
     c.set["data_limit"] = std::to_string(std::max<std::uint64_t>(

@@ -66,6 +66,7 @@ void read_config(Fields f, Header& h) {
     c.calls = f.integer<std::uint32_t>("calls");
     c.payload_seed = f.integer<std::uint64_t>("payload_seed");
     c.summation = f.string("summation");
+    if (f.has("set")) c.set = f.object("set").strings();
     f.end();
     return;
   }

@@ -180,8 +180,10 @@ std::string choices_text(const std::vector<schedule::Decision>& decisions) {
 
 std::string case_text(const programs::Config& c) {
   if (!c.case_file.empty()) {
-    return fmt::format("case {}, {}, {}", c.case_file, plural(c.ranks, "rank"),
-                       plural(c.calls, "call"));
+    std::string text = fmt::format("case {}, {}, {}", c.case_file, plural(c.ranks, "rank"),
+                                   plural(c.calls, "call"));
+    for (const auto& [key, value] : c.set) text += fmt::format(", {}={}", key, value);
+    return text;
   }
   std::string text =
       fmt::format("{}, {} x {}, {}, hidden {}, inner {}, {}, {}", c.protocol,
@@ -225,6 +227,7 @@ std::string story(const Trace& trace, const schedule::Outcome& outcome,
   }
   if (!options.remedy.empty()) text += '\n' + options.remedy;
   if (!options.replay.empty()) text += fmt::format("\nreplay: {}\n", options.replay);
+  if (!options.token.empty()) text += fmt::format("or:     ringfence replay {}\n", options.token);
   return text;
 }
 

@@ -12,8 +12,9 @@ namespace ringfence::trace {
 
 struct StoryOptions {
   std::string replay;    // the command that runs it again; the last line
+  std::string token{};   // the trace as one word (token.hpp), for a replay without the file
   std::string remedy{};  // what would have ordered it: whole lines, before the replay command
-  std::size_t max_steps = 14;
+  std::size_t max_steps = 10;
   std::size_t max_stuck = 8;
   bool color = false;
   bool free_running = false;  // nobody chose the schedule

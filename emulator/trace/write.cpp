@@ -13,22 +13,22 @@
 
 #include "emulator/machine/names.hpp"
 #include "emulator/schedule/label.hpp"
+#include "emulator/trace/config_json.hpp"
 #include "emulator/trace/trace.hpp"
 
 namespace ringfence::trace {
 
-namespace {
-
 using Json = nlohmann::ordered_json;
 
 Json config_json(const programs::Config& c, const std::string& input_digest) {
-  if (!c.case_file.empty()) {
-    return Json{
-        {"case", c.case_file}, {"case_digest", c.case_digest},   {"ranks", c.ranks},
-        {"calls", c.calls},    {"payload_seed", c.payload_seed}, {"summation", c.summation}};
-  }
   Json set = Json::object();
   for (const auto& [key, value] : c.set) set[key] = value;
+  if (!c.case_file.empty()) {
+    Json j{{"case", c.case_file}, {"case_digest", c.case_digest},   {"ranks", c.ranks},
+           {"calls", c.calls},    {"payload_seed", c.payload_seed}, {"summation", c.summation}};
+    if (!set.empty()) j["set"] = set;
+    return j;
+  }
   Json j{{"protocol", c.protocol},
          {"ranks", c.ranks},
          {"tokens", c.tokens},
@@ -48,6 +48,8 @@ Json config_json(const programs::Config& c, const std::string& input_digest) {
   }
   return j;
 }
+
+namespace {
 
 // What determines the run; the rest of the header says how it was found.
 Json case_json(const Header& h) {

@@ -20,7 +20,7 @@ void set(cases::Argument& argument, T value) {
   std::memcpy(argument.bytes.data(), &value, sizeof value);
 }
 
-// The multimem kernel of cuda/kernels at other sizes than its case file has.
+// A tokenweave kernel of cuda/kernels at other sizes than its case file has.
 cases::CaseFile sized(const char* path, std::int64_t tokens, std::int32_t hidden,
                       std::int32_t blocks) {
   cases::CaseFile file = cases::read_case(path);
@@ -34,7 +34,7 @@ cases::CaseFile sized(const char* path, std::int64_t tokens, std::int32_t hidden
   }
   cases::Launch& launch = file.launches[0];
   launch.grid = {{static_cast<std::uint32_t>(blocks), 1, 1}};
-  // A thread of the multimem kernel plays two of the row's (cuda/kernels/tokenweave.hpp).
+  // A thread of these kernels plays two of the row's (cuda/kernels/tokenweave.hpp).
   const int warps = verify::tokenweave_block_threads(hidden) / 32;
   launch.block[0] = static_cast<std::uint32_t>((warps + 1) / 2 * 32);
   std::vector<cases::Argument>& fields = launch.args[0].fields;
@@ -80,6 +80,10 @@ BENCHMARK_CAPTURE(run, one_run_4_ranks, "tests/cases/files/tokenweave-multimem-4
                   schedule::StrategySpec::Kind::first)
     ->Args({128, 8192, 8})
     ->Args({8, 8192, 2})
+    ->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(run, one_run_4_ranks_peer, "tests/cases/files/tokenweave-peer-4.toml",
+                  schedule::StrategySpec::Kind::first)
+    ->Args({128, 8192, 8})
     ->Unit(benchmark::kMillisecond);
 
 }  // namespace

@@ -6,8 +6,11 @@
 #include <memory>
 
 #include "emulator/check/explorer.hpp"
+#include "emulator/litmus/parser.hpp"
+#include "emulator/litmus/run.hpp"
 #include "emulator/schedule/failure.hpp"
 #include "emulator/schedule/inline_executor.hpp"
+#include "tests/support/barrier_litmus.hpp"
 #include "tests/support/barriers.hpp"
 
 namespace {
@@ -54,6 +57,36 @@ BENCHMARK(cas_relaxed)->Arg(4)->Arg(8)->Unit(benchmark::kMillisecond);
 BENCHMARK(cas_missing)->Arg(4)->Arg(8)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(counter, B_set, true)->Arg(2)->Arg(4)->Arg(8)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(counter, B_order, false)->Arg(2)->Arg(3)->Unit(benchmark::kMillisecond);
+
+// Barrier A with load buffering admitted: as a litmus test, whose registers say what depends on
+// what.
+void cas_buffered(benchmark::State& state, bool par) {
+  const litmus::Test test =
+      litmus::parse(testing::cas_barrier_litmus(static_cast<int>(state.range(0)), par), "barrier");
+  check::CheckSpec spec;
+  spec.run.policy.boundary = machine::Boundary::strict;
+  spec.run.policy.load_buffering = machine::LoadBuffering::on;
+  for (int k = 0; k < machine::kFindingKinds; ++k) {
+    const auto kind = static_cast<machine::FindingKind>(k);
+    if (kind != machine::FindingKind::deadlock) spec.run.ignore.push_back(kind);
+  }
+  spec.weak_events = spec.all = true;
+  std::uint64_t executions = 0, events = 0;
+  for (auto _ : state) {
+    bool race = false;
+    const auto r = check::check([&] { return std::make_unique<litmus::LitmusProgram>(test); }, spec,
+                                1, [&](const check::Execution& e) { race = race || e.race(); });
+    executions = r.complete + r.blocked;
+    events = r.events;
+    if (r.verdict != check::Verdict::pass || r.blocked > 0 || r.unjudged > 0 || race) {
+      state.SkipWithError("not the verdict that is due");
+    }
+  }
+  state.counters["executions"] = static_cast<double>(executions);
+  state.counters["events"] = static_cast<double>(events);
+}
+BENCHMARK_CAPTURE(cas_buffered, A_split, false)->Arg(4)->Arg(8)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(cas_buffered, A_par, true)->Arg(6)->Arg(8)->Unit(benchmark::kMillisecond);
 
 // Random executions a second, weak reads on.
 void random_executions(benchmark::State& state) {

@@ -95,6 +95,10 @@ TEST_CASE("missing and extra keys, wrong types and ranges are refused with their
   CHECK(says(refusal(edited("{u32 = 8}", "{u31 = 8}")), "unknown kind of argument 'u31'"));
   CHECK(says(refusal(edited("\"world\"", "\"size\"")), "'rank' or 'world'"));
   CHECK(says(refusal(edited("[[launch]]", "[[launch")), "not TOML"));
+  const auto filled = [](const char* init) { return edited("{ bf16 = \"integers\" }", init); };
+  CHECK(parse_case(filled("{ fill = 255 }"), "b").memories[1].initial.fill == 255);
+  CHECK(says(refusal(filled("{ fill = 256 }")), "from 0 to 255"));
+  CHECK(says(refusal(filled("{ fill = 1, tensor = \"x\" }")), "unknown key 'tensor'"));
 }
 
 TEST_CASE(

@@ -1,5 +1,5 @@
 // What an H200 wrote (traces/gpu, made by cuda/bench/record_outputs.sh), against the emulator fed
-// with the same partial sums: the same PTX, the same block size, the same bits.
+// with the same partial sums: the kernels' PTX, the same number of threads a row, the same bits.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -98,7 +98,10 @@ std::string case_text(const Record& r) {
   const std::string kernel =
       push ? fmt::format("pushI{}Li{}ELi1E", half ? "6__half" : "13__nv_bfloat16", r.ranks())
            : fmt::format("tokenweave_peerILi{}ELi1E", r.ranks());
-  const std::int64_t threads = std::min<std::int64_t>(1024, (r.hidden() / 8 + 31) / 32 * 32);
+  // A thread plays two of the row's, except in the kernel that pushes (tokenweave_layout); the sums
+  // are those of a thread each.
+  const std::int64_t warps = std::min<std::int64_t>(32, (r.hidden() / 8 + 31) / 32);
+  const std::int64_t threads = 32 * (push ? warps : (warps + 1) / 2);
   text += fmt::format(
       "[[launch]]\nptx = \"../ptx/{}.ptx\"\nkernel = \"{}\"\ngrid = [{}]\nblock = [{}]\nargs = [ "
       "{} ]\n",

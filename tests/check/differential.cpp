@@ -64,6 +64,8 @@ int main(int argc, char** argv) {
       continue;
     }
     ++differ;
+    std::printf("seed %llu differs; shrunk:\n", static_cast<unsigned long long>(seed));
+    std::fflush(stdout);
     // A disagreement that takes load buffering shrinks to one that does.
     const auto in_order = [](const litmus::Test& t) {
       return testing::difference(t, machine::LoadBuffering::off).empty();
@@ -76,8 +78,7 @@ int main(int argc, char** argv) {
         return false;
       }
     });
-    std::printf("seed %llu\n%s%s\n", static_cast<unsigned long long>(seed),
-                litmus::print(small).c_str(), difference(small).c_str());
+    std::printf("%s%s\n", litmus::print(small).c_str(), difference(small).c_str());
     std::fflush(stdout);
     if (differ >= 5) break;
   }

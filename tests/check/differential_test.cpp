@@ -248,3 +248,17 @@ TEST_CASE("syntactic dependencies forbid values out of thin air, and nothing els
   CHECK(satisfied("1"));
   CHECK_FALSE(satisfied("r1"));  // the value is 1 whatever was read, but its text mentions the read
 }
+
+TEST_CASE(
+    "what took a write from others does not take it from whom it is not morally strong with") {
+  CHECK(compare(R"(PTX a
+{
+x=0;
+}
+ P0@cta 0,gpu 0      | P1@cta 0,gpu 0                  | P2@cta 0,gpu 1                 | P3@cta 0,gpu 0                 ;
+ st.relaxed.sys x, 1 | atom.relaxed.gpu.add r1, x, 256 | atom.relaxed.gpu.add r0, x, 32 | atom.relaxed.sys.add r0, x, 16 ;
+                     |                                 | atom.relaxed.sys.add r1, x, 64 |                                ;
+locations [x;P1:r1;P2:r0;P2:r1;P3:r0;]
+exists (0 == 0)
+)") == "");
+}

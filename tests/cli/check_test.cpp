@@ -1,8 +1,10 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 
 #include "tests/cli/command.hpp"
 
@@ -78,6 +80,76 @@ TEST_CASE("relax finds the least orders of tokenweave's barriers in each mode") 
   CHECK(least("coherent") == "relaxed relaxed release relaxed relaxed relaxed ");
 }
 
+TEST_CASE("sums that come in any order are searched in each of them") {
+  const Folder f;
+  const std::string three =
+      "check --ranks 3 --blocks 1 --tokens 3 --hidden 8 --inner 6 --boundary coherent --json "
+      "r.json";
+  REQUIRE(ringfence(f, three).status == 0);
+  const auto search = [&] { return json_of(f / "r.json")["searches"]["coherent"]; };
+  const int once = search()["complete"];
+  CHECK(search()["sum_orders"] == 1);
+  for (const std::string policy : {"seeded-order", "each-step", "truncate"}) {
+    const Result r = ringfence(f, three + " --policy summation=" + policy + " --payload normal");
+    CHECK_MESSAGE(r.status == 0, r.out, r.err);
+    CHECK(search()["sum_orders"] == 6);
+    CHECK(search()["complete"] == 6 * once);
+  }
+  // A bound that ends behind the first order is no proof.
+  CHECK(ringfence(f, three + " --policy summation=each-step --schedules 2").status == 3);
+  const Result resumed = ringfence(f, three + " --policy summation=each-step --resume s.check");
+  CHECK(resumed.status == 2);
+  CHECK(lines(resumed.err) == 1);
+}
+
+TEST_CASE("a finding of check is told with what would mend it, in its JSON too") {
+  const Folder f;
+  const Result r =
+      ringfence(f, "check" + kCase + " --set end.put=relaxed --boundary coherent --json r.json");
+  CHECK(r.status == 1);
+  CHECK(r.out.find("end.put=release (it is relaxed)") != std::string::npos);
+  const auto finding = json_of(f / "r.json")["findings"][0];
+  CHECK(finding["remedies"]["found"][0]["changes"][0]["switch"] == "end.put");
+  CHECK(finding["token"].get<std::string>().starts_with("rf1,tokenweave,"));
+}
+
+// "| `OPTIONS` | what | strict | stream | coherent |", as README has them behind one command.
+TEST_CASE("README's table of barriers is what its commands say") {
+  const Folder f;
+  std::istringstream readme(content("README.md"));
+  std::string command;
+  std::size_t rows = 0;
+  for (std::string line; std::getline(readme, line);) {
+    const std::string end = " --protocol ...";
+    if (line.starts_with("    ringfence check ") && line.ends_with(end)) {
+      command = line.substr(14, line.size() - 14 - end.size());
+    }
+    if (command.empty() || !line.starts_with("| `") || line.find(" --calls ") == std::string::npos)
+      continue;
+    ++rows;
+    std::vector<std::string> cells;
+    std::istringstream in(line.substr(2));
+    for (std::string cell; std::getline(in, cell, '|');) cells.push_back(cell);
+    REQUIRE(cells.size() >= 5);
+    const std::string options = cells[0].substr(1, cells[0].rfind('`') - 1);
+    CAPTURE(options);
+    ringfence(f, command + " --protocol " + options + " --no-shrink --no-remedies --json r.json");
+    const auto j = json_of(f / "r.json");
+    const char* modes[] = {"strict", "stream", "coherent"};
+    for (std::size_t m = 0; m < 3; ++m) {
+      std::string got = j["modes"][modes[m]] == "pass" ? " PASS " : " ?";
+      for (const auto& finding : j["findings"]) {
+        if (finding["mode"] != modes[m]) continue;
+        std::string kind = finding["kind"];
+        std::replace(kind.begin(), kind.end(), '-', ' ');
+        got = " FAIL, " + kind + " ";
+      }
+      CHECK(got == cells[2 + m]);
+    }
+  }
+  CHECK(rows >= 16);
+}
+
 TEST_CASE("a bound makes the verdict unknown, and the search goes on from its file") {
   const Folder f;
   const std::string search =
@@ -128,6 +200,28 @@ TEST_CASE("litmus prints herd7's block and compares with the expectation file") 
   CHECK(j["tests"].size() == 2);
   CHECK(j["tests"][0]["observation"] == "Never");
   CHECK(j["tests"][0]["race"] == true);
+}
+
+TEST_CASE("litmus shows load buffering, and says so where it is switched off") {
+  const Folder f;
+  const std::string test = "litmus " + kCorpus + "/LB+relaxed.litmus --json r.json";
+  const Result on = ringfence(f, test);
+  CHECK_MESSAGE(on.status == 0, on.out, on.err);
+  CHECK(on.out.find("Observation LB+relaxed Sometimes 1 ") != std::string::npos);
+  CHECK(on.out.find("of these 1 out of order") != std::string::npos);
+  CHECK(json_of(f / "r.json")["tests"][0]["out_of_order"] == 1);
+  CHECK(json_of(f / "r.json")["tests"][0]["load_buffering"] == true);
+  const Result off = ringfence(f, test + " --policy load-buffering=off");
+  CHECK(off.status == 1);
+  CHECK(off.out.find("Observation LB+relaxed Never 0 ") != std::string::npos);
+  CHECK(off.out.find("except load buffering") != std::string::npos);
+  CHECK(json_of(f / "r.json")["tests"][0]["load_buffering"] == false);
+  // In mode coherent order of execution is what the mode is about.
+  const Result coherent = ringfence(f, test + " --boundary coherent");
+  CHECK(coherent.out.find("except load buffering") != std::string::npos);
+  const Result wrong = ringfence(f, test + " --policy load-buffering=maybe");
+  CHECK(wrong.status == 2);
+  CHECK(wrong.err.find("off or on") != std::string::npos);
 }
 
 TEST_CASE("a litmus test that is not as expected is a mismatch") {

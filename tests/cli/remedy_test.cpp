@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "emulator/cli/instance.hpp"
+#include "emulator/programs/switches.hpp"
 #include "emulator/schedule/failure.hpp"
 #include "emulator/schedule/search.hpp"
 

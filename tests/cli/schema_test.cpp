@@ -54,13 +54,17 @@ TEST_CASE("run, fuzz and replay write what their schemas say, with findings and 
   CHECK(wrong("replay", json_of(f / "r.json")) == "");
 }
 
-TEST_CASE("check and litmus write what their schemas say") {
+TEST_CASE("check, relax and litmus write what their schemas say") {
   const Folder f;
   ringfence(
       f,
       "check --ranks 2 --blocks 1 --tokens 2 --hidden 8 --inner 2 --schedules 200 --json r.json");
   CHECK(wrong("check", json_of(f / "r.json")) == "");
   CHECK(json_of(f / "r.json")["modes"]["strict"] == "finding");
+  ringfence(f,
+            "relax --ranks 2 --blocks 1 --tokens 2 --hidden 8 --inner 2 --boundary coherent "
+            "--json r.json");
+  CHECK(wrong("relax", json_of(f / "r.json")) == "");
   const std::string corpus = (std::filesystem::current_path() / "tests/litmus/corpus").string();
   ringfence(f, "litmus " + corpus + "/SB+relaxed.litmus --json r.json");
   CHECK(wrong("litmus", json_of(f / "r.json")) == "");

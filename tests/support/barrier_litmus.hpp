@@ -29,9 +29,9 @@ inline std::string cas_barrier_litmus(int ranks, bool par, const std::string& pu
       const auto spin = [&](const std::string& order, const std::string& slot, int from, int to) {
         const std::string label = "L" + std::to_string(code.size());
         code.push_back(label + ":");
-        code.push_back("atom." + order + ".sys.cas s, " + slot + ", " + std::to_string(from) +
+        code.push_back("atom." + order + ".sys.cas r99, " + slot + ", " + std::to_string(from) +
                        ", " + std::to_string(to));
-        code.push_back("bne s, " + std::to_string(from) + ", " + label);
+        code.push_back("bne r99, " + std::to_string(from) + ", " + label);
       };
       const auto read = [&](int peer) {
         const std::string to = "r" + std::to_string(peer);

@@ -215,6 +215,21 @@ TEST_CASE("what lacks a barrier, an order or a clearing has a finding and no tim
   }
 }
 
+TEST_CASE(
+    "put cuts its rows into tiles: as many as waves, or as the ring of data makes necessary") {
+  const auto rows = [](std::uint32_t tokens, std::uint32_t waves) {
+    Sizes s = sizes(Transport::put, 2, tokens, 8);
+    s.inner = 64;
+    s.waves = waves;
+    check(h200(), s);
+    return run_config(s).set.at("tile_rows");
+  };
+  CHECK(rows(1024, 1) == "1024");
+  CHECK(rows(1024, 4) == "256");
+  CHECK(rows(1000, 3) == "334");
+  CHECK(rows(20000, 1) == "12800");  // 200 MiB of rows of 16 KiB
+}
+
 TEST_CASE("sizes that cannot be are refused with what would be right") {
   const auto refused = [](Sizes s, const char* said) {
     CHECK_THROWS_WITH_AS(simulate(h200(), s), doctest::Contains(said), std::invalid_argument);

@@ -256,6 +256,8 @@ Stop Execution::State::run_warp(Warp& warp, std::size_t current, const Quantum& 
   std::uint64_t threads = 0;
   std::uint32_t pc = warp.splits[current].pc;
   std::uint32_t split_mask = warp.splits[current].mask;
+  // Counted when it changes: on the oldest instruction set that is a call.
+  auto split_lanes = static_cast<std::uint32_t>(std::popcount(split_mask));
   bool settled = warp.splits.size() == 1;
   const auto account = [&] {
     counts_.warp_instructions += done;
@@ -270,6 +272,7 @@ Stop Execution::State::run_warp(Warp& warp, std::size_t current, const Quantum& 
     if (current == warp.splits.size()) return false;
     pc = warp.splits[current].pc;
     split_mask = warp.splits[current].mask;
+    split_lanes = static_cast<std::uint32_t>(std::popcount(split_mask));
     settled = warp.splits.size() == 1;
     return true;
   };
@@ -294,7 +297,7 @@ Stop Execution::State::run_warp(Warp& warp, std::size_t current, const Quantum& 
         mask &= op.guard_negated ? ~p : p;
       }
       ++done;
-      threads += static_cast<std::uint32_t>(std::popcount(mask));
+      threads += mask == split_mask ? split_lanes : static_cast<std::uint32_t>(std::popcount(mask));
       if (op.kind == Kind::alu) {
         if (mask != 0) {
           context.mask = mask;
@@ -317,6 +320,7 @@ Stop Execution::State::run_warp(Warp& warp, std::size_t current, const Quantum& 
           detach(warp, current, stays, pc + 1);
           pc = op.detail;
           split_mask = mask;
+          split_lanes = static_cast<std::uint32_t>(std::popcount(mask));
           settled = false;
         } else {
           pc = op.detail;

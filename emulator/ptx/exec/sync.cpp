@@ -270,6 +270,18 @@ void Execution::State::perform_exchange(Warp& warp, const Op& op, std::uint32_t 
       const std::uint32_t* a = words(warp, op.a);
       const std::uint32_t* b = words(warp, op.b);
       const std::uint32_t* c = words(warp, op.c);
+      // What a sum over a warp does, 32 times a row: every lane reads another, none is out of
+      // range.
+      if (form.kind == ExchangeKind::shuffle_butterfly && mask == 0xFFFFFFFFU) {
+        std::uint32_t other = 0;
+        for (std::uint32_t i = 0; i < kLanes; ++i) other |= (b[i] ^ b[0]) | (c[i] ^ 31U);
+        if (other == 0) {
+          const std::uint32_t distance = b[0] & 31U;
+          for (std::uint32_t i = 0; i < kLanes; ++i) results[i] = a[i ^ distance];
+          flags = mask;
+          break;
+        }
+      }
       each([&](std::uint32_t lane) {
         bool in_range = false;
         const std::uint32_t source = shuffle_source(form.kind, lane, b[lane], c[lane], in_range);

@@ -1,0 +1,356 @@
+#include "emulator/cases/edits.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <set>
+
+#include "emulator/ptx/parser.hpp"
+#include "emulator/ptx/source.hpp"
+
+namespace ringfence::cases {
+namespace {
+
+using Words = std::vector<std::string_view>;
+
+constexpr std::array<std::string_view, 4> kScopes = {"cta", "cluster", "gpu", "sys"};
+constexpr std::array<std::string_view, 6> kOrders = {"weak",    "volatile", "relaxed",
+                                                     "acquire", "release",  "acq_rel"};
+
+enum class Sort : std::uint8_t { none, load, store, atomic, reduction, fence, barrier };
+
+bool has(const ptx::Instruction& i, std::string_view word) {
+  return std::find(i.modifiers.begin(), i.modifiers.end(), word) != i.modifiers.end();
+}
+
+Sort sort_of(const ptx::Instruction& i) {
+  for (const std::string_view word : i.modifiers) {
+    // Not memory that ranks share, or an access that the executor does not take for one.
+    if (word.starts_with("shared") || word == "local" || word.starts_with("param") ||
+        word == "const" || word == "nc" || word == "async" || word == "proxy") {
+      return Sort::none;
+    }
+  }
+  if (i.opcode == "ld" || (i.opcode == "multimem" && has(i, "ld_reduce"))) return Sort::load;
+  if (i.opcode == "st" || (i.opcode == "multimem" && has(i, "st"))) return Sort::store;
+  if (i.opcode == "atom") return Sort::atomic;
+  if (i.opcode == "red" || (i.opcode == "multimem" && has(i, "red"))) return Sort::reduction;
+  if (i.opcode == "fence" || i.opcode == "membar") return Sort::fence;
+  const bool waits = has(i, "sync") || i.modifiers.empty();
+  if ((i.opcode == "bar" || i.opcode == "barrier") && waits && !has(i, "cluster")) {
+    return Sort::barrier;
+  }
+  return Sort::none;
+}
+
+// The weak form has no scope, atomics and reductions default to one.
+std::string_view order_of(const ptx::Instruction& i, Sort sort) {
+  for (const std::string_view order : kOrders) {
+    if (has(i, order)) return order;
+  }
+  return sort == Sort::atomic || sort == Sort::reduction ? "relaxed" : "weak";
+}
+
+std::string_view scope_of(const ptx::Instruction& i, Sort sort) {
+  if (i.opcode == "membar") return has(i, "cta") ? "cta" : has(i, "gl") ? "gpu" : "sys";
+  for (const std::string_view scope : kScopes) {
+    if (has(i, scope)) return scope;
+  }
+  if (has(i, "volatile") || (i.opcode == "multimem" && sort == Sort::reduction)) return "sys";
+  return sort == Sort::atomic || sort == Sort::reduction ? "gpu" : "";
+}
+
+std::string_view fence_of(const ptx::Instruction& i) {
+  return i.opcode == "membar" || has(i, "sc") ? "sc"
+         : has(i, "acquire")                  ? "acquire"
+         : has(i, "release")                  ? "release"
+                                              : "acq_rel";
+}
+
+// What the instruction can be, the weakest first.
+Words values(Sort sort, std::string_view what) {
+  if (what == "barrier") return {"none", "there"};
+  if (what == "scope") return {kScopes.begin(), kScopes.end()};
+  if (what == "fence") {
+    return {"none", "acquire", "release", "acq_rel", "sc"};
+  }
+  if (sort == Sort::load) return {"weak", "relaxed", "acquire"};
+  if (sort == Sort::store) return {"weak", "relaxed", "release"};
+  if (sort == Sort::reduction) return {"relaxed", "release"};
+  return {"relaxed", "acquire", "release", "acq_rel"};
+}
+
+// Acquire and release are no steps up or down from each other.
+bool comparable(std::string_view a, std::string_view b) {
+  return !((a == "acquire" && b == "release") || (a == "release" && b == "acquire"));
+}
+
+struct Property {
+  std::string_view what, present;
+};
+
+std::vector<Property> properties(const ptx::Instruction& i, Sort sort) {
+  switch (sort) {
+    case Sort::none:
+      return {};
+    case Sort::barrier:
+      return {{"barrier", "there"}};
+    case Sort::fence:
+      return {{"fence", fence_of(i)}, {"scope", scope_of(i, sort)}};
+    default:
+      break;
+  }
+  const std::string_view order = order_of(i, sort);
+  std::vector<Property> out = {{"order", order == "volatile" ? "relaxed" : order}};
+  if (order != "weak") out.push_back({"scope", scope_of(i, sort)});
+  return out;
+}
+
+class Editor {
+ public:
+  Editor(ptx::Module& module, EditedText& text) : module_(module), text_(text) {}
+
+  // False where the instruction cannot have that value.
+  bool apply(ptx::Function& f, std::size_t index, std::string_view what, std::string_view value) {
+    ptx::Instruction& i = f.instructions[index];
+    const Sort sort = sort_of(i);
+    bool known = false;
+    for (const Property& p : properties(i, sort)) known = known || p.what == what;
+    const Words allowed = values(sort, what);
+    if (!known || std::find(allowed.begin(), allowed.end(), value) == allowed.end()) return false;
+    if (value == "none") {
+      remove(f, index);
+      return true;
+    }
+    if (value == "there") return true;
+    if (what == "order") {
+      set_order(i, sort, value);
+    } else if (what == "fence") {
+      to_fence(i);
+      replace(i, {"sc", "acq_rel", "acquire", "release"}, value, 0);
+    } else {
+      to_fence(i);
+      if (has(i, "volatile")) set_order(i, sort, "relaxed");
+      replace(i, {kScopes.begin(), kScopes.end()}, value, scope_place(i));
+    }
+    respell(i);
+    return true;
+  }
+
+ private:
+  std::string_view keep(std::string word) {
+    text_.push_back(std::make_unique<std::string>(std::move(word)));
+    return *text_.back();
+  }
+
+  // Behind the order, which stands first or behind the name of a multimem operation.
+  static std::size_t scope_place(const ptx::Instruction& i) {
+    const std::size_t at = i.opcode == "multimem" ? 1 : 0;
+    const bool ordered = at < i.modifiers.size() && (std::find(kOrders.begin(), kOrders.end(),
+                                                               i.modifiers[at]) != kOrders.end() ||
+                                                     i.modifiers[at] == "sc");
+    return at + (ordered ? 1 : 0);
+  }
+
+  void replace(ptx::Instruction& i, const Words& words, std::string_view by, std::size_t place) {
+    for (const std::string_view word : words) std::erase(i.modifiers, word);
+    place = std::min(place, i.modifiers.size());
+    i.modifiers.insert(i.modifiers.begin() + static_cast<std::ptrdiff_t>(place),
+                       keep(std::string(by)));
+  }
+
+  void set_order(ptx::Instruction& i, Sort sort, std::string_view order) {
+    const std::string scope(scope_of(i, sort));
+    for (const std::string_view word : kOrders) std::erase(i.modifiers, word);
+    if (order == "weak") {
+      for (const std::string_view word : kScopes) std::erase(i.modifiers, word);
+      return;
+    }
+    const std::size_t at = i.opcode == "multimem" ? 1 : 0;
+    replace(i, {}, order, at);
+    replace(i, {kScopes.begin(), kScopes.end()}, scope.empty() ? "sys" : scope, at + 1);
+  }
+
+  // membar.LEVEL is fence.sc of that scope.
+  void to_fence(ptx::Instruction& i) {
+    if (i.opcode != "membar") return;
+    const std::string scope(scope_of(i, Sort::fence));
+    i.opcode = "fence";
+    i.modifiers = {keep("sc"), keep(scope)};
+  }
+
+  // The text's operands behind the new spelling.
+  void respell(ptx::Instruction& i) {
+    const std::size_t space = i.text.find_first_of(" \t", i.text.find(std::string(".")) + 1);
+    std::string text = i.guard >= 0 ? "(guarded) " : "";
+    text += i.spelling();
+    if (i.text.starts_with('@')) {
+      text += " (edited)";
+    } else if (space != std::string_view::npos) {
+      text += i.text.substr(space);
+    }
+    i.text = keep(std::move(text));
+  }
+
+  static void remove(ptx::Function& f, std::size_t index) {
+    f.instructions.erase(f.instructions.begin() + static_cast<std::ptrdiff_t>(index));
+    for (ptx::Label& label : f.labels) {
+      if (label.target > index) --label.target;
+    }
+  }
+
+  ptx::Module& module_;
+  EditedText& text_;
+};
+
+std::string base_name(const std::string& path) {
+  const auto slash = path.rfind('/');
+  return slash == std::string::npos ? path : path.substr(slash + 1);
+}
+
+// "zoo.ptx:120", "zoo.ptx:120.2"
+std::string place_of(const ptx::Module& module, const ptx::Function& f, std::size_t index) {
+  std::size_t nth = 1;
+  while (nth <= index && f.instructions[index - nth].line == f.instructions[index].line) ++nth;
+  return fmt::format("{}:{}{}", base_name(module.file), f.instructions[index].line,
+                     nth > 1 ? fmt::format(".{}", nth) : "");
+}
+
+void add_sites(const ptx::Module& module, const ptx::Function& f, std::vector<EditSite>& out) {
+  for (std::size_t n = 0; n < f.instructions.size(); ++n) {
+    const ptx::Instruction& i = f.instructions[n];
+    const Sort sort = sort_of(i);
+    for (const Property& p : properties(i, sort)) {
+      EditSite site;
+      site.key = fmt::format("{}/{}", place_of(module, f, n), p.what);
+      site.present = p.present;
+      site.text = i.spelling();
+      site.strong = !(p.what == "order" && p.present == "weak");
+      const Words all = values(sort, p.what);
+      const auto here = std::find(all.begin(), all.end(), p.present);
+      for (auto it = all.begin(); it != all.end(); ++it) {
+        if (it == here || !comparable(*it, p.present)) continue;
+        (it < here ? site.weaker : site.stronger).emplace_back(*it);
+      }
+      if (i.location && i.location->line != 0 && i.location->file < module.files.size()) {
+        site.place =
+            fmt::format("{}:{}", base_name(module.files[i.location->file]), i.location->line);
+      }
+      out.push_back(std::move(site));
+    }
+  }
+}
+
+struct Key {
+  std::string file;
+  std::uint32_t line = 0;
+  std::size_t nth = 1;
+  std::string what;
+};
+
+std::optional<Key> parse_key(const std::string& text) {
+  const auto slash = text.rfind('/');
+  if (slash == std::string::npos) return std::nullopt;
+  const auto colon = text.rfind(':', slash);
+  if (colon == std::string::npos) return std::nullopt;
+  Key key;
+  key.file = text.substr(0, colon);
+  key.what = text.substr(slash + 1);
+  std::string number = text.substr(colon + 1, slash - colon - 1);
+  if (const auto dot = number.find('.'); dot != std::string::npos) {
+    const std::string nth = number.substr(dot + 1);
+    if (nth.empty() || nth.size() > 4 || nth.find_first_not_of("0123456789") != std::string::npos) {
+      return std::nullopt;
+    }
+    key.nth = std::stoul(nth);
+    number.resize(dot);
+  }
+  if (number.empty() || number.size() > 8 ||
+      number.find_first_not_of("0123456789") != std::string::npos) {
+    return std::nullopt;
+  }
+  key.line = static_cast<std::uint32_t>(std::stoul(number));
+  return key;
+}
+
+}  // namespace
+
+void apply_edits(ptx::Module& module, const Edits& edits, Edits& left, EditedText& text) {
+  // From the end of the text on, so that what is taken out moves no other site; of one instruction
+  // first its order, as a weak one has no scope, and what takes it out last.
+  struct Change {
+    ptx::Function* function;
+    std::size_t index;
+    std::string what, value, key;
+  };
+  std::vector<Change> changes;
+  for (const auto& [name, value] : edits) {
+    const auto key = parse_key(name);
+    if (!key || key->file != base_name(module.file)) continue;
+    for (ptx::Function& f : module.functions) {
+      for (std::size_t n = 0; n < f.instructions.size(); ++n) {
+        if (f.instructions[n].line != key->line) continue;
+        std::size_t nth = 1;
+        while (nth <= n && f.instructions[n - nth].line == key->line) ++nth;
+        if (nth == key->nth) changes.push_back({&f, n, key->what, value, name});
+      }
+    }
+  }
+  std::stable_sort(changes.begin(), changes.end(), [](const Change& a, const Change& b) {
+    if (a.function != b.function) return a.function > b.function;
+    if (a.index != b.index) return a.index > b.index;
+    return (a.value == "none") < (b.value == "none");
+  });
+  Editor editor(module, text);
+  for (std::size_t n = 0; n < changes.size(); ++n) {
+    const Change& c = changes[n];
+    // The scope of what became weak says nothing.
+    const bool moot = c.what == "scope" && n > 0 && changes[n - 1].index == c.index &&
+                      changes[n - 1].function == c.function && changes[n - 1].value == "weak";
+    if (moot || editor.apply(*c.function, c.index, c.what, c.value)) left.erase(c.key);
+  }
+}
+
+void refuse_edits(const CaseFile& file, const Edits& left) {
+  if (left.empty()) return;
+  const auto& [key, value] = *left.begin();
+  for (const EditSite& site : edit_sites(file)) {
+    if (site.key != key) continue;
+    std::string words;
+    for (const auto* list : {&site.weaker, &site.stronger}) {
+      for (const std::string& word : *list) words += (words.empty() ? "" : ", ") + word;
+    }
+    throw CaseError(fmt::format("--set {}={}: {} is {}; it can be {}", key, value, site.text,
+                                site.present, words));
+  }
+  throw CaseError(fmt::format(
+      "--set {}={}: no such site of the case's kernels; one is FILE:LINE/WHAT of the PTX, with "
+      "order, scope, fence or barrier for WHAT, as relax --case lists them",
+      key, value));
+}
+
+std::vector<EditSite> edit_sites(const CaseFile& file, const Edits& edits) {
+  std::vector<EditSite> out;
+  std::vector<std::pair<std::string, std::unique_ptr<ptx::Module>>> modules;
+  EditedText text;
+  std::set<const ptx::Function*> seen;
+  Edits left = edits;
+  for (const Launch& launch : file.launches) {
+    const std::string path = file.beside(launch.ptx);
+    auto found = std::find_if(modules.begin(), modules.end(),
+                              [&](const auto& m) { return m.first == path; });
+    if (found == modules.end()) {
+      modules.emplace_back(path,
+                           std::make_unique<ptx::Module>(ptx::parse(ptx::read_ptx(path), path)));
+      found = modules.end() - 1;
+      apply_edits(*found->second, edits, left, text);
+    }
+    const ptx::Function& f = found->second->kernel(launch.kernel);
+    if (seen.insert(&f).second) add_sites(*found->second, f, out);
+  }
+  return out;
+}
+
+}  // namespace ringfence::cases
