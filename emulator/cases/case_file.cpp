@@ -159,6 +159,67 @@ void integer_argument(const Reader& r, const toml::node& n, std::string_view typ
   }
 }
 
+// {tensor_map = {memory, dtype, dims, strides, box, swizzle}}: sizes in elements, innermost first.
+void tensor_map_argument(const Reader& r, const toml::node& n, Argument& out) {
+  constexpr std::string_view kWhere = "tensor_map";
+  const toml::table& t = r.table(n, kWhere);
+  r.only(t, kWhere,
+         {"memory", "offset", "offset_per_rank", "dtype", "dims", "strides", "box", "swizzle"});
+  out.kind = Argument::Kind::tensor_map;
+  out.name = r.text(r.need(t, kWhere, "memory"), "memory");
+  if (const auto* o = t.get("offset")) out.offset = r.number(*o, "offset", 0, kMaxMemory);
+  if (const auto* o = t.get("offset_per_rank")) {
+    out.offset_per_rank = r.number(*o, "offset_per_rank", 0, kMaxMemory);
+  }
+  const std::map<std::string, unsigned> sizes{{"u8", 1},  {"u16", 2}, {"u32", 4}, {"s32", 4},
+                                              {"u64", 8}, {"s64", 8}, {"f16", 2}, {"bf16", 2},
+                                              {"f32", 4}, {"f64", 8}};
+  const std::string dtype = r.text(r.need(t, kWhere, "dtype"), "dtype");
+  if (sizes.count(dtype) == 0) {
+    r.fail(t.get("dtype")->source(),
+           "tensor_map dtype '{}'; known: u8, u16, u32, s32, u64, s64, f16, bf16, f32, f64", dtype);
+  }
+  ptx::TensorMap& map = out.map;
+  map.element_bytes = static_cast<std::uint8_t>(sizes.at(dtype));
+  const toml::array& dims = r.array(r.need(t, kWhere, "dims"), "dims");
+  const toml::array& box = r.array(r.need(t, kWhere, "box"), "box");
+  if (dims.empty() || dims.size() > ptx::TensorMap::kMostDimensions || box.size() != dims.size()) {
+    r.fail(dims.source(), "dims has 1 to 5 numbers, innermost first, and box as many");
+  }
+  map.dimensions = static_cast<std::uint8_t>(dims.size());
+  const toml::array* strides = nullptr;
+  if (const auto* s = t.get("strides")) {
+    strides = &r.array(*s, "strides");
+    if (strides->size() + 1 != dims.size()) {
+      r.fail(s->source(), "strides has a number of bytes for each dimension but the innermost");
+    }
+  }
+  std::uint64_t dense = map.element_bytes;
+  for (std::size_t i = 0; i < dims.size(); ++i) {
+    map.size[i] = r.number(dims[i], "dims", 1, std::uint64_t{1} << 32);
+    map.box[i] = static_cast<std::uint32_t>(r.number(box[i], "box", 1, 256));
+    map.stride[i] = dense;
+    if (i > 0 && strides != nullptr) {
+      map.stride[i] = r.number((*strides)[i - 1], "strides", 16, kMaxMemory);
+    }
+    dense = map.stride[i] * map.size[i];
+  }
+  if (const auto* s = t.get("swizzle")) {
+    const std::string word = r.text(*s, "swizzle");
+    const std::map<std::string, ptx::Swizzle> known{{"none", ptx::Swizzle::none},
+                                                    {"32B", ptx::Swizzle::bytes32},
+                                                    {"64B", ptx::Swizzle::bytes64},
+                                                    {"128B", ptx::Swizzle::bytes128}};
+    if (known.count(word) == 0) {
+      r.fail(s->source(), "swizzle '{}'; known: none, 32B, 64B, 128B", word);
+    }
+    map.swizzle = known.at(word);
+  }
+  if (const std::string wanted = map.fault(); !wanted.empty()) {
+    r.fail(n.source(), "a tensor map needs {}", wanted);
+  }
+}
+
 constexpr unsigned kMostNested = 8;
 
 Argument read_argument(const Reader& r, const toml::node& n, unsigned depth = 0) {
@@ -190,6 +251,11 @@ Argument read_argument(const Reader& r, const toml::node& n, unsigned depth = 0)
   if (t.contains("memory")) return address("memory", Argument::Kind::memory);
   if (t.contains("multicast")) return address("multicast", Argument::Kind::multicast);
   if (t.contains("peers")) return address("peers", Argument::Kind::peers);
+  if (t.contains("tensor_map")) {
+    r.only(t, "an argument", {"tensor_map"});
+    tensor_map_argument(r, *t.get("tensor_map"), out);
+    return out;
+  }
   if (t.contains("replicas")) {
     r.only(t, "an argument", {"replicas", "count", "offset", "offset_per_rank"});
     address("replicas", Argument::Kind::replicas);
@@ -209,8 +275,8 @@ Argument read_argument(const Reader& r, const toml::node& n, unsigned depth = 0)
   }
   if (t.size() != 1) {
     r.fail(n.source(),
-           "an argument has one key: memory, multicast, peers, replicas, struct, u8 to u64, "
-           "s8 to s64, f32, f64 or bytes");
+           "an argument has one key: memory, multicast, peers, replicas, struct, tensor_map, u8 "
+           "to u64, s8 to s64, f32, f64 or bytes");
   }
   // The iterator owns what it refers to.
   const auto only = t.begin();
@@ -230,11 +296,11 @@ Argument read_argument(const Reader& r, const toml::node& n, unsigned depth = 0)
     }
     if (out.bytes.empty()) r.fail(value.source(), "bytes is empty");
   } else {
-    r.fail(
-        key.source(),
-        "unknown kind of argument '{}'; known: memory, multicast, peers, replicas, struct, u8 to "
-        "u64, s8 to s64, f32, f64, bytes",
-        type);
+    r.fail(key.source(),
+           "unknown kind of argument '{}'; known: memory, multicast, peers, replicas, struct, "
+           "tensor_map, "
+           "u8 to u64, s8 to s64, f32, f64, bytes",
+           type);
   }
   return out;
 }
@@ -249,7 +315,8 @@ Dim3 read_dim(const Reader& r, const toml::array& a, std::string_view what, std:
 }
 
 Launch read_launch(const Reader& r, const toml::table& t, std::uint32_t ranks) {
-  r.only(t, "[[launch]]", {"ptx", "kernel", "grid", "block", "shared_bytes", "stream", "args"});
+  r.only(t, "[[launch]]",
+         {"ptx", "kernel", "grid", "block", "cluster", "shared_bytes", "stream", "args"});
   Launch out;
   out.line = static_cast<std::uint32_t>(t.source().begin.line);
   out.ptx = r.text(r.need(t, "[[launch]]", "ptx"), "ptx");
@@ -269,6 +336,9 @@ Launch read_launch(const Reader& r, const toml::table& t, std::uint32_t ranks) {
   out.block = read_dim(r, r.array(r.need(t, "[[launch]]", "block"), "block"), "block", 1024);
   if (std::uint64_t{out.block[0]} * out.block[1] * out.block[2] > 1024) {
     r.fail(t.source(), "a block has at most 1024 threads");
+  }
+  if (const auto* n = t.get("cluster")) {
+    out.cluster = read_dim(r, r.array(*n, "cluster"), "cluster", 16);
   }
   if (const auto* n = t.get("shared_bytes")) {
     out.shared_bytes = static_cast<std::uint32_t>(r.number(*n, "shared_bytes", 0, 232448));
@@ -304,14 +374,25 @@ Check read_check(const Reader& r, const toml::table& t) {
   if (const auto* n = t.get("reference")) {
     const toml::table& f = r.table(*n, "reference");
     r.only(f, "reference",
-           {"protocol", "tensor", "out", "residual", "residual_out", "gamma", "beta", "tokens",
-            "hidden", "dtype", "eps"});
+           {"protocol", "tensor", "x", "weight", "inner", "out", "residual", "residual_out",
+            "gamma", "beta", "tokens", "hidden", "dtype", "eps"});
     Reference ref;
     ref.protocol = r.text(r.need(f, "reference", "protocol"), "protocol");
     if (ref.protocol != "tokenweave" && ref.protocol != "pypto") {
       r.fail(f.source(), "reference protocol '{}'; known: tokenweave, pypto", ref.protocol);
     }
-    ref.tensor = r.text(r.need(f, "reference", "tensor"), "tensor");
+    if (f.contains("x")) {
+      if (f.contains("tensor")) r.fail(f.source(), "reference has tensor, or x and weight");
+      ref.x = r.text(*f.get("x"), "x");
+      ref.weight = r.text(r.need(f, "reference", "weight"), "weight");
+      ref.inner = r.number(r.need(f, "reference", "inner"), "inner", 1, 1u << 24);
+      r.need(f, "reference with x", "out");
+    } else {
+      r.only(f, "reference without x",
+             {"protocol", "tensor", "out", "residual", "residual_out", "gamma", "beta", "tokens",
+              "hidden", "dtype", "eps"});
+      ref.tensor = r.text(r.need(f, "reference", "tensor"), "tensor");
+    }
     ref.residual = r.text(r.need(f, "reference", "residual"), "residual");
     ref.gamma = r.text(r.need(f, "reference", "gamma"), "gamma");
     if (const auto* b = f.get("beta")) ref.beta = r.text(*b, "beta");
@@ -347,12 +428,28 @@ void resolve(const Reader& r, const toml::table& root, const CaseFile& c) {
       for (const Argument& field : a.fields) self(self, field);
       if (a.name.empty()) return;
       const Memory& m = at(a.name, fmt::format("the launch at line {}", l.line));
-      if (a.kind != Argument::Kind::memory && m.kind != MemoryKind::symmetric) {
+      if (a.kind != Argument::Kind::memory && a.kind != Argument::Kind::tensor_map &&
+          m.kind != MemoryKind::symmetric) {
         r.fail(root.source(),
                "the launch at line {} wants {} of '{}', which is local; make it symmetric", l.line,
                a.kind == Argument::Kind::multicast ? "a multicast address" : "the peers", a.name);
       }
-      const std::uint64_t farthest = a.offset + a.offset_per_rank * (c.ranks - 1);
+      std::uint64_t farthest = a.offset + a.offset_per_rank * (c.ranks - 1);
+      if (a.kind == Argument::Kind::tensor_map) {
+        if (farthest % 16 != 0) {
+          r.fail(root.source(), "the launch at line {}: a tensor map's offset is a multiple of 16",
+                 l.line);
+        }
+        for (unsigned i = 0; i < a.map.dimensions; ++i) {
+          farthest += (a.map.size[i] - 1) * a.map.stride[i];
+        }
+        farthest += a.map.element_bytes - 1;
+        if (farthest >= m.bytes) {
+          r.fail(root.source(),
+                 "the launch at line {}: a tensor map of '{}' reaches byte {}; it has {}", l.line,
+                 a.name, farthest, m.bytes);
+        }
+      }
       if (farthest >= m.bytes) {
         r.fail(root.source(), "the launch at line {} starts {} bytes into '{}', which has {}",
                l.line, farthest, a.name, m.bytes);
@@ -371,14 +468,22 @@ void resolve(const Reader& r, const toml::table& root, const CaseFile& c) {
                at(name, "check.reference").bytes);
       }
     };
-    holds(f.tensor, f.tokens * row);
+    if (f.x.empty()) {
+      holds(f.tensor, f.tokens * row);
+    } else {
+      if (f.inner % c.ranks != 0) {
+        r.fail(root.source(), "check.reference: {} ranks do not divide inner {}", c.ranks, f.inner);
+      }
+      holds(f.x, f.tokens * (f.inner / c.ranks) * 2);
+      holds(f.weight, f.hidden * (f.inner / c.ranks) * 2);
+    }
     holds(f.out, f.tokens * row);
     holds(f.gamma, row);
     // Every rank's own rows at least.
     const std::uint64_t own = f.protocol == "pypto" ? f.tokens : (f.tokens + c.ranks - 1) / c.ranks;
     holds(f.residual, own * row);
     holds(f.residual_out, own * row);
-    for (const std::string* name : {&f.tensor, &f.residual, &f.gamma, &f.beta}) {
+    for (const std::string* name : {&f.tensor, &f.x, &f.weight, &f.residual, &f.gamma, &f.beta}) {
       if (name->empty()) continue;
       const Initial::Kind kind = at(*name, "check.reference").initial.kind;
       if (kind < Initial::Kind::integers) {
@@ -386,11 +491,14 @@ void resolve(const Reader& r, const toml::table& root, const CaseFile& c) {
                "check.reference needs init {{{} = 'integers'}} or 'normal' or a file's of '{}'",
                f.dtype == "fp16" ? "f16" : "bf16", *name);
       }
-      if ((kind == Initial::Kind::file) !=
-          (c.find(f.tensor)->initial.kind == Initial::Kind::file)) {
+      const std::string& fed = f.x.empty() ? f.tensor : f.x;
+      if ((kind == Initial::Kind::file) != (c.find(fed)->initial.kind == Initial::Kind::file)) {
         r.fail(root.source(),
-               "check.reference: '{}' and '{}' must both be generated or both come from files",
-               f.tensor, *name);
+               "check.reference: '{}' and '{}' must both be generated or both come from files", fed,
+               *name);
+      }
+      if (!f.x.empty() && kind == Initial::Kind::file) {
+        r.fail(root.source(), "check.reference: x and weight are generated, not from a file");
       }
     }
     if (!f.beta.empty()) holds(f.beta, row);

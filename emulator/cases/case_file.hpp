@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "emulator/machine/policy.hpp"
+#include "emulator/ptx/tensor_map.hpp"
 
 namespace ringfence::cases {
 
@@ -55,9 +56,10 @@ struct Argument {
     peers,      // the address of a device array of all ranks' replicas, by rank
     rank,       // as many bytes as the parameter has; 4 in a struct
     world,
-    scalar,     // `bytes`, little end first
-    replicas,   // in a struct: the addresses of all ranks' replicas, by rank; `count` of 8 bytes
-    structure,  // `fields`, each aligned to its size, `count` times over
+    scalar,      // `bytes`, little end first
+    replicas,    // in a struct: the addresses of all ranks' replicas, by rank; `count` of 8 bytes
+    tensor_map,  // of `name`: `map` at its address
+    structure,   // `fields`, each aligned to its size, `count` times over
   };
   Kind kind = Kind::scalar;
   std::string name;                   // memory, multicast, peers
@@ -66,6 +68,7 @@ struct Argument {
   std::vector<std::uint8_t> bytes;    // scalar: 1, 2, 4 or 8 of a number, or those of a struct
   std::uint64_t count = 1;            // replicas: places in the array; those beyond R are zero
   std::vector<Argument> fields;       // structure
+  ptx::TensorMap map;                 // tensor_map: all but the address
 };
 
 using Dim3 = std::array<std::uint32_t, 3>;
@@ -75,6 +78,7 @@ struct Launch {
   std::string kernel;
   std::vector<Dim3> grid;  // one for all ranks, or one for each
   Dim3 block{1, 1, 1};
+  Dim3 cluster{0, 0, 0};  // zeros: what the kernel requires, else 1
   std::uint32_t shared_bytes = 0;
   std::uint32_t stream = 0;
   std::vector<Argument> args;
@@ -84,8 +88,10 @@ struct Launch {
 
 // What the operator's reference needs to judge the memories.
 struct Reference {
-  std::string protocol;  // tokenweave | pypto
-  std::string tensor;    // holds the partial sums at first, and `out` at last unless that is named
+  std::string protocol;   // tokenweave | pypto
+  std::string tensor;     // holds the partial sums at first, and `out` at last unless that is named
+  std::string x, weight;  // instead: what the kernel itself multiplies, each rank's columns
+  std::uint64_t inner = 0;  // K, over all ranks; with x and weight
   std::string
       residual;     // [tokens, hidden] on every rank, or each rank's own rows; residual_out too
   std::string out;  // as `tensor` unless named

@@ -43,7 +43,8 @@ ptx::SumPolicy policy_of(verify::Summation summation) {
 }
 
 bool is_site(ptx::Kind kind) {
-  return kind == ptx::Kind::memory || kind == ptx::Kind::fence || kind == ptx::Kind::copy_async;
+  return kind == ptx::Kind::memory || kind == ptx::Kind::fence || kind == ptx::Kind::copy_async ||
+         kind == ptx::Kind::mbarrier;
 }
 
 }  // namespace
@@ -231,6 +232,13 @@ void CaseProgram::encode(const Launch& launch, const Argument& a, std::uint32_t 
         number(r < file_.ranks ? address(a.name, r) + offset : 0, 8);
       }
       return;
+    case Argument::Kind::tensor_map: {
+      ptx::TensorMap map = a.map;
+      map.address = address(a.name, rank) + offset;
+      const auto bytes = map.encode();
+      out.insert(out.end(), bytes.begin(), bytes.end());
+      return;
+    }
     case Argument::Kind::structure:
       break;
   }
@@ -249,6 +257,8 @@ void CaseProgram::encode(const Launch& launch, const Argument& a, std::uint32_t 
         for (const Argument& f : field.fields) most = std::max(most, self(self, f));
         return most;
       }
+      case Argument::Kind::tensor_map:
+        return 64;
       default:
         return 8;
     }
@@ -320,11 +330,13 @@ void CaseProgram::set_up(machine::Machine& machine, std::pmr::memory_resource* s
 }
 
 void CaseProgram::before_run(machine::Machine& machine) {
+  machine_ = &machine;
   for (std::uint16_t r = 0; r < file_.ranks; ++r) {
     for (std::size_t s = 0; s < stream_slots_.size(); ++s) {
       shared_->streams[r][s] = static_cast<std::uint16_t>(machine.add_stream(r));
     }
     shared_->fault[r].text[0] = '\0';
+    shared_->fault[r].awaits[0] = '\0';
   }
   mismatch_.clear();
 }
@@ -365,6 +377,7 @@ void CaseProgram::run_stream(Agent& host, std::uint32_t rank, std::uint32_t call
     config.launch = static_cast<std::uint32_t>(l);
     config.grid = launch.grid_of(rank);
     config.block = launch.block;
+    config.cluster = launch.cluster;
     config.dynamic_shared = launch.shared_bytes;
     config.parameters = prepared.parameters[rank];
     config.globals = prepared.globals[rank];
@@ -527,6 +540,15 @@ void CaseProgram::after_run(machine::Machine& machine) {
   check_equal(machine);
 }
 
+std::string CaseProgram::numerics() const {
+  for (const auto& kernel : kernels_) {
+    if (!kernel->program.group_products.empty()) {
+      return "wgmma: exact products, added in fp32 in the order of k";
+    }
+  }
+  return {};
+}
+
 bool CaseProgram::check_restored(machine::Machine& machine) {
   for (const std::string& name : file_.check.restored) {
     const std::size_t m = index_of(name);
@@ -659,6 +681,16 @@ std::string CaseProgram::last_mismatch() const {
   if (!mismatch_.empty()) return mismatch_;
   for (std::uint32_t r = 0; shared_ != nullptr && r < file_.ranks; ++r) {
     if (shared_->fault[r].text[0] != '\0') return shared_->fault[r].text;
+  }
+  // Who waits for an mbarrier says something where nothing goes on.
+  if (machine_ == nullptr || machine_->findings().empty()) return {};
+  const machine::FindingKind kind = machine_->findings().front().kind;
+  if (kind != machine::FindingKind::deadlock && kind != machine::FindingKind::barrier_divergence) {
+    return {};
+  }
+  for (std::uint32_t r = 0; r < file_.ranks; ++r) {
+    if (shared_->fault[r].awaits[0] == '\0') continue;
+    return fmt::format("rank {}: {}", r, shared_->fault[r].awaits);
   }
   return {};
 }

@@ -46,6 +46,8 @@ class CaseProgram final : public schedule::Program {
   std::vector<verify::Comparison> comparisons() const;
   // Where `equal` memories differ after a call; empty if they agree, or none are named.
   std::string replica_difference() const;
+  // How sums are formed that hardware does in an order of its own; empty if there are none.
+  std::string numerics() const;
   // By the launches that ended in this process, over all runs.
   const ptx::ExecutionCounts& counts() const { return counts_; }
 
@@ -134,6 +136,7 @@ class CaseProgram final : public schedule::Program {
   machine::RegionId first_region_ = 0;
   Shared* shared_ = nullptr;
   std::byte* results_ = nullptr;
+  const machine::Machine* machine_ = nullptr;  // of the last run
   std::string mismatch_;
   ptx::ExecutionCounts counts_;
 };

@@ -243,15 +243,17 @@ void KernelRun::run(Warp& warp) {
     while (!execution_.exited(warp.block, warp.index)) {
       execution_.ready(warp.block, warp.index, ready);
       std::erase_if(ready, [&](const ptx::SplitRef& s) { return (s.mask & ~warp.waiting) == 0; });
+      if (warp.polled_at != execution_.events()) warp.polled = 0;
+      if (warp.waiting == 0) {
+        std::erase_if(ready, [&](const ptx::SplitRef& s) { return (s.mask & ~warp.polled) == 0; });
+      }
       if (ready.empty()) {
         if (execution_.wake(warp.block, warp.index)) {
           agent.point();
         } else if (warp.waiting != 0) {
           wait(warp);
         } else {
-          warp.parked = true;
-          agent.park(settings_.barrier_site);
-          warp.parked = false;
+          park(warp);
         }
         continue;
       }
@@ -259,37 +261,16 @@ void KernelRun::run(Warp& warp) {
       const std::uint32_t which =
           count > 1 ? agent.choose(schedule::DecisionKind::split, count) : 0;
       warp.accessed = false;
+      const std::uint64_t events = execution_.events();
       const ptx::Stop stop = execution_.run(ready[which]);
       settle(warp);
       if (stop == ptx::Stop::yielded) {
-        // A phase of an mbarrier that others have to complete.
-        warp.parked = true;
-        agent.park(settings_.barrier_site);
-        warp.parked = false;
+        note_polls(warp, events);
+        if (warp.waiting != 0) agent.point();
       } else if (stop == ptx::Stop::quantum && !warp.accessed) {
         agent.point();
       }
-      // Whatever this warp did to shared memory, those that poll there may look again.
-      if (warps_a_block_ > 1 && stop != ptx::Stop::blocked) {
-        bool any = false;
-        for (std::uint32_t w = 0; w < warps_a_block_; ++w) {
-          const Warp& other = warps_[warp.block * warps_a_block_ + w];
-          if (other.parked && &other != &warp) {
-            execution_.ready(other.block, other.index, ready);
-            any = any || !ready.empty();
-          }
-        }
-        if (any) {
-          agent.act(warp.last_site, [&](machine::Machine&) {
-            for (std::uint32_t w = 0; w < warps_a_block_; ++w) {
-              Warp& other = warps_[warp.block * warps_a_block_ + w];
-              if (!other.parked || &other == &warp) continue;
-              execution_.ready(other.block, other.index, ready);
-              if (!ready.empty()) agent.unpark(*other.agent);
-            }
-          });
-        }
-      }
+      if (execution_.events() != events_) wake_others(warp);
     }
     settle(warp);
   } catch (const ptx::KernelFault& fault) {
@@ -358,31 +339,38 @@ void KernelRun::arrive(ptx::SyncToken token, const ptx::Agents& agents) {
 }
 
 void KernelRun::depart(ptx::SyncToken token, const ptx::Agents& agents) {
-  departing_ = token;
-  departures_.push_back(agents);
+  departures_.push_back({token, agents});
 }
 
 void KernelRun::settle(Warp& warp) {
-  if (departures_.empty()) return;
-  Token& token = tokens_[departing_];
-  syncing_.clear();
-  for (const ptx::Agents& a : departures_) {
-    const Warp& other = warp_of(a);
-    each_lane(a.mask,
-              [&](std::uint32_t lane) { syncing_.push_back(other.agent->lane_thread(lane)); });
-  }
-  const bool whole =
-      token.arrived.size() == threads_a_block_ && syncing_.size() == threads_a_block_;
-  warp.agent->act(settings_.barrier_site, [&](machine::Machine& m) {
-    m.barrier(token.arrived, syncing_, whole, settings_.barrier_site);
-    for (const ptx::Agents& a : departures_) {
-      Warp& other = warp_of(a);
-      if (&other != &warp && other.parked) warp.agent->unpark(*other.agent);
+  while (!departures_.empty()) {
+    const ptx::SyncToken number = departures_.front().token;
+    const auto other_token = [&](const Departure& d) { return d.token != number; };
+    const auto rest = std::stable_partition(departures_.begin(), departures_.end(),
+                                            [&](const Departure& d) { return !other_token(d); });
+    departing_.clear();
+    for (auto d = departures_.begin(); d != rest; ++d) departing_.push_back(d->agents);
+    departures_.erase(departures_.begin(), rest);
+    Token& token = tokens_[number];
+    syncing_.clear();
+    for (const ptx::Agents& a : departing_) {
+      const Warp& other = warp_of(a);
+      each_lane(a.mask,
+                [&](std::uint32_t lane) { syncing_.push_back(other.agent->lane_thread(lane)); });
     }
-    token.departed += static_cast<std::uint32_t>(syncing_.size());
-    if (token.departed >= token.arrived.size()) tokens_.erase(departing_);
-    departures_.clear();
-  });
+    const bool whole =
+        token.arrived.size() == threads_a_block_ && syncing_.size() == threads_a_block_;
+    warp.agent->act(settings_.barrier_site, [&](machine::Machine& m) {
+      m.barrier(token.arrived, syncing_, whole, settings_.barrier_site);
+      for (const ptx::Agents& a : departing_) {
+        Warp& other = warp_of(a);
+        if (&other != &warp && other.parked) warp.agent->unpark(*other.agent);
+      }
+      token.departed += static_cast<std::uint32_t>(syncing_.size());
+      const bool phase = (number & ptx::kPhaseToken) != 0;
+      if (!phase && token.departed >= token.arrived.size()) tokens_.erase(number);
+    });
+  }
 }
 
 void KernelRun::fence(const ptx::Agents& agents, const ptx::Fence& fence,
@@ -497,6 +485,21 @@ void KernelRun::remember(Warp& warp, std::uint32_t lane, const Poll& poll) {
   std::vector<Poll>& polls = warp.polls[lane];
   if (polls.size() == kMostPolls) polls.erase(polls.begin());
   polls.push_back(poll);
+}
+
+// A lane that overwrites what it polled last took that signal.
+void KernelRun::note_taken(machine::Machine& machine, const Warp& warp, std::uint32_t lane,
+                           const Target& target, std::uint32_t bytes) const {
+  if (warp.polls.empty()) return;
+  const machine::Address at = place(target);
+  const std::vector<Poll>& polls = warp.polls[lane];
+  for (auto p = polls.rbegin(); p != polls.rend(); ++p) {
+    if (p->by_rmw || p->at.region != at.region || p->at.offset < at.offset ||
+        p->at.offset - at.offset >= bytes) {
+      continue;
+    }
+    return machine.took(p->at, p->access.element, p->value);
+  }
 }
 
 void KernelRun::had_effect(Warp& warp, std::uint32_t lanes) {
@@ -804,13 +807,13 @@ void KernelRun::store(Warp& warp, ptx::Request& request, const Target* targets,
         std::memcpy(buffer + e * size, request.elements[e] + lane * request.lane_bytes, size);
       }
     }
+    note_taken(m, warp, lane, targets[lane], access.bytes());
     const std::size_t replicas = targets[lane].mapping->regions.size();
     for (std::size_t r = 0; r < replicas; ++r) {
       m.write(agent.lane_thread(lane), place(targets[lane], r), how, {buffer, bytes});
       if (how.order != Order::weak) agent.signalled(place(targets[lane], r), bytes);
     }
   };
-  had_effect(warp, lanes);
   const bool strong = how.order != Order::weak;
   if (strong || agent.weak_points()) agent.point();
   if (side_by_side(request, targets)) {
@@ -827,6 +830,7 @@ void KernelRun::store(Warp& warp, ptx::Request& request, const Target* targets,
     return;
   }
   write_lanes(warp, request, how, !strong || std::popcount(lanes) > kMostSingleLanes, one);
+  had_effect(warp, lanes);
 }
 
 void KernelRun::atomic(Warp& warp, ptx::Request& request, const Target* targets,

@@ -14,6 +14,7 @@
 // those places can give another value.
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -36,6 +37,8 @@ struct Kernel {
 // What happened to a kernel that could not go on, for people; in memory that all ranks share.
 struct FaultText {
   char text[600] = {};
+  char awaits[200] = {};      // the mbarrier phase that a warp waits for, while it does ...
+  const void* who = nullptr;  // ... and which, to the rank's own process
 };
 
 class KernelRun final : public ptx::GlobalMemory {
@@ -57,10 +60,13 @@ class KernelRun final : public ptx::GlobalMemory {
   const ptx::ExecutionCounts& counts() const { return execution_.counts(); }
 
   void access(ptx::Request& request) override;
+  void bulk(const ptx::Agents& agents, ptx::Operation operation, std::uint64_t address,
+            std::span<std::byte> data, std::uint32_t instruction, std::uint32_t line) override;
   void fence(const ptx::Agents& agents, const ptx::Fence& fence,
              std::uint32_t instruction) override;
   void arrive(ptx::SyncToken token, const ptx::Agents& agents) override;
   void depart(ptx::SyncToken token, const ptx::Agents& agents) override;
+  void retire(ptx::SyncToken token) override { tokens_.erase(token); }
   bool dependencies_met(const ptx::Agents&) override { return true; }
 
  private:
@@ -78,10 +84,13 @@ class KernelRun final : public ptx::GlobalMemory {
     schedule::Agent* agent = nullptr;
     std::uint32_t block = 0;
     std::uint32_t index = 0;
-    std::uint32_t waiting = 0;  // lanes that wait for a place to change
-    std::uint32_t missed = 0;   // of these: the last poll saw no change though it could have
-    std::uint32_t armed = 0;    // lanes whose next read of a place in `waits` is to see a change
-    bool parked = false;        // waits for other warps of the block
+    std::uint32_t waiting = 0;    // lanes that wait for a place to change
+    std::uint32_t missed = 0;     // of these: the last poll saw no change though it could have
+    std::uint32_t armed = 0;      // lanes whose next read of a place in `waits` is to see a change
+    bool parked = false;          // waits for other warps of the block or cluster
+    std::uint32_t polled = 0;     // lanes that found an mbarrier's phase incomplete ...
+    std::uint64_t polled_at = 0;  // ... when the execution had seen so many events
+    std::uint16_t polled_site = 0;
     bool accessed = false;
     std::uint16_t last_site = 0;
     machine::Address fault_at{~0u, 0};
@@ -91,6 +100,10 @@ class KernelRun final : public ptx::GlobalMemory {
   struct Target {
     const Mapping* mapping;
     std::uint64_t offset;
+  };
+  struct Departure {
+    ptx::SyncToken token;
+    ptx::Agents agents;
   };
   struct Token {
     std::vector<machine::ThreadId> arrived;
@@ -102,6 +115,11 @@ class KernelRun final : public ptx::GlobalMemory {
   // Lets the machine know of barriers that completed, and wakes the warps that waited there.
   void settle(Warp& warp);
   void wait(Warp& warp);
+  // Waits for other warps, by name where it is an mbarrier's phase.
+  void park(Warp& warp);
+  // After a slice that ended at an mbarrier's phase that is not complete.
+  void note_polls(Warp& warp, std::uint64_t events);
+  void wake_others(Warp& warp);
   void report(Warp& warp, const ptx::KernelFault& fault);
 
   void locate(Warp& warp, const ptx::Request& request, Target* targets);
@@ -122,6 +140,8 @@ class KernelRun final : public ptx::GlobalMemory {
   bool may_go_on(machine::Machine& machine, const Warp& warp, std::uint32_t lane) const;
   void remember(Warp& warp, std::uint32_t lane, const Poll& poll);
   void had_effect(Warp& warp, std::uint32_t lanes);
+  void note_taken(machine::Machine& machine, const Warp& warp, std::uint32_t lane,
+                  const Target& target, std::uint32_t bytes) const;
 
   // Whether the lanes, all of them, access 16 bytes each side by side: the machine may then take
   // them together.
@@ -157,8 +177,9 @@ class KernelRun final : public ptx::GlobalMemory {
   std::uint32_t threads_a_block_ = 1;
   std::vector<Warp> warps_;
   std::unordered_map<ptx::SyncToken, Token> tokens_;
-  ptx::SyncToken departing_ = 0;
-  std::vector<ptx::Agents> departures_;
+  std::vector<Departure> departures_;
+  std::vector<ptx::Agents> departing_;
+  std::uint64_t events_ = 0;  // of the execution, when warps were last woken for them
   std::vector<machine::ThreadId> syncing_;
   std::vector<machine::Address> places_;
   std::vector<std::byte> moved_;         // scratch of accesses side by side: [replica][lane][byte]

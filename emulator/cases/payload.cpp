@@ -76,6 +76,17 @@ std::vector<std::byte> from_file(const CaseFile& file, const Memory& memory, std
   return out;
 }
 
+// Rank `rank`'s columns of a tensor whose rows are of the inner size.
+void put_columns(const verify::Tensor& from, const verify::Problem& p, std::uint32_t rank,
+                 std::vector<std::byte>& to) {
+  const auto row = static_cast<std::size_t>(p.inner) * 2;
+  const std::size_t own = row / static_cast<std::size_t>(p.ranks);
+  const std::size_t rows = from.bytes.size() / row;
+  for (std::size_t i = 0; i < rows; ++i) {
+    std::memcpy(to.data() + i * own, from.bytes.data() + i * row + rank * own, own);
+  }
+}
+
 }  // namespace
 
 Payload::Payload(const CaseFile& file, std::uint32_t calls, std::uint64_t seed,
@@ -121,7 +132,8 @@ verify::Problem problem_of(const CaseFile& file) {
   p.ranks = static_cast<int>(file.ranks);
   p.tokens = static_cast<std::int64_t>(f.tokens);
   p.hidden = static_cast<std::int64_t>(f.hidden);
-  p.inner = kInnerOfRank * p.ranks;
+  const bool whole = !f.x.empty();  // the kernel multiplies
+  p.inner = whole ? static_cast<std::int64_t>(f.inner) : kInnerOfRank * p.ranks;
   p.dtype = verify::parse_dtype(f.dtype);
   p.eps = static_cast<float>(f.eps);
   p.has_beta = !f.beta.empty();
@@ -140,7 +152,8 @@ struct Fed {
 Fed generated(const CaseFile& file, const verify::Problem& p, std::uint32_t call,
               std::uint64_t seed, const Content& content) {
   const Reference& f = *file.check.reference;
-  const bool normal = file.find(f.tensor)->initial.kind == Initial::Kind::normal;
+  const bool whole = !f.x.empty();
+  const bool normal = file.find(whole ? f.x : f.tensor)->initial.kind == Initial::Kind::normal;
   const verify::Fill fill = normal                      ? verify::Fill::normal
                             : f.eps <= kMostAbsorbedEps ? verify::Fill::exact_rows
                                                         : verify::Fill::integers;
@@ -152,7 +165,12 @@ Fed generated(const CaseFile& file, const verify::Problem& p, std::uint32_t call
                        std::size_t bytes) { std::memcpy(content(rank, name).data(), from, bytes); };
   const auto row = static_cast<std::size_t>(p.hidden) * 2;
   for (std::uint32_t r = 0; r < file.ranks; ++r) {
-    put(r, f.tensor, fed.parts[r].bytes.data(), fed.parts[r].bytes.size());
+    if (whole) {
+      put_columns(in.x, p, r, content(r, f.x));
+      put_columns(in.weight, p, r, content(r, f.weight));
+    } else {
+      put(r, f.tensor, fed.parts[r].bytes.data(), fed.parts[r].bytes.size());
+    }
     put(r, f.gamma, in.gamma.bytes.data(), in.gamma.bytes.size());
     if (p.has_beta) put(r, f.beta, in.beta.bytes.data(), in.beta.bytes.size());
     if (file.find(f.residual)->bytes >= f.tokens * row) {
@@ -204,7 +222,8 @@ void Payload::fill_operator(const CaseFile& file, std::uint32_t call, std::uint6
   Expected e;
   e.problem = problem_of(file);
   const verify::Problem& p = e.problem;
-  const Initial::Kind kind = file.find(f.tensor)->initial.kind;
+  const bool whole = !f.x.empty();
+  const Initial::Kind kind = file.find(whole ? f.x : f.tensor)->initial.kind;
   const Fed fed = kind == Initial::Kind::file ? recorded(file, p, content)
                                               : generated(file, p, call, seed, content);
   const bool normal = kind != Initial::Kind::integers;
@@ -222,7 +241,8 @@ void Payload::fill_operator(const CaseFile& file, std::uint32_t call, std::uint6
     e.out = std::move(out.out);
     e.residual_out = std::move(out.residual_out);
   } else {
-    e.reference = verify::fused_reference(p, in, partials, summation, {0, p.tokens});
+    e.reference = whole ? verify::operator_reference(p, in, summation, {0, p.tokens})
+                        : verify::fused_reference(p, in, partials, summation, {0, p.tokens});
   }
   expected_[call] = std::move(e);
 }

@@ -71,6 +71,12 @@ std::unique_ptr<schedule::Program> build_program(const programs::Config& config)
   });
 }
 
+void print_numerics(const schedule::Program& program) {
+  const auto* const kernels = dynamic_cast<const cases::CaseProgram*>(&program);
+  if (kernels == nullptr || kernels->numerics().empty()) return;
+  fmt::print("numerics {}\n", kernels->numerics());
+}
+
 std::vector<Step> weaker_steps(const programs::Config& config) {
   std::vector<Step> out;
   if (!is_case(config)) {

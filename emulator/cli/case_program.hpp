@@ -34,6 +34,9 @@ std::vector<Step> stronger_steps(const programs::Config& config);
 // digest. Throws std::invalid_argument.
 std::vector<machine::Boundary> read_case(programs::Config& config, bool calls_given);
 
+// Prints a line on sums whose order is ours where hardware gives none; nothing without any.
+void print_numerics(const schedule::Program& program);
+
 // Where a trace's case is: at its path, beside the trace, or another case file there that has the
 // digest. Throws std::invalid_argument.
 void find_case(programs::Config& config, const std::string& trace_path);

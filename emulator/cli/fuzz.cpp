@@ -71,9 +71,10 @@ schedule::SearchSpec search_spec(const FuzzOptions& o, const Case& c, machine::B
   return s;
 }
 
-void print_head(const FuzzOptions& o, const Case& c) {
+void print_head(const FuzzOptions& o, const Case& c, const schedule::Program& program) {
   fmt::print("fuzz {}\n", trace::case_text(c.config));
   fmt::print("policies {}\n", trace::policy_text(c.policy, c.config));
+  print_numerics(program);
   std::string budget;
   if (o.seconds == 0 || o.schedules_given->count() > 0) {
     budget += fmt::format(", {} schedules a mode", o.schedules);
@@ -232,7 +233,7 @@ Exit fuzz(const FuzzOptions& o) {
     instances.push_back(make_instance(c.config, o.executor));
     workers.push_back(instances.back().executor.get());
   }
-  print_head(o, c);
+  print_head(o, c, *instances.front().program);
 
   std::vector<ModeResult> modes;
   double left = o.seconds;

@@ -71,9 +71,11 @@ Exit run(const RunOptions& o) {
   const Instance instance = make_instance(c.config, o.executor);
   const double preparing = seconds_since(prepared);
   fmt::print("run {}\n", trace::case_text(c.config));
-  fmt::print("boundary mode {}, policies {}, executor {}{}\n\n", machine::name(mode),
+  fmt::print("boundary mode {}, policies {}, executor {}{}\n", machine::name(mode),
              trace::policy_text(c.policy, c.config), o.executor.executor,
              o.executor.executor == "inline" ? ", default schedule" : ", free-running");
+  print_numerics(*instance.program);
+  fmt::print("\n");
   std::fflush(stdout);
 
   schedule::RunSpec spec = run_spec(c, mode);

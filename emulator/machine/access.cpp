@@ -826,6 +826,11 @@ std::optional<std::uint64_t> Machine::try_read_until(ThreadId id, Address at, co
   return value;
 }
 
+void Machine::took(Address at, std::uint8_t element, std::uint64_t value) {
+  Message& newest = *one_cell(at.region, at.offset, element).newest;
+  if (load(newest.value.data(), element) == value) newest.consumed = true;
+}
+
 std::optional<std::uint64_t> Machine::try_cas_until(ThreadId id, Address at, const Access& access,
                                                     std::uint64_t compare, std::uint64_t value) {
   Cell& cell = one_cell(at.region, at.offset, access.element);

@@ -15,6 +15,23 @@ auto find(std::pmr::vector<Exception>& v, ThreadId thread) {
                           [](const Exception& e, ThreadId t) { return e.thread < t; });
 }
 
+// Both are sorted by thread; of two of one thread the later stays.
+void merge(std::pmr::vector<Exception>& into, const std::pmr::vector<Exception>& from) {
+  thread_local std::vector<Exception> merged;
+  merged.clear();
+  auto a = into.begin();
+  for (const Exception& e : from) {
+    while (a != into.end() && a->thread < e.thread) merged.push_back(*a++);
+    if (a != into.end() && a->thread == e.thread) {
+      merged.push_back({e.thread, e.slot, std::max(a++->time, e.time)});
+    } else {
+      merged.push_back(e);
+    }
+  }
+  merged.insert(merged.end(), a, into.end());
+  into.assign(merged.begin(), merged.end());
+}
+
 void drop_covered(ClockRep& rep) {
   std::erase_if(rep.exceptions, [&](const Exception& e) { return e.time <= base_of(rep, e.slot); });
 }
@@ -68,15 +85,7 @@ void Clock::join(const Clock& o) {
   const auto& other = o.rep_->base;
   if (base.size() < other.size()) base.resize(other.size(), 0);
   for (std::size_t s = 0; s < other.size(); ++s) base[s] = std::max(base[s], other[s]);
-  for (const Exception& e : o.rep_->exceptions) {
-    if (e.time <= base_of(*rep_, e.slot)) continue;
-    auto it = find(rep_->exceptions, e.thread);
-    if (it != rep_->exceptions.end() && it->thread == e.thread) {
-      it->time = std::max(it->time, e.time);
-    } else {
-      rep_->exceptions.insert(it, e);
-    }
-  }
+  if (!o.rep_->exceptions.empty()) merge(rep_->exceptions, o.rep_->exceptions);
   if (!rep_->exceptions.empty()) drop_covered(*rep_);
 }
 

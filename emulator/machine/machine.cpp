@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <vector>
 
 #include "emulator/machine/arbiter.hpp"
 #include "emulator/machine/cells.hpp"
@@ -411,9 +412,11 @@ void Machine::barrier(std::span<const ThreadId> arriving, std::span<const Thread
   // Most threads of a block know the same: joining one of them again costs nothing then.
   View met;
   std::uint32_t time = 0;
+  const View* last = nullptr;
   for (ThreadId id : arriving) {
     const Thread& t = *threads_[id];
-    met.join(t.view);
+    if (last == nullptr || !last->same_as(t.view)) met.join(t.view);
+    last = &t.view;
     time = std::max(time, t.time + 1);
   }
   if (whole_block && !arriving.empty()) {
@@ -430,7 +433,25 @@ void Machine::barrier(std::span<const ThreadId> arriving, std::span<const Thread
       met.join_thread(id, t.slot, t.time + 1);
       ++t.time;
     }
-    for (ThreadId id : syncing) threads_[id]->view.join(met);
+    // Whoever arrived knows nothing beyond what is met; others that know the same, know the same
+    // afterwards. So threads go on sharing their clocks.
+    std::vector<ThreadId> arrived(arriving.begin(), arriving.end());
+    std::sort(arrived.begin(), arrived.end());
+    View before, after;
+    bool known = false;
+    for (ThreadId id : syncing) {
+      View& view = threads_[id]->view;
+      if (std::binary_search(arrived.begin(), arrived.end(), id)) {
+        view = met;
+      } else if (known && before.same_as(view)) {
+        view = after;
+      } else {
+        before = view;
+        view.join(met);
+        after = view;
+        known = true;
+      }
+    }
   }
   if (listener_ != nullptr) {
     const Access access{Order::acq_rel, Scope::cta, 1, Proxy::generic, false, site};

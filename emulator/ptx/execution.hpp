@@ -145,6 +145,11 @@ class Execution {
   std::vector<SplitRef> ready() const;
   /// Those of one warp, the one that step() would take first.
   void ready(std::uint32_t block, std::uint32_t warp, std::vector<SplitRef>& out) const;
+  /// Counts what lets a warp that found its mbarrier's phase incomplete, or that waited for its
+  /// warpgroup, go on: while it stays the same, another look finds the same.
+  std::uint64_t events() const;
+  /// The mbarrier that a warp polls and what it lacks, for people; empty if it polls none.
+  std::string awaited_phase(std::uint32_t block, std::uint32_t warp) const;
   /// Whether all threads of the warp have exited. True as well for a block that has not started.
   bool exited(std::uint32_t block, std::uint32_t warp) const;
   /// Lets every sleeper of the warp wake: moves the clock. False if none sleeps.

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "emulator/ptx/types.hpp"
 
@@ -88,6 +89,9 @@ struct Fence {
 /// An instance of a barrier, unique in one Execution: bar.sync, bar.warp.sync, barrier.cluster and
 /// mbarrier phases. What precedes an arrival happens before what follows a departure from it.
 using SyncToken = std::uint64_t;
+/// Set in the tokens of mbarrier phases: any number of threads departs from one, at any time until
+/// retire().
+constexpr SyncToken kPhaseToken = 1ULL << 63;
 
 class GlobalMemory {
  public:
@@ -96,9 +100,16 @@ class GlobalMemory {
   /// Performs the access for some, all or none of the lanes in request.agents.mask and says so in
   /// request.completed. Throws Fault for an access that cannot be performed at all.
   virtual void access(Request& request) = 0;
+  /// A bulk copy's weak load or store of any number of bytes through the async proxy, by the one
+  /// thread in agents.mask. Done when it returns; as accesses of 16 bytes at most unless a memory
+  /// knows better.
+  virtual void bulk(const Agents& agents, Operation operation, std::uint64_t address,
+                    std::span<std::byte> data, std::uint32_t instruction, std::uint32_t line);
   virtual void fence(const Agents& agents, const Fence& fence, std::uint32_t instruction) = 0;
   virtual void arrive(SyncToken token, const Agents& agents) = 0;
   virtual void depart(SyncToken token, const Agents& agents) = 0;
+  /// Nothing departs from the token any more.
+  virtual void retire(SyncToken) {}
   /// griddepcontrol.wait: true once the launches before this one are complete and visible.
   virtual bool dependencies_met(const Agents& agents) = 0;
 };

@@ -42,6 +42,11 @@ enum class Kind : std::uint8_t {
   mbarrier,         ///< mbarriers[detail]
   matrix_load,      ///< ldmatrix / stmatrix: matrices[detail]
   matrix_multiply,  ///< mma.sync: matrices[detail]
+  group_multiply,   ///< wgmma.mma_async: group_products[detail]
+  group_fence,      ///< wgmma.fence
+  group_commit,     ///< wgmma.commit_group
+  group_wait,       ///< wgmma.wait_group: immediate = groups that may stay open
+  alu_watched,      ///< run() does it, on registers of watches[watch_of[op]]
   launch_wait,      ///< griddepcontrol.wait
   nothing,          ///< prefetch, pragma-like hints, griddepcontrol.launch_dependents
 };
@@ -105,14 +110,20 @@ struct ExchangeOp {
   bool negated = false;  ///< vote on !p
 };
 
-/// Asynchronous copies: cp.async (global to shared) and cp.async.bulk (non-tensor).
+/// Asynchronous copies: cp.async (global to shared), cp.async.bulk and cp.async.bulk.tensor. A
+/// tensor copy has its map at slot b (or a, to global memory) and its coordinates, innermost first,
+/// in the op's extra slots.
 struct CopyOp {
   enum class Form : std::uint8_t {
     async,
     bulk_to_shared,
     bulk_to_global,
-    bulk_to_cluster
+    bulk_to_cluster,
+    tensor_to_shared,
+    tensor_to_global
   } form = Form::async;
+  std::uint8_t coordinates = 0;
+  bool multicast = false;   ///< the extra slot behind the coordinates has the blocks' bits
   std::uint32_t bytes = 0;  ///< cp.async: fixed size; bulk: slot c
   std::int64_t destination_offset = 0;
   std::int64_t source_offset = 0;
@@ -156,6 +167,28 @@ struct MatrixOp {
   unsigned k = 16;  ///< of m16n8kK
 };
 
+/// wgmma.mma_async with fp32 accumulators: D[64, n] (+)= A[64, 16] * B[16, n]. The extra slots are
+/// D's, then A's four where A lies in registers; slot a: A's descriptor, slot b: B's, slot c: the
+/// predicate scale-d.
+struct GroupProduct {
+  Type type = Type::bf16;
+  std::uint16_t n = 8;
+  bool a_in_registers = false;
+  bool negate_a = false;
+  bool negate_b = false;
+  bool transpose_a = false;  ///< M-major
+  bool transpose_b = false;  ///< N-major
+};
+
+/// What an op does with registers that a matrix product of a warpgroup reads or writes, which are
+/// not to be touched before its end. The numbers count those registers.
+struct Watch {
+  std::vector<std::uint16_t> read;
+  std::vector<std::uint16_t> written;
+  std::vector<std::uint16_t> operands;  ///< a product: its part of A in registers
+  bool copies = false;  ///< mov: the destination is in the source's state, and nothing is touched
+};
+
 /// A lane-uniform value that is known when the launch starts, broadcast to 32 lanes.
 struct Constant {
   enum class Source : std::uint8_t { bits, parameter, variable, special } source = Source::bits;
@@ -189,6 +222,10 @@ struct Program {
   std::vector<CopyOp> copies;
   std::vector<MbarrierOp> mbarriers;
   std::vector<MatrixOp> matrices;
+  std::vector<GroupProduct> group_products;
+  std::vector<Watch> watches;           ///< the first is empty
+  std::vector<std::uint32_t> watch_of;  ///< by op; empty where there are no watched registers
+  std::vector<std::string> watched_names;
   std::vector<std::vector<std::uint32_t>> targets;  ///< of brx.idx
   std::vector<Constant> constants;
   std::uint32_t constant_bytes = 0;

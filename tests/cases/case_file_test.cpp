@@ -118,3 +118,68 @@ TEST_CASE("a case cut at any byte is refused or complete, never more") {
     }
   }
 }
+
+TEST_CASE("a tensor map is read as it is written, and refused as the driver would") {
+  const std::string map =
+      "{tensor_map = {memory = \"data\", offset = 16, dtype = \"bf16\", dims = [100, 8], "
+      "strides = [208], box = [64, 8], swizzle = \"128B\"}}";
+  const auto with = [&](const std::string& from, const std::string& to) {
+    std::string changed = map;
+    if (!from.empty()) {
+      REQUIRE(changed.find(from) != std::string::npos);
+      changed.replace(changed.find(from), from.size(), to);
+    }
+    return edited("{u32 = 8}", changed);
+  };
+  const Argument a = parse_case(with("", ""), "a/b.toml").launches[0].args[5];
+  CHECK(a.kind == Argument::Kind::tensor_map);
+  CHECK(a.name == "data");
+  CHECK(a.offset == 16);
+  CHECK(a.map.element_bytes == 2);
+  CHECK(a.map.dimensions == 2);
+  CHECK(a.map.size[0] == 100);
+  CHECK(a.map.stride[1] == 208);
+  CHECK(a.map.box[1] == 8);
+  CHECK(a.map.swizzle == ptx::Swizzle::bytes128);
+  // Rows lie close together unless it says otherwise.
+  std::string dense = with("strides = [208], ", "");
+  dense.replace(dense.find("[100, 8]"), 8, "[128, 8]");
+  CHECK(parse_case(dense, "b").launches[0].args[5].map.stride[1] == 256);
+  CHECK(says(refusal(with("strides = [208], ", "")), "strides"));
+  CHECK(says(refusal(with("\"bf16\"", "\"bf17\"")), "tensor_map dtype 'bf17'"));
+  CHECK(says(refusal(with("[100, 8]", "[]")), "1 to 5 numbers"));
+  CHECK(says(refusal(with("box = [64, 8]", "box = [64]")), "box as many"));
+  CHECK(says(refusal(with("box = [64, 8]", "box = [72, 8]")), "swizzle spans"));
+  CHECK(says(refusal(with("box = [64, 8]", "box = [64, 300]")), "from 1 to 256"));
+  CHECK(says(refusal(with("[208]", "[200]")), "multiples of 16"));
+  CHECK(says(refusal(with("[208]", "[208, 8]")), "each dimension but the innermost"));
+  CHECK(says(refusal(with("\"128B\"", "\"256B\"")), "known: none, 32B, 64B, 128B"));
+  CHECK(says(refusal(with("offset = 16", "offset = 8")), "multiple of 16"));
+  CHECK(says(refusal(with("[100, 8]", "[100, 80]")), "reaches byte"));
+  CHECK(says(refusal(with("memory = \"data\", ", "")), "lacks the key 'memory'"));
+  CHECK(says(refusal(with("dtype", "type")), "unknown key 'type'"));
+}
+
+TEST_CASE("a reference of the whole operator names both operands, and its own result") {
+  const std::string whole =
+      "[check.reference]\nprotocol = \"pypto\"\nx = \"data\"\nweight = \"data\"\ninner = 16\n"
+      "out = \"data\"\nresidual = \"data\"\ngamma = \"data\"\ntokens = 4\nhidden = 64\n";
+  const auto with = [&](const std::string& from, const std::string& to) {
+    std::string changed = whole;
+    if (!from.empty()) {
+      REQUIRE(changed.find(from) != std::string::npos);
+      changed.replace(changed.find(from), from.size(), to);
+    }
+    return kGood + changed;
+  };
+  const CaseFile c = parse_case(with("", ""), "a/b.toml");
+  CHECK(c.check.reference->weight == "data");
+  CHECK(c.check.reference->inner == 16);
+  CHECK(says(refusal(with("weight = \"data\"\n", "")), "lacks the key 'weight'"));
+  CHECK(says(refusal(with("out = \"data\"\n", "")), "lacks the key 'out'"));
+  CHECK(says(refusal(with("inner = 16", "inner = 15")), "do not divide"));
+  CHECK(says(refusal(with("inner = 16", "inner = 1600")), "needs"));
+  CHECK(says(refusal(with("x = \"data\"\n", "tensor = \"data\"\n")), "unknown key '"));
+  CHECK(says(refusal(with("x = \"data\"\n", "x = \"data\"\ntensor = \"data\"\n")),
+             "reference has tensor, or x and weight"));
+}

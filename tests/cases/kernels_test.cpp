@@ -99,5 +99,8 @@ TEST_CASE("the CUDA kernel and the program in C++ make the same updates of the p
 }
 
 TEST_CASE("the PTX of the CUDA kernels kept here was made of the sources here") {
-  check_recorded_sources("traces/ptx/tokenweave.ptx");
+  for (const char* name : {"tokenweave", "pypto"}) {
+    CAPTURE(name);
+    check_recorded_sources(std::string("traces/ptx/") + name + ".ptx");
+  }
 }

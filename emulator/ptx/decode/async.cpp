@@ -5,6 +5,8 @@
 namespace ringfence::ptx {
 
 void Decoder::bulk_copy() {
+  if (mods_.take("prefetch")) return hint();
+  if (mods_.take("tensor")) return tensor_copy();
   if (mods_.take("commit_group")) {
     operand_count(0, 0);
     op_.kind = Kind::copy_commit;

@@ -92,6 +92,7 @@ Program decode(const Module& module, const Function& kernel) {
   Program program = start(module, kernel);
   Decoder decoder(module, kernel, program);
   for (std::uint32_t i = 0; i < kernel.instructions.size(); ++i) decoder.instruction(i);
+  decoder.watch_products();
   finish(program, decoder.register_types());
   return program;
 }

@@ -105,6 +105,7 @@ const std::map<std::string_view, Decoder::Method>& Decoder::table() {
       {"ldmatrix", &Decoder::ldmatrix},
       {"stmatrix", &Decoder::ldmatrix},
       {"mma", &Decoder::mma},
+      {"wgmma", &Decoder::wgmma},
   };
   return methods;
 }

@@ -21,6 +21,9 @@ class Decoder {
   /// Decodes instruction `index` into program.ops[index]. Throws Error.
   void instruction(std::uint32_t index);
 
+  /// Finds who touches the registers of wgmma.mma_async; call it once all are decoded.
+  void watch_products();
+
   /// Types of the registers, those that the decoder added included.
   const std::vector<Type>& register_types() const { return register_types_; }
 
@@ -125,6 +128,14 @@ class Decoder {
   void ldmatrix();
   void mma();
   void bulk_copy();
+  // decode/tensor.cpp
+  void tensor_copy();
+  /// The coordinates behind a tensor map's address, as slots.
+  std::vector<Slot> coordinates(const Operand& map);
+  /// The map's address without them.
+  Slot map_address(const Operand& map, std::int64_t& offset, bool& wide);
+  // decode/wgmma.cpp
+  void wgmma();
 
   const Module& module_;
   const Function& function_;

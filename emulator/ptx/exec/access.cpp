@@ -127,20 +127,50 @@ std::byte* Execution::State::plain(Warp& warp, Space space, std::uint64_t addres
   return base + offset;
 }
 
+void Execution::State::raise_race(const Warp& warp, const SharedRaces::Race& race,
+                                  std::uint32_t lane, const std::string& what) const {
+  const Cluster& cluster = *warp.block->cluster;
+  std::string other;
+  if (race.other_async) {
+    const bool product = race.other < groups_a_block() * cluster_size_;
+    other = std::string(race.other_wrote ? "write" : "read") + " by the " +
+            (product ? "wgmma.mma_async" : "bulk copy") + " of line " +
+            std::to_string(cluster.engines[race.other].line) + ": no wait for its end between them";
+  } else {
+    const std::uint32_t threads = warps_ * kLanes;
+    other = std::string(race.other_wrote ? "write" : "read") + " by thread " +
+            std::to_string(race.other % threads) + " of " +
+            (race.other / threads == warp.block->cluster_rank
+                 ? "the block"
+                 : "block " + std::to_string(race.other / threads) + " of the cluster") +
+            (race.proxy ? ": no fence.proxy.async between them" : ": no barrier between them");
+  }
+  throw Fault(FaultKind::shared_race,
+              what + " of shared byte " + std::to_string(race.byte % shared_bytes_) +
+                  " races with the " + other,
+              lane);
+}
+
 void Execution::State::check_shared(Warp& warp, std::uint64_t address, std::uint32_t bytes,
                                     std::uint32_t lane, SharedUse use) {
   Block& block = *warp.block;
-  // Only the block's own accesses are followed: clusters order theirs by barriers not seen here.
-  if (!block.races || address >> kSharedBits != 0 || cluster_size_ > 1) return;
-  const auto race = block.races->access(address, bytes, warp.index, lane, use);
+  if (block.races == nullptr) return;
+  const auto race =
+      block.races->access(in_cluster_memory(warp, address), bytes, in_cluster(warp), lane, use);
   if (!race) return;
   const bool writes = use == SharedUse::write || use == SharedUse::strong_write;
-  throw Fault(FaultKind::shared_race,
-              std::string(writes ? "write" : "read") + " of shared byte " +
-                  std::to_string(race->byte) + " races with the " +
-                  (race->other_wrote ? "write" : "read") + " by thread " +
-                  std::to_string(race->other_thread) + " of the block: no barrier between them",
-              lane);
+  raise_race(warp, *race, lane, writes ? "write" : "read");
+}
+
+void Execution::State::check_shared_async(Warp& warp, std::uint64_t address, std::uint32_t bytes,
+                                          std::uint32_t lane, AsyncMoment moment, bool writes) {
+  Block& block = *warp.block;
+  if (block.races == nullptr) return;
+  const auto race = block.races->access_async(in_cluster_memory(warp, address), bytes,
+                                              in_cluster(warp), lane, moment, writes);
+  if (!race) return;
+  raise_race(warp, *race, lane < kLanes ? lane : 0,
+             writes ? "asynchronous write" : "asynchronous read");
 }
 
 void Execution::State::load_plain(Warp& warp, const Op& op, const MemoryOp& memory,

@@ -1,7 +1,6 @@
-// Asynchronous copies and mbarriers. A copy is done when its completion is waited for, or when it
-// is issued: the executor does bulk copies and copies that arrive on an mbarrier at once, and
-// cp.async at its wait_group, the latest moment that the manual allows; so a read of the
-// destination before the wait sees the old bytes.
+// cp.async and mbarriers. A copy is done at its wait_group, the latest moment that the manual
+// allows, so a read of the destination before the wait sees the old bytes; or when it arrives on an
+// mbarrier.
 
 #include <bit>
 #include <cstring>
@@ -23,16 +22,8 @@ std::uint32_t shared_offset(std::uint64_t address) {
 }  // namespace
 
 bool Execution::State::complete_copy(Warp& warp, const PendingCopy& copy) {
-  const CopyOp& form = program_.copies[program_.ops[copy.op].detail];
-  static const Access load4{Operation::load, Space::global, Type::b32,     4,
-                            Semantics::weak, Scope::none,   Combine::none, Type::none,
-                            false,           false,         Proxy::async};
-  static const Access load1{Operation::load, Space::global, Type::b8,      1,
-                            Semantics::weak, Scope::none,   Combine::none, Type::none,
-                            false,           false,         Proxy::async};
-  static const Access store4{Operation::store, Space::global, Type::b32,  4,     Semantics::weak,
-                             Scope::none,      Combine::none, Type::none, false, false,
-                             Proxy::async};
+  static const Access load4{Operation::load, Space::global, Type::b32, 4, Semantics::weak};
+  static const Access load1{Operation::load, Space::global, Type::b8, 1, Semantics::weak};
   alignas(64) std::uint32_t data[4][kLanes] = {};
   const auto global = [&](const Access& access, std::uint64_t address) {
     Request request;
@@ -47,10 +38,10 @@ bool Execution::State::complete_copy(Warp& warp, const PendingCopy& copy) {
     memory_.access(request);
     return (request.completed >> copy.lane & 1U) != 0;
   };
-  const auto stored = [&](std::uint64_t destination, std::uint32_t bytes, SharedUse use) {
+  const auto stored = [&](std::uint64_t destination, std::uint32_t bytes) {
     std::byte* to = plain(warp, Space::shared, destination, 1, copy.lane);
     plain(warp, Space::shared, destination + bytes - 1, 1, copy.lane);
-    check_shared(warp, destination, bytes, copy.lane, use);
+    check_shared(warp, destination, bytes, copy.lane, SharedUse::write);
     return to;
   };
   for (std::uint32_t done = 0; done < copy.bytes;) {
@@ -58,84 +49,53 @@ bool Execution::State::complete_copy(Warp& warp, const PendingCopy& copy) {
     const std::uint64_t destination = copy.destination + done;
     const std::uint64_t source = copy.source + done;
     std::uint32_t piece = left >= kPiece && source % kPiece == 0 ? kPiece : 1;
-    if (form.form == CopyOp::Form::bulk_to_global) {
-      const std::byte* from = stored(source, kPiece, SharedUse::read);
-      for (unsigned e = 0; e < 4; ++e) std::memcpy(&data[e][copy.lane], from + 4 * e, 4);
-      if (!global(store4, destination)) return false;
-      piece = kPiece;
-    } else if (form.form == CopyOp::Form::bulk_to_cluster) {
-      piece = kPiece;
-      const std::byte* from = stored(source, piece, SharedUse::read);
-      std::memcpy(stored(destination, piece, SharedUse::write), from, piece);
+    if (done >= copy.source_bytes) {
+      std::memset(stored(destination, 1), 0, 1);
+      piece = 1;
     } else {
-      if (done >= copy.source_bytes) {
-        std::memset(stored(destination, 1, SharedUse::write), 0, 1);
-        piece = 1;
+      if (copy.source_bytes - done < kPiece) piece = 1;
+      if (!global(piece == kPiece ? load4 : load1, source)) return false;
+      std::byte* to = stored(destination, piece);
+      if (piece == 1) {
+        std::memcpy(to, &data[0][copy.lane], 1);
       } else {
-        if (copy.source_bytes - done < kPiece) piece = 1;
-        if (!global(piece == kPiece ? load4 : load1, source)) return false;
-        std::byte* to = stored(destination, piece, SharedUse::write);
-        if (piece == 1) {
-          std::memcpy(to, &data[0][copy.lane], 1);
-        } else {
-          for (unsigned e = 0; e < 4; ++e) std::memcpy(to + 4 * e, &data[e][copy.lane], 4);
-        }
+        for (unsigned e = 0; e < 4; ++e) std::memcpy(to + 4 * e, &data[e][copy.lane], 4);
       }
     }
     done += piece;
-  }
-  if (form.form == CopyOp::Form::bulk_to_shared || form.form == CopyOp::Form::bulk_to_cluster) {
-    Mbarrier& barrier = mbarrier_at(warp, copy.barrier, copy.lane);
-    barrier.transactions -= copy.bytes;
-    memory_.arrive(barrier.token, agents(warp, 1U << copy.lane));
-    if (warp.block->races) warp.block->races->give(warp.index, barrier.clock);
-    mbarrier_check(barrier);
   }
   return true;
 }
 
 void Execution::State::copy_async(Warp& warp, const Op& op, std::uint32_t pc, std::uint32_t mask) {
   const CopyOp& form = program_.copies[op.detail];
-  std::array<std::uint64_t, kLanes> to;
-  std::array<std::uint64_t, kLanes> from;
-  std::array<std::uint64_t, kLanes> barrier{};
-  addresses(warp, op.a, form.destination_offset, form.wide_destination, mask, to);
-  addresses(warp, op.b, form.source_offset, form.wide_source, mask, from);
-  if (op.f) addresses(warp, op.f, form.barrier_offset, form.wide_barrier, mask, barrier);
   if (warp.async_groups.empty()) {
     warp.async_groups.resize(kLanes);
     warp.bulk_groups.resize(kLanes);
   }
-  const bool bulk = form.form != CopyOp::Form::async;
+  if (form.form != CopyOp::Form::async) return bulk_copies(warp, op, pc, mask);
+  std::array<std::uint64_t, kLanes> to;
+  std::array<std::uint64_t, kLanes> from;
+  addresses(warp, op.a, form.destination_offset, form.wide_destination, mask, to);
+  addresses(warp, op.b, form.source_offset, form.wide_source, mask, from);
   each_lane(mask, [&](std::uint32_t lane) {
     PendingCopy copy;
     copy.op = pc;
     copy.lane = lane;
-    copy.bytes = bulk ? words(warp, op.c)[lane] : form.bytes;
+    copy.bytes = form.bytes;
     copy.source_bytes =
         form.has_source_size ? std::min(words(warp, op.c)[lane], copy.bytes) : copy.bytes;
-    copy.destination =
-        form.form == CopyOp::Form::bulk_to_global ? to[lane] : shared_offset(to[lane]);
-    copy.source =
-        form.form == CopyOp::Form::bulk_to_global || form.form == CopyOp::Form::bulk_to_cluster
-            ? shared_offset(from[lane])
-            : from[lane];
-    copy.barrier = shared_offset(barrier[lane]);
-    const std::uint32_t alignment = bulk ? kPiece : form.bytes;
-    if (copy.destination % alignment != 0 || copy.source % alignment != 0 ||
-        (bulk && copy.bytes % kPiece != 0)) {
+    copy.destination = shared_offset(to[lane]);
+    copy.source = from[lane];
+    if (copy.destination % form.bytes != 0 || copy.source % form.bytes != 0) {
       throw Fault(FaultKind::misaligned,
                   "an asynchronous copy needs addresses and size aligned to " +
-                      std::to_string(alignment) + " bytes",
+                      std::to_string(form.bytes) + " bytes",
                   lane);
     }
-    auto& groups = bulk ? warp.bulk_groups[lane] : warp.async_groups[lane];
+    auto& groups = warp.async_groups[lane];
     if (groups.empty()) groups.emplace_back();
     groups.back().push_back(copy);
-    if (!bulk || copy.bytes == 0) return;
-    // Bulk copies are done at once; one that the memory holds back stays in its group and is done
-    // by the wait.
-    if (complete_copy(warp, copy)) groups.back().pop_back();
   });
 }
 
@@ -145,9 +105,15 @@ void Execution::State::copy_commit(Warp& warp, const Op& op, std::uint32_t mask)
     warp.bulk_groups.resize(kLanes);
   }
   each_lane(mask, [&](std::uint32_t lane) {
-    auto& groups = op.immediate == 1 ? warp.bulk_groups[lane] : warp.async_groups[lane];
-    if (groups.empty()) groups.emplace_back();
-    groups.emplace_back();
+    const auto commit = [](auto& groups) {
+      if (groups.empty()) groups.emplace_back();
+      groups.emplace_back();
+    };
+    if (op.immediate == 1) {
+      commit(warp.bulk_groups[lane]);
+    } else {
+      commit(warp.async_groups[lane]);
+    }
   });
 }
 
@@ -155,8 +121,20 @@ Execution::State::Outcome Execution::State::copy_wait(Warp& warp, const Op& op,
                                                       std::uint32_t mask) {
   Outcome outcome{mask, false};
   if (warp.async_groups.empty()) return outcome;
+  if (op.detail == 1) {
+    each_lane(mask, [&](std::uint32_t lane) {
+      auto& groups = warp.bulk_groups[lane];
+      while (groups.size() > op.immediate + 1) {
+        for (const AsyncMoment& moment : groups.front()) {
+          if (warp.block->races) warp.block->races->wait_async(in_cluster(warp), moment);
+        }
+        groups.pop_front();
+      }
+    });
+    return outcome;
+  }
   each_lane(mask, [&](std::uint32_t lane) {
-    auto& groups = op.detail == 1 ? warp.bulk_groups[lane] : warp.async_groups[lane];
+    auto& groups = warp.async_groups[lane];
     // The open group at the end is not committed: it counts only for wait_all.
     const std::uint64_t open = op.detail == 2 ? 0 : 1;
     while (groups.size() > op.immediate + open) {
@@ -188,10 +166,43 @@ Mbarrier& Execution::State::mbarrier_at(Warp& warp, std::uint64_t address, std::
 void Execution::State::mbarrier_check(Mbarrier& barrier) {
   if (barrier.pending != 0 || barrier.transactions != 0) return;
   ++barrier.phase;
+  ++events_;
   barrier.pending = barrier.expected;
+  if (barrier.previous != 0) memory_.retire(barrier.previous);
   barrier.previous = barrier.token;
   barrier.previous_clock = barrier.clock;
-  barrier.token = next_token_++;
+  barrier.token = next_token_++ | kPhaseToken;
+}
+
+std::string Execution::State::awaited_phase(std::uint32_t block, std::uint32_t warp) const {
+  const auto at = live_blocks_.find(block);
+  if (at == live_blocks_.end()) return {};
+  const Warp& w = at->second->warps[warp];
+  for (const Split& split : w.splits) {
+    // It stands behind the instruction that found the phase incomplete.
+    if (split.state != SplitState::ready || split.pc == 0) continue;
+    const Op& op = program_.ops[split.pc - 1];
+    if (op.kind != Kind::mbarrier) continue;
+    const MbarrierOp& form = program_.mbarriers[op.detail];
+    std::array<std::uint64_t, kLanes> address;
+    addresses(w, op.a, form.offset, form.wide_address, split.mask, address);
+    const std::uint32_t place =
+        shared_offset(address[static_cast<std::uint32_t>(std::countr_zero(split.mask))]);
+    const auto found = at->second->mbarriers.find(place);
+    if (found == at->second->mbarriers.end()) continue;
+    const Mbarrier& barrier = found->second;
+    std::string lacks =
+        std::to_string(barrier.pending) + " of " + std::to_string(barrier.expected) + " arrivals";
+    if (barrier.transactions > 0) {
+      lacks += " and " + std::to_string(barrier.transactions) + " bytes that were announced";
+    } else if (barrier.transactions < 0) {
+      lacks +=
+          ", and " + std::to_string(-barrier.transactions) + " bytes came that were not announced";
+    }
+    return "phase " + std::to_string(barrier.phase) + " of the mbarrier at shared byte " +
+           std::to_string(place) + " of block " + std::to_string(block) + " lacks " + lacks;
+  }
+  return {};
 }
 
 Execution::State::Outcome Execution::State::mbarrier(Warp& warp, const Op& op, std::uint32_t mask) {
@@ -215,7 +226,7 @@ Execution::State::Outcome Execution::State::mbarrier(Warp& warp, const Op& op, s
       Mbarrier fresh;
       fresh.expected = words(warp, op.b)[lane];
       fresh.pending = fresh.expected;
-      fresh.token = next_token_++;
+      fresh.token = next_token_++ | kPhaseToken;
       if (fresh.expected == 0 || fresh.expected >= (1U << 20)) {
         throw Fault(FaultKind::undefined, "an mbarrier counts 1 to 2^20 - 1 arrivals", lane);
       }
@@ -238,7 +249,7 @@ Execution::State::Outcome Execution::State::mbarrier(Warp& warp, const Op& op, s
             (barrier.phase & 0xFFFFFFFFU) | static_cast<std::uint64_t>(barrier.pending) << 32;
       }
       memory_.arrive(barrier.token, agents(warp, 1U << lane));
-      if (block.races) block.races->give(warp.index, barrier.clock);
+      if (block.races) block.races->give(in_cluster(warp), barrier.clock);
       barrier.pending -= count;
       mbarrier_check(barrier);
     };
@@ -286,7 +297,7 @@ Execution::State::Outcome Execution::State::mbarrier(Warp& warp, const Op& op, s
         if (passed) {
           truth |= 1U << lane;
           if (barrier.previous != 0) memory_.depart(barrier.previous, agents(warp, 1U << lane));
-          if (block.races) block.races->take(warp.index, barrier.previous_clock);
+          if (block.races) block.races->take(in_cluster(warp), barrier.previous_clock);
         }
         break;
       }

@@ -1,5 +1,6 @@
 // Creation of an execution: checks, constants of the launch, blocks.
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <new>
@@ -13,6 +14,8 @@ namespace {
 constexpr std::uint32_t kMostThreads = 1024;
 constexpr std::uint64_t kMostShared = 227 * 1024;
 constexpr std::uint32_t kMostBlocks = 1U << 24;
+// Copies that may be under way at once and are still told apart.
+constexpr std::uint32_t kCopyEngines = 64;
 
 std::uint32_t volume(const std::array<std::uint32_t, 3>& d) { return d[0] * d[1] * d[2]; }
 
@@ -215,6 +218,16 @@ void Execution::State::admit_clusters() {
     }
     const std::uint32_t index = next_cluster_++;
     auto cluster = std::make_unique<Cluster>();
+    const bool bulk = std::any_of(program_.copies.begin(), program_.copies.end(),
+                                  [](const auto& c) { return c.form != CopyOp::Form::async; });
+    if (bulk || !program_.group_products.empty()) {
+      cluster->engines.resize(groups_a_block() * cluster_size_ + kCopyEngines);
+    }
+    if (config_.check_shared_races && shared_bytes_ != 0) {
+      cluster->races =
+          std::make_unique<SharedRaces>(shared_bytes_ * cluster_size_, warps_ * cluster_size_,
+                                        static_cast<std::uint32_t>(cluster->engines.size()));
+    }
     std::uint32_t rank = 0;
     for (const std::uint32_t block : cluster_blocks(index)) start_block(*cluster, block, rank++);
     live_clusters_[index] = std::move(cluster);
@@ -230,9 +243,8 @@ void Execution::State::start_block(Cluster& cluster, std::uint32_t index, std::u
   block->shared.resize(shared_bytes_);
   block->local.resize(program_.local_bytes * threads_);
   block->live_warps = warps_;
-  if (config_.check_shared_races && shared_bytes_ != 0) {
-    block->races = std::make_unique<SharedRaces>(shared_bytes_, warps_);
-  }
+  block->races = cluster.races.get();
+  if (!program_.group_products.empty()) block->groups.resize(groups_a_block());
   for (Barrier& barrier : block->barriers) barrier.arrived.assign(warps_, 0);
   block->warps.resize(warps_);
   for (std::uint32_t w = 0; w < warps_; ++w) {

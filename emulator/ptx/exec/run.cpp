@@ -355,6 +355,7 @@ Stop Execution::State::run_warp(Warp& warp, std::size_t current, const Quantum& 
       Split& split = warp.splits[current];
       split.pc = pc;
       account();
+      if (!program_.watch_of.empty()) watch(warp, pc);
       Outcome outcome{mask, false};
       bool waits = false;
       bool is_access = false;
@@ -364,6 +365,9 @@ Stop Execution::State::run_warp(Warp& warp, std::size_t current, const Quantum& 
           is_access = true;
           break;
         case Kind::fence:
+          if (warp.block->races && program_.fences[op.detail].proxy == Proxy::async) {
+            warp.block->races->fence_proxy(in_cluster(warp));
+          }
           memory_.fence(agents(warp, mask), program_.fences[op.detail], pc);
           is_access = true;
           break;
@@ -400,6 +404,21 @@ Stop Execution::State::run_warp(Warp& warp, std::size_t current, const Quantum& 
         case Kind::matrix_multiply:
           matrix_multiply(warp, op, mask);
           break;
+        case Kind::group_multiply:
+          group_multiply(warp, op, pc, mask);
+          break;
+        case Kind::group_fence:
+          group_fence(warp, mask);
+          break;
+        case Kind::group_commit:
+          group_commit(warp, mask);
+          break;
+        case Kind::alu_watched:
+          context.mask = mask;
+          context.whole = mask == warp.live;
+          if (!context.whole) expand(mask);
+          op.run(context, op);
+          break;
         case Kind::print:
           print(warp, op, mask);
           break;
@@ -426,6 +445,7 @@ Stop Execution::State::run_warp(Warp& warp, std::size_t current, const Quantum& 
         case Kind::exchange:
         case Kind::cluster_arrive:
         case Kind::cluster_wait:
+        case Kind::group_wait:
           waits = true;
           break;
         case Kind::alu:
@@ -447,11 +467,14 @@ Stop Execution::State::run_warp(Warp& warp, std::size_t current, const Quantum& 
             exchange(warp, current, op);
             break;
           case Kind::cluster_arrive:
-            cluster_arrive(warp, mask);
+            cluster_arrive(warp, mask, op.immediate == 1);
             ++warp.splits[current].pc;
             break;
           case Kind::cluster_wait:
             cluster_wait(warp, current, mask);
+            break;
+          case Kind::group_wait:
+            if (group_wait(warp, current, op, mask)) ++warp.splits[current].pc;
             break;
           default: {  // sleep
             const std::uint32_t nanoseconds =

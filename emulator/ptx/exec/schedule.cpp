@@ -219,7 +219,7 @@ void Execution::State::report_deadlock() const {
         }
         barrier = barrier || split.state == SplitState::barrier ||
                   split.state == SplitState::cluster || split.state == SplitState::exchange ||
-                  split.state == SplitState::warp_sync;
+                  split.state == SplitState::warp_sync || split.state == SplitState::group;
         if (++shown > 4) continue;
         who += (who.empty() ? "" : ", ") + std::string("block ") + std::to_string(index) +
                " warp " + std::to_string(warp.index) + " at line " +
@@ -250,6 +250,10 @@ Stop Execution::step(Chooser& chooser, const Quantum& quantum) {
 std::vector<SplitRef> Execution::ready() const { return state_->ready(); }
 void Execution::ready(std::uint32_t block, std::uint32_t warp, std::vector<SplitRef>& out) const {
   state_->ready(block, warp, out);
+}
+std::uint64_t Execution::events() const { return state_->events(); }
+std::string Execution::awaited_phase(std::uint32_t block, std::uint32_t warp) const {
+  return state_->awaited_phase(block, warp);
 }
 bool Execution::exited(std::uint32_t block, std::uint32_t warp) const {
   return state_->exited(block, warp);

@@ -14,6 +14,7 @@
 
 #include "emulator/ptx/exec/shared_races.hpp"
 #include "emulator/ptx/execution.hpp"
+#include "emulator/ptx/tensor_map.hpp"
 
 namespace ringfence::ptx {
 
@@ -31,7 +32,15 @@ struct AlignedFree {
 using AlignedBytes = std::unique_ptr<std::byte, AlignedFree>;
 AlignedBytes aligned_bytes(std::size_t bytes);
 
-enum class SplitState : std::uint8_t { ready, barrier, exchange, warp_sync, cluster, asleep };
+enum class SplitState : std::uint8_t {
+  ready,
+  barrier,
+  exchange,
+  warp_sync,
+  cluster,
+  group,  ///< until its warpgroup has issued the products that it waits for
+  asleep
+};
 
 struct Split {
   std::uint32_t mask = 0;
@@ -43,7 +52,7 @@ struct Split {
   std::uint64_t token = 0;  ///< barrier instance it waits for
 };
 
-/// A cp.async or bulk copy that is not complete yet.
+/// A cp.async that is not complete yet.
 struct PendingCopy {
   std::uint32_t op = 0;
   std::uint32_t lane = 0;
@@ -51,7 +60,27 @@ struct PendingCopy {
   std::uint64_t source = 0;
   std::uint32_t bytes = 0;
   std::uint32_t source_bytes = 0;
+};
+
+/// A bulk copy as one of its threads issues it; it is done at once.
+struct BulkCopy {
+  std::uint32_t lane = 0;
+  std::uint32_t blocks = 0;  ///< multicast: the blocks' bits; 0: the destination's own block
   std::uint64_t barrier = 0;
+  AsyncMoment moment;
+};
+
+/// Matrix products of a warp, each one's number where it is named: its warps count alike.
+struct Products {
+  std::uint32_t issued = 0;
+  std::uint32_t ended = 0;            ///< known to have, by wgmma.wait_group
+  bool fenced = false;                ///< there was a wgmma.fence
+  std::deque<std::uint32_t> commits;  ///< the last one's number in each open group
+  // By watched register: the last product that writes it, the last one that has it in A, whether it
+  // was written since the last fence.
+  std::vector<std::uint32_t> writer;
+  std::vector<std::uint32_t> reader;
+  std::vector<std::uint8_t> touched;
 };
 
 struct Block;
@@ -66,7 +95,8 @@ struct Warp {
   std::vector<std::uint32_t> cluster_phase;  ///< per lane: phases of barrier.cluster arrived at
   // Copy groups of each lane, oldest first; the last is the open one.
   std::vector<std::deque<std::vector<PendingCopy>>> async_groups;
-  std::vector<std::deque<std::vector<PendingCopy>>> bulk_groups;
+  std::vector<std::deque<std::vector<AsyncMoment>>> bulk_groups;
+  Products products;
 };
 
 struct Barrier {
@@ -97,6 +127,22 @@ struct Cluster {
   std::uint64_t phase = 0;
   SyncToken token = 0;
   SyncToken previous = 0;
+  WarpClock clock;
+  WarpClock previous_clock;
+  std::unique_ptr<SharedRaces> races;  ///< of all its blocks' shared memory; null: not checked
+  /// Of the engines (SharedRaces): first the warpgroups', then those that bulk copies take in turn.
+  struct Engine {
+    std::uint32_t number = 0;
+    std::uint32_t line = 0;
+  };
+  std::vector<Engine> engines;
+  std::uint32_t next_copy = 0;
+};
+
+/// What the warps of a warpgroup multiplied, by number: all must do the same.
+struct Warpgroup {
+  std::uint32_t first = 1;
+  std::deque<std::uint64_t> signatures;
 };
 
 struct Block {
@@ -110,7 +156,8 @@ struct Block {
   std::vector<Warp> warps;
   std::array<Barrier, 16> barriers;
   std::map<std::uint32_t, Mbarrier> mbarriers;
-  std::unique_ptr<SharedRaces> races;
+  std::vector<Warpgroup> groups;
+  SharedRaces* races = nullptr;  ///< the cluster's
 };
 
 class Execution::State {
@@ -132,6 +179,8 @@ class Execution::State {
 
   const LaunchConfig& config() const { return config_; }
   const ExecutionCounts& counts() const { return counts_; }
+  std::uint64_t events() const { return events_; }
+  std::string awaited_phase(std::uint32_t block, std::uint32_t warp) const;
 
  private:
   // exec/launch.cpp
@@ -192,7 +241,7 @@ class Execution::State {
   void try_warp_sync(Warp& warp, std::uint32_t members);
   void exchange(Warp& warp, std::size_t split, const Op& op);
   void perform_exchange(Warp& warp, const Op& op, std::uint32_t mask);
-  void cluster_arrive(Warp& warp, std::uint32_t mask);
+  void cluster_arrive(Warp& warp, std::uint32_t mask, bool relaxed);
   void cluster_wait(Warp& warp, std::size_t split, std::uint32_t mask);
   void try_complete_cluster(Cluster& cluster);
   void lanes_gone(Warp& warp);
@@ -206,6 +255,43 @@ class Execution::State {
   Outcome mbarrier(Warp& warp, const Op& op, std::uint32_t mask);
   Mbarrier& mbarrier_at(Warp& warp, std::uint64_t address, std::uint32_t lane);
   void mbarrier_check(Mbarrier& barrier);
+
+  // exec/bulk.cpp
+  void bulk_copies(Warp& warp, const Op& op, std::uint32_t pc, std::uint32_t mask);
+  void tensor_copy(Warp& warp, const Op& op, std::uint32_t pc, const BulkCopy& copy);
+  /// Writes a piece of at most 16 bytes to shared memory of the blocks that the copy goes to, or
+  /// reads one.
+  void bulk_write(Warp& warp, const BulkCopy& copy, std::uint64_t address, const std::byte* from,
+                  std::uint32_t bytes);
+  void bulk_read(Warp& warp, const BulkCopy& copy, std::uint64_t address, std::byte* to,
+                 std::uint32_t bytes);
+  void bulk_end(Warp& warp, const BulkCopy& copy, std::uint32_t bytes, bool signals);
+  TensorMap tensor_map(Warp& warp, std::uint64_t address, std::uint32_t pc, std::uint32_t lane);
+
+  // exec/products.cpp
+  void group_multiply(Warp& warp, const Op& op, std::uint32_t pc, std::uint32_t mask);
+  void group_fence(Warp& warp, std::uint32_t mask);
+  void group_commit(Warp& warp, std::uint32_t mask);
+  /// False: the warp waits until its warpgroup has issued what it waits for.
+  bool group_wait(Warp& warp, std::size_t split, const Op& op, std::uint32_t mask);
+  void watch(Warp& warp, std::uint32_t pc);
+  void load_tile(Warp& warp, std::uint64_t descriptor, std::uint32_t first, std::uint32_t rows,
+                 bool transposed, Type type, AsyncMoment moment, float* out);
+
+  /// The warp's number in its cluster, as SharedRaces counts.
+  std::uint32_t in_cluster(const Warp& warp) const {
+    return warp.block->cluster_rank * warps_ + warp.index;
+  }
+  std::uint32_t groups_a_block() const { return (warps_ + 3) / 4; }
+  void check_shared_async(Warp& warp, std::uint64_t address, std::uint32_t bytes,
+                          std::uint32_t lane, AsyncMoment moment, bool writes);
+  [[noreturn]] void raise_race(const Warp& warp, const SharedRaces::Race& race, std::uint32_t lane,
+                               const std::string& what) const;
+  std::uint64_t in_cluster_memory(const Warp& warp, std::uint64_t address) const {
+    const std::uint64_t window = address >> kSharedBits;
+    const std::uint64_t rank = window == 0 ? warp.block->cluster_rank : window - 1;
+    return rank * shared_bytes_ + (address & ((1ULL << kSharedBits) - 1));
+  }
 
   // exec/matrix.cpp
   void matrix_move(Warp& warp, const Op& op, std::uint32_t mask);
@@ -249,6 +335,7 @@ class Execution::State {
   alignas(64) std::uint32_t lanes_[kLanes] = {};
   std::uint32_t lanes_mask_ = 0;
   std::uint32_t sleepers_ = 0;
+  std::uint64_t events_ = 0;
 };
 
 }  // namespace ringfence::ptx

@@ -67,7 +67,7 @@ void Execution::State::barrier(Warp& warp, std::size_t split_index, const Op& op
     barrier.ones += static_cast<std::uint32_t>(std::popcount(p & mask));
   }
   memory_.arrive(barrier.token, agents(warp, mask));
-  if (block.races) block.races->give(warp.index, barrier.clock);
+  if (block.races) block.races->give(in_cluster(warp), barrier.clock);
   if (form.arrive_only) {
     ++split.pc;
   } else {
@@ -116,7 +116,7 @@ void Execution::State::try_complete(Block& block, std::uint32_t number) {
       freed = true;
     }
     if (freed) {
-      if (block.races) block.races->take(warp.index, barrier.clock);
+      if (block.races) block.races->take(in_cluster(warp), barrier.clock);
       enqueue(warp);
     }
   }
@@ -143,7 +143,7 @@ void Execution::State::try_warp_sync(Warp& warp, std::uint32_t members) {
   const SyncToken token = next_token_++;
   memory_.arrive(token, agents(warp, here));
   memory_.depart(token, agents(warp, here));
-  if (warp.block->races) warp.block->races->order_lanes(warp.index);
+  if (warp.block->races) warp.block->races->order_lanes(in_cluster(warp));
   for (Split& split : warp.splits) {
     if (split.state != SplitState::warp_sync || split.wait != members) continue;
     split.state = SplitState::ready;
@@ -370,7 +370,7 @@ void Execution::State::lanes_gone(Warp& warp) {
   if (cluster_size_ > 1) try_complete_cluster(*block.cluster);
 }
 
-void Execution::State::cluster_arrive(Warp& warp, std::uint32_t mask) {
+void Execution::State::cluster_arrive(Warp& warp, std::uint32_t mask, bool relaxed) {
   Cluster& cluster = *warp.block->cluster;
   if (warp.cluster_phase.empty()) warp.cluster_phase.assign(kLanes, 0);
   if (cluster.token == 0) cluster.token = next_token_++;
@@ -384,6 +384,7 @@ void Execution::State::cluster_arrive(Warp& warp, std::uint32_t mask) {
     phase = static_cast<std::uint32_t>(cluster.phase + 1);
   }
   memory_.arrive(cluster.token, agents(warp, mask));
+  if (cluster.races && !relaxed) cluster.races->give(in_cluster(warp), cluster.clock);
   try_complete_cluster(cluster);
 }
 
@@ -401,11 +402,14 @@ void Execution::State::try_complete_cluster(Cluster& cluster) {
   ++cluster.phase;
   cluster.previous = cluster.token;
   cluster.token = 0;
+  cluster.previous_clock = std::move(cluster.clock);
+  cluster.clock.clear();
   for (Block* block : cluster.blocks) {
     for (Warp& warp : block->warps) {
       for (Split& split : warp.splits) {
         if (split.state != SplitState::cluster) continue;
         memory_.depart(cluster.previous, agents(warp, split.mask));
+        if (cluster.races) cluster.races->take(in_cluster(warp), cluster.previous_clock);
         split.state = SplitState::ready;
         ++split.pc;
         enqueue(warp);
@@ -428,6 +432,7 @@ void Execution::State::cluster_wait(Warp& warp, std::size_t split_index, std::ui
   }
   if (!open) {
     if (cluster.previous != 0) memory_.depart(cluster.previous, agents(warp, mask));
+    if (cluster.races) cluster.races->take(in_cluster(warp), cluster.previous_clock);
     ++split.pc;
     return;
   }

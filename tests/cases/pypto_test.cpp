@@ -1,0 +1,152 @@
+// ringfence's own pypto kernel, as compiled: product by wgmma from tiles that the copy engine
+// brings, put, signals, norm. Its results, and what is found when a piece of it is taken out.
+#include <doctest/doctest.h>
+
+#include <unistd.h>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "tests/cases/harness.hpp"
+
+using namespace ringfence;
+using namespace ringfence::cases::test;
+using machine::Boundary;
+
+namespace {
+
+std::string path_of(const std::string& name) { return "tests/cases/files/pypto-" + name + ".toml"; }
+
+std::string read(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  REQUIRE(in.is_open());
+  return std::string(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());
+}
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  REQUIRE(text.find(from) != std::string::npos);
+  for (std::size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size()) {
+    text.replace(at, from.size(), to);
+  }
+  return text;
+}
+
+// The case with another PTX text in place of the recorded one; the file lives as long as this.
+class Changed {
+ public:
+  Changed(const std::string& name, const std::string& ptx)
+      : file_(std::filesystem::temp_directory_path() /
+              ("ringfence-pypto-" + std::to_string(::getpid()) + ".ptx")) {
+    std::ofstream(file_, std::ios::binary) << ptx;
+    const std::string text =
+        replaced(read(path_of(name)), "../../../traces/ptx/pypto.ptx", file_.string());
+    program_ = std::make_unique<cases::CaseProgram>(cases::parse_case(text, path_of(name)),
+                                                    cases::Settings{});
+  }
+  ~Changed() { std::filesystem::remove(file_); }
+  cases::CaseProgram& program() { return *program_; }
+
+ private:
+  std::filesystem::path file_;
+  std::unique_ptr<cases::CaseProgram> program_;
+};
+
+std::string recorded() { return read("traces/ptx/pypto.ptx"); }
+
+schedule::Outcome run(cases::CaseProgram& program) {
+  const auto executor = ranks::make_inline(program);
+  schedule::RunSpec spec;
+  spec.strategy.kind = schedule::StrategySpec::Kind::first;
+  return executor->run(spec);
+}
+
+constexpr Boundary kModes[] = {Boundary::strict, Boundary::stream, Boundary::coherent};
+
+}  // namespace
+
+TEST_CASE("the pypto kernel gives the reference's bits on 2, 4 and 8 ranks, in each of its forms") {
+  for (const char* name :
+       {"2", "4", "8", "pipelined-2", "pipelined-4", "pipelined-8", "wide-2", "waves-2"}) {
+    CAPTURE(name);
+    const auto program = open(path_of(name));
+    const schedule::Outcome outcome = run(*program);
+    CAPTURE(program->last_mismatch());
+    CHECK(outcome.end == schedule::RunEnd::complete);
+    CHECK(program->comparisons().size() == 2);
+    for (const verify::Comparison& c : program->comparisons()) {
+      CHECK(c.bit_exact);
+      CHECK(c.passed());
+    }
+    CHECK(program->numerics() == "wgmma: exact products, added in fp32 in the order of k");
+  }
+}
+
+TEST_CASE("the pypto kernel is within the derived bound on normal numbers") {
+  const auto program = open(path_of("normal-2"));
+  CHECK(run(*program).end == schedule::RunEnd::complete);
+  CHECK(program->comparisons().size() == 4);  // of two calls
+  for (const verify::Comparison& c : program->comparisons()) {
+    CHECK(!c.bit_exact);
+    CHECK(c.passed());
+    CHECK(c.max_error_over_bound > 0);
+  }
+}
+
+TEST_CASE("the pypto kernel is clean in every boundary mode") {
+  for (const char* name : {"small-2", "pipelined-2", "waves-2"}) {
+    const auto program = open(path_of(name));
+    for (const Boundary mode : kModes) {
+      CAPTURE(name);
+      CAPTURE(machine::name(mode));
+      CHECK(found(fuzz(*program, mode, 10)) == "clean");
+    }
+  }
+}
+
+TEST_CASE("the pypto kernel's signals release what was put, and its waits acquire it") {
+  for (const auto& [from, to] :
+       {std::pair<const char*, const char*>{"red.release.sys.global.add.u32",
+                                            "red.relaxed.sys.global.add.u32"},
+        {"ld.acquire.sys.global.u32", "ld.relaxed.sys.global.u32"}}) {
+    Changed changed("small-2", replaced(recorded(), from, to));
+    for (const Boundary mode : kModes) {
+      CAPTURE(from);
+      CAPTURE(machine::name(mode));
+      CHECK(found(fuzz(changed.program(), mode, 20)) == "data-race");
+    }
+  }
+}
+
+TEST_CASE("a signal before the adds of all warps is found") {
+  // arrive(): the block's barrier before its arrival at the rank's counter. The other block, the
+  // last to arrive, signals for both.
+  std::string text = recorded();
+  const std::size_t end = text.find("\n.entry", text.find("pyptoILi8ELi64EE"));
+  const std::size_t arrival = text.rfind("atom.acq_rel.sys.global.add.u32", end);
+  const std::size_t barrier = text.rfind("bar.sync", arrival);
+  REQUIRE(barrier != std::string::npos);
+  text.replace(barrier, text.find(';', barrier) - barrier, "// ");
+  Changed changed("2", text);
+  for (const Boundary mode : kModes) {
+    CAPTURE(machine::name(mode));
+    CHECK(found(fuzz(changed.program(), mode, 40)) == "data-race");
+  }
+}
+
+TEST_CASE("a tile that is multiplied before its copy has come is a race") {
+  Changed changed("small-2", replaced(recorded(), "mbarrier.try_wait.parity.shared::cta.b64 p,",
+                                      "setp.eq.u32 p, 0, 0; //"));
+  CHECK(found(fuzz(changed.program(), Boundary::coherent, 2)) == "data-race");
+  CHECK(changed.program().last_mismatch().find("bulk copy of line") != std::string::npos);
+}
+
+TEST_CASE("too few announced bytes leave a block waiting for itself, and the mbarrier is named") {
+  // 64 columns and 8 rows of 64 inner elements.
+  Changed changed("small-2", replaced(recorded(), ", 9216;", ", 9200;"));
+  CHECK(found(fuzz(changed.program(), Boundary::coherent, 1)) == "barrier-divergence");
+  const std::string text = changed.program().last_mismatch();
+  CAPTURE(text);
+  CHECK(text.find("of the mbarrier at shared byte") != std::string::npos);
+  CHECK(text.find("16 bytes came that were not announced") != std::string::npos);
+}
