@@ -68,7 +68,8 @@ TEST_CASE("relax falls back on random schedules where the bound ends, and says s
   CHECK_MESSAGE(r.status == 0, r.out, r.err);
   CHECK(says(r.out, "fuzz: a bound ended the exhaustive search"));
   bool searched = false;
-  for (const auto& row : json_of(f / "r.json")["modes"]["strict"]) {
+  const auto j = json_of(f / "r.json");
+  for (const auto& row : j["modes"]["strict"]) {
     searched |= row["exhaustive"] == false;
   }
   CHECK(searched);
