@@ -29,7 +29,8 @@ class Push {
     ptx::follow_launch_before();
     // Every thread reads it, so that the first loads of partials need not wait for a block barrier.
     // The block that ends last changes it, when the others' threads are past their last barrier.
-    const uint32_t launches = *args_.state[rank_];
+    // Strong on both sides: the relaxed arrivals order nothing, so weak accesses would race.
+    const uint32_t launches = ptx::ld_relaxed_sys(args_.state[rank_]);
     const int64_t half = push_half_rows(args_.max_tokens, kWorld);
     half_row_ = (launches & 1u) != 0 ? static_cast<uint32_t>(half) : 0u;
     send_partials();
@@ -39,8 +40,8 @@ class Push {
     if (threadIdx.x == 0) {
       uint32_t* const state = args_.state[rank_];
       if (atomicAdd(state + 1, 1u) == static_cast<uint32_t>(args_.common.blocks) - 1) {
-        state[1] = 0;
-        state[0] = launches + 1;
+        ptx::st_relaxed_sys(state + 1, 0);
+        ptx::st_relaxed_sys(state, launches + 1);
       }
     }
   }

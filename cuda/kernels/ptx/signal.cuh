@@ -55,6 +55,12 @@ __device__ __forceinline__ uint32_t ld_acquire_sys(const uint32_t* address) {
   return v;
 }
 
+__device__ __forceinline__ uint32_t ld_relaxed_sys(const uint32_t* address) {
+  uint32_t v;
+  asm volatile("ld.relaxed.sys.global.u32 %0, [%1];" : "=r"(v) : "l"(address) : "memory");
+  return v;
+}
+
 __device__ __forceinline__ void st_relaxed_sys(uint32_t* address, uint32_t value) {
   asm volatile("st.relaxed.sys.global.u32 [%0], %1;" ::"l"(address), "r"(value) : "memory");
 }
