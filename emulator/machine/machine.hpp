@@ -232,8 +232,8 @@ class Machine {
   // CAS wanted -> value
   std::optional<std::uint64_t> try_cas_until(ThreadId thread, Address at, const Access& access,
                                              std::uint64_t compare, std::uint64_t value);
-  // A poll of the caller's own read `value` here last: if it is still the newest, whoever overwrites
-  // it next loses no signal.
+  // A poll of the caller's own read `value` here last: if it is still the newest, whoever
+  // overwrites it next loses no signal.
   void took(Address at, std::uint8_t element, std::uint64_t value);
   // `who` is put on woken() whenever a message is added there, until unwatch.
   void watch(Address at, const Access& access, std::uint32_t who);

@@ -191,12 +191,12 @@ TEST_CASE("tokenweave's kernels give what an H200 wrote, bit for bit, from the s
   }
 }
 
-// Every block reads the count of launches and then adds to the arrivals, relaxed; the last to arrive
-// stores the next count. Nothing releases or acquires between the two, so weak accesses would race.
+// Every block reads the count of launches and then adds to the arrivals, relaxed; the last to
+// arrive stores the next count. Nothing releases or acquires between the two, so weak accesses
+// would race.
 TEST_CASE("push's count of launches races by weak accesses where a rank has several blocks") {
-  const std::filesystem::path weak =
-      std::filesystem::temp_directory_path() /
-      ("ringfence-push-" + std::to_string(::getpid()) + ".ptx");
+  const std::filesystem::path weak = std::filesystem::temp_directory_path() /
+                                     ("ringfence-push-" + std::to_string(::getpid()) + ".ptx");
   std::ifstream in("traces/ptx/push.ptx", std::ios::binary);
   REQUIRE(in.is_open());
   std::string ptx((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
