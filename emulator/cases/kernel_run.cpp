@@ -6,11 +6,14 @@
 #include <optional>
 
 #include "emulator/ptx/atomic.hpp"
+#include "emulator/ptx/lanes.hpp"
 
 namespace ringfence::cases {
 namespace {
 
 using machine::Order;
+using ptx::each_lane;
+using ptx::first_lane;
 using ptx::kLanes;
 using ptx::Operation;
 
@@ -21,15 +24,6 @@ constexpr std::size_t kMostPolls = 64;
 // Looks at one place among those, all alike, after which a loop waits although its registers
 // differ.
 constexpr std::size_t kMostLooks = 8;
-
-std::uint32_t first_lane(std::uint32_t mask) {
-  return static_cast<std::uint32_t>(std::countr_zero(mask));
-}
-
-template <class F>
-void each_lane(std::uint32_t mask, F f) {
-  for (; mask != 0; mask &= mask - 1) f(first_lane(mask));
-}
 
 machine::Scope scope_of(ptx::Scope scope) {
   switch (scope) {

@@ -1,10 +1,10 @@
 #include "emulator/ptx/flat_memory.hpp"
 
-#include <bit>
 #include <cstdio>
 #include <cstring>
 
 #include "emulator/ptx/atomic.hpp"
+#include "emulator/ptx/lanes.hpp"
 
 namespace ringfence::ptx {
 namespace {
@@ -12,19 +12,6 @@ namespace {
 constexpr std::uint64_t kBase = 0x1000000000ULL;
 constexpr unsigned kPageBits = 21;
 constexpr std::uint64_t kPage = 1ULL << kPageBits;
-
-std::uint32_t first_lane(std::uint32_t mask) {
-  return static_cast<std::uint32_t>(std::countr_zero(mask));
-}
-
-template <class F>
-void each_lane(std::uint32_t mask, F f) {
-  if (mask == 0xFFFFFFFFU) {
-    for (std::uint32_t lane = 0; lane < kLanes; ++lane) f(lane);
-    return;
-  }
-  for (; mask != 0; mask &= mask - 1) f(first_lane(mask));
-}
 
 std::string hex(std::uint64_t value) {
   char text[20];

@@ -4,6 +4,21 @@
 
 namespace ringfence::ptx {
 
+Decoder::CopyEnds Decoder::copy_ends() {
+  CopyEnds ends;
+  ends.signals = mods_.take("mbarrier::complete_tx::bytes");
+  ends.grouped = mods_.take("bulk_group");
+  std::size_t count = 0;
+  for (const std::string_view word : in_->modifiers) {
+    if (word != "global" && !word.starts_with("shared")) continue;
+    if (count < ends.spaces.size()) ends.spaces[count] = word;
+    ++count;
+  }
+  mods_.drop({"global", "shared"});
+  if (count != ends.spaces.size() || ends.signals == ends.grouped) fail("unsupported form");
+  return ends;
+}
+
 void Decoder::bulk_copy() {
   if (mods_.take("prefetch")) return hint();
   if (mods_.take("tensor")) return tensor_copy();
@@ -22,15 +37,7 @@ void Decoder::bulk_copy() {
   }
   const bool hinted = mods_.take("L2::cache_hint");
   mods_.drop({"L2::"});
-  const bool signals = mods_.take("mbarrier::complete_tx::bytes");
-  const bool grouped = mods_.take("bulk_group");
-  // The destination's space stands first.
-  std::vector<std::string_view> spaces;
-  for (const std::string_view word : in_->modifiers) {
-    if (word == "global" || word.starts_with("shared")) spaces.push_back(word);
-  }
-  mods_.drop({"global", "shared"});
-  if (spaces.size() != 2 || signals == grouped) fail("unsupported form");
+  const auto [spaces, signals, grouped] = copy_ends();
   CopyOp copy;
   const std::size_t count = signals ? 4 : 3;
   operand_count(count, count + (hinted ? 1 : 0));

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <map>
 #include <string>
 #include <string_view>
@@ -128,6 +129,13 @@ class Decoder {
   void ldmatrix();
   void mma();
   void bulk_copy();
+  /// Where a bulk copy goes and how its end is told: the mbarrier, or else the group.
+  struct CopyEnds {
+    std::array<std::string_view, 2> spaces;  // the destination's first
+    bool signals = false;
+    bool grouped = false;
+  };
+  CopyEnds copy_ends();
   // decode/tensor.cpp
   void tensor_copy();
   /// The coordinates behind a tensor map's address, as slots.

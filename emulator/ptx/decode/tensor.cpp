@@ -31,15 +31,7 @@ void Decoder::tensor_copy() {
   CopyOp copy;
   copy.coordinates = static_cast<std::uint8_t>(shape[0] - '0');
   copy.multicast = mods_.take("multicast::cluster");
-  const bool signals = mods_.take("mbarrier::complete_tx::bytes");
-  const bool grouped = mods_.take("bulk_group");
-  // The destination's space stands first.
-  std::vector<std::string_view> spaces;
-  for (const std::string_view word : in_->modifiers) {
-    if (word == "global" || word.starts_with("shared")) spaces.push_back(word);
-  }
-  mods_.drop({"global", "shared"});
-  if (spaces.size() != 2 || signals == grouped) fail("unsupported form");
+  const auto [spaces, signals, grouped] = copy_ends();
   const bool loads = spaces[0] != "global" && spaces[1] == "global" && signals;
   const bool stores = spaces[0] == "global" && spaces[1] != "global" && grouped && !copy.multicast;
   if (!loads && !stores) fail("unsupported form");

@@ -1,10 +1,10 @@
 // Memory instructions: shared, local and parameter memory directly, global memory through the hook.
 
-#include <bit>
 #include <cstring>
 
 #include "emulator/ptx/atomic.hpp"
 #include "emulator/ptx/exec/state.hpp"
+#include "emulator/ptx/lanes.hpp"
 
 namespace ringfence::ptx {
 namespace {
@@ -37,11 +37,6 @@ std::uint64_t window_of(Space space) {
     default:
       return 0;
   }
-}
-
-template <class F>
-void each_lane(std::uint32_t mask, F f) {
-  for (; mask != 0; mask &= mask - 1) f(static_cast<std::uint32_t>(std::countr_zero(mask)));
 }
 
 SharedUse use_of(const Access& access, bool writes) {

@@ -2,18 +2,13 @@
 // allows, so a read of the destination before the wait sees the old bytes; or when it arrives on an
 // mbarrier.
 
-#include <bit>
 #include <cstring>
 
 #include "emulator/ptx/exec/state.hpp"
+#include "emulator/ptx/lanes.hpp"
 
 namespace ringfence::ptx {
 namespace {
-template <class F>
-void each_lane(std::uint32_t mask, F f) {
-  for (; mask != 0; mask &= mask - 1) f(static_cast<std::uint32_t>(std::countr_zero(mask)));
-}
-constexpr std::uint32_t kPiece = 16;
 
 std::uint32_t shared_offset(std::uint64_t address) {
   if (address - kSharedWindow < kWindowBytes) address -= kSharedWindow;
@@ -186,8 +181,7 @@ std::string Execution::State::awaited_phase(std::uint32_t block, std::uint32_t w
     const MbarrierOp& form = program_.mbarriers[op.detail];
     std::array<std::uint64_t, kLanes> address;
     addresses(w, op.a, form.offset, form.wide_address, split.mask, address);
-    const std::uint32_t place =
-        shared_offset(address[static_cast<std::uint32_t>(std::countr_zero(split.mask))]);
+    const std::uint32_t place = shared_offset(address[first_lane(split.mask)]);
     const auto found = at->second->mbarriers.find(place);
     if (found == at->second->mbarriers.end()) continue;
     const Mbarrier& barrier = found->second;

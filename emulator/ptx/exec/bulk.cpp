@@ -3,19 +3,14 @@
 // of its own for SharedRaces.
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 
 #include "emulator/ptx/exec/state.hpp"
+#include "emulator/ptx/lanes.hpp"
 
 namespace ringfence::ptx {
 namespace {
 
-template <class F>
-void each_lane(std::uint32_t mask, F f) {
-  for (; mask != 0; mask &= mask - 1) f(static_cast<std::uint32_t>(std::countr_zero(mask)));
-}
-constexpr std::uint32_t kPiece = 16;
 // What a swizzle permutes lies inside aligned lines of so many bytes.
 constexpr std::uint32_t kTensorAlignment = 128;
 

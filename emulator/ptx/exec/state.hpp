@@ -25,6 +25,8 @@ constexpr std::uint64_t kLocalWindow = 0x7F0200000000ULL;
 constexpr std::uint64_t kParamWindow = 0x7F0300000000ULL;
 constexpr std::uint64_t kWindowBytes = 0x100000000ULL;
 constexpr std::uint32_t kSharedBits = 24;
+/// Bytes that a bulk or asynchronous copy moves at once.
+constexpr std::uint32_t kPiece = 16;
 
 struct AlignedFree {
   void operator()(std::byte* p) const { std::free(p); }

@@ -4,13 +4,9 @@
 #include <bit>
 
 #include "emulator/ptx/exec/state.hpp"
+#include "emulator/ptx/lanes.hpp"
 
 namespace ringfence::ptx {
-namespace {
-std::uint32_t first_lane(std::uint32_t mask) {
-  return static_cast<std::uint32_t>(std::countr_zero(mask));
-}
-}  // namespace
 
 std::uint32_t Execution::State::uniform(const Warp& warp, Slot slot, std::uint32_t mask,
                                         const char* what) const {
