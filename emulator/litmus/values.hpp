@@ -1,0 +1,35 @@
+#pragma once
+// What a litmus test's values and names mean to the machine: a register holds 64 bits, a cell the
+// bits of its type.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "emulator/litmus/ast.hpp"
+#include "emulator/machine/machine.hpp"
+
+namespace ringfence::litmus {
+
+inline std::size_t index(int i) { return static_cast<std::size_t>(i); }
+inline std::uint64_t bits_of(std::int64_t v) { return static_cast<std::uint64_t>(v); }
+inline std::int64_t signed_of(std::uint64_t v) { return static_cast<std::int64_t>(v); }
+
+// The bits that a cell of `type` has.
+inline std::uint64_t mask_of(Type type) {
+  return type.bits == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << type.bits) - 1;
+}
+// A cell's bits as a register holds them: extended by `type`'s sign.
+std::int64_t extended(std::uint64_t v, Type type);
+
+std::int64_t apply(LocalOp op, std::int64_t a, std::int64_t b);
+bool compare(std::int64_t a, Comparison c, std::int64_t b);
+// What holds where `c` does not.
+Comparison negated(Comparison c);
+
+// What an atomic on a cell of `type` makes of the old bits and the operand's.
+machine::Combine combine(AtomicOp op, Type type);
+machine::Compare machine_compare(Comparison c);
+machine::Order order_of(Order order);
+machine::Scope scope_of(Scope scope);
+
+}  // namespace ringfence::litmus
