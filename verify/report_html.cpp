@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "verify/markup.hpp"
 #include "verify/report.hpp"
 
 namespace ringfence::verify {
@@ -21,20 +22,6 @@ svg text { fill: var(--soft); font-size: 11px; } .bar { fill: var(--bar); } .ove
 p { margin: 2px 0; color: var(--soft); }
 )";
 
-std::string escaped(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '<') {
-      out += "&lt;";
-    } else if (c == '&') {
-      out += "&amp;";
-    } else {
-      out += c;
-    }
-  }
-  return out;
-}
-
 // Bars are as high as the logarithm of their counts: one element must show beside a million.
 std::string histogram_svg(const Comparison& c) {
   constexpr int kWide = 62, kHigh = 90;
@@ -43,7 +30,7 @@ std::string histogram_svg(const Comparison& c) {
       std::log1p(static_cast<double>(*std::max_element(counts.begin(), counts.end())));
   std::string out =
       fmt::format("<svg width=\"{}\" height=\"{}\" role=\"img\" aria-label=\"errors of {}\">",
-                  kWide * static_cast<int>(counts.size()) + 4, kHigh + 40, escaped(c.name));
+                  kWide * static_cast<int>(counts.size()) + 4, kHigh + 40, for_attribute(c.name));
   for (std::size_t i = 0; i < counts.size(); ++i) {
     if (c.bit_exact && i > 0 && i + 1 < counts.size()) continue;  // equal or not, nothing between
     const int x = kWide * static_cast<int>(i);
@@ -71,7 +58,7 @@ std::string heat_svg(const Comparison& c) {
   std::string out = fmt::format(
       "<svg width=\"{}\" height=\"{}\" role=\"img\" aria-label=\"where {} is over its bound\">"
       "<rect class=\"frame\" x=\"0.5\" y=\"0.5\" width=\"{}\" height=\"{}\"/>",
-      m.columns * size + 2, m.rows * size + 2, escaped(c.name), m.columns * size + 1,
+      m.columns * size + 2, m.rows * size + 2, for_attribute(c.name), m.columns * size + 1,
       m.rows * size + 1);
   for (std::uint32_t r = 0; r < m.rows; ++r) {
     for (std::uint32_t k = 0; k < m.columns; ++k) {
@@ -97,25 +84,25 @@ std::string comparison_html(const std::string& title, const std::vector<Comparis
       "<title>{0}</title><style>{1}</style></head>\n<body>\n<h1>{0}</h1>\n<table>\n"
       "<tr><th>tensor</th><th>dtype</th><th>shape</th><th>elements</th><th>mismatches</th>"
       "<th>error/bound</th><th>max ulp</th><th></th></tr>\n",
-      escaped(title), kStyle);
+      for_element(title), kStyle);
   for (const Comparison& c : comparisons) {
     out += fmt::format(
         "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{:.2f}</td>"
         "<td{}>{}</td></tr>\n",
-        escaped(c.name), dtype_name(c.dtype), shape_text(c.shape), c.elements, c.mismatches,
+        for_element(c.name), dtype_name(c.dtype), shape_text(c.shape), c.elements, c.mismatches,
         c.bit_exact ? "exact" : fmt::format("{:.3f}", c.max_error_over_bound), c.max_ulp,
         c.passed() ? "" : " class=\"bad\"", c.passed() ? "ok" : "MISMATCH");
   }
   out += "</table>\n";
   for (const Comparison& c : comparisons) {
-    out += fmt::format("<h2>{}: elements by {}</h2>\n{}\n", escaped(c.name),
+    out += fmt::format("<h2>{}: elements by {}</h2>\n{}\n", for_element(c.name),
                        c.bit_exact ? "equal bits or not" : "error / bound (heights logarithmic)",
                        histogram_svg(c));
     if (c.heat.over.empty()) continue;
     out += fmt::format(
         "<p class=\"bad\">{}</p>\n<p>where it mismatches: a cell is {} rows x {} columns, rows go "
         "down</p>\n{}\n",
-        escaped(mismatch_text(c)), c.heat.row_extent, c.heat.column_extent, heat_svg(c));
+        for_element(mismatch_text(c)), c.heat.row_extent, c.heat.column_extent, heat_svg(c));
   }
   return out + "</body>\n</html>\n";
 }

@@ -7,6 +7,8 @@
 #include <map>
 #include <set>
 
+#include "verify/markup.hpp"
+
 namespace ringfence::timing {
 namespace {
 
@@ -15,26 +17,6 @@ constexpr double kBars = 690, kBarsWidth = 400, kBar = 13, kBarStep = 18;
 constexpr const char* kColours[] = {"#2a78d6", "#1baf7a", "#eda100", "#e34948",
                                     "#4a3aa7", "#e87ba4", "#008300", "#8a6d3b"};
 constexpr std::size_t kColourCount = std::size(kColours);
-
-std::string escape(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '&':
-        out += "&amp;";
-        break;
-      default:
-        out += c;
-    }
-  }
-  return out;
-}
 
 struct Axis {
   const char* name;
@@ -121,12 +103,13 @@ void line_plot(std::string& out, const std::vector<Case>& cases, const Axis& axi
       out += fmt::format(
           "<circle cx='{:.1f}' cy='{:.1f}' r='3' fill='{}'><title>{}: {:.2f} us</title>"
           "</circle>\n",
-          x(v), y(us), colour, escape(text), us);
+          x(v), y(us), colour, verify::for_element(text), us);
     }
     const double at = kTop + kHeight + 60 + 18 * static_cast<double>(n);
     out += fmt::format("<rect x='{:.1f}' y='{:.1f}' width='14' height='4' fill='{}'/>\n", kLeft,
                        at - 6, colour);
-    out += fmt::format("<text x='{:.1f}' y='{:.1f}'>{}</text>\n", kLeft + 20, at, escape(text));
+    out += fmt::format("<text x='{:.1f}' y='{:.1f}'>{}</text>\n", kLeft + 20, at,
+                       verify::for_element(text));
     ++n;
   }
 }
@@ -144,7 +127,7 @@ void bars(std::string& out, const std::vector<Case>& cases) {
     const auto whole = static_cast<double>(std::max<Time>(1, c.timing.account.at));
     std::string text = series(c.sizes, cases, nullptr);
     out += fmt::format("<text x='{:.1f}' y='{:.1f}' text-anchor='end'>{}</text>\n", kBars - 6,
-                       y + kBar - 2, escape(text));
+                       y + kBar - 2, verify::for_element(text));
     double x = kBars;
     for (std::size_t i = 0; i < schedule::kSpent; ++i) {
       const auto part = static_cast<double>(c.timing.account.spent[i]);
@@ -181,7 +164,8 @@ std::string plot(const std::vector<Case>& all, const std::string& title) {
       ".page {{ fill: #16181c }} }}</style>\n"
       "<rect class='page' width='100%' height='100%'/>\n",
       height);
-  out += fmt::format("<text x='{:.0f}' y='24' font-size='15'>{}</text>\n", kLeft, escape(title));
+  out += fmt::format("<text x='{:.0f}' y='24' font-size='15'>{}</text>\n", kLeft,
+                     verify::for_element(title));
   if (cases.empty()) {
     out += fmt::format("<text x='{:.0f}' y='60'>no case without a finding</text>\n", kLeft);
   } else {

@@ -15,6 +15,7 @@
 #include "emulator/trace/story.hpp"
 #include "emulator/trace/story_steps.hpp"
 #include "emulator/trace/stuck.hpp"
+#include "verify/markup.hpp"
 
 namespace ringfence::trace {
 
@@ -283,23 +284,6 @@ std::string for_script(std::string_view json) {
   return out;
 }
 
-std::string for_text(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '<':
-        out += "&lt;";
-        break;
-      case '&':
-        out += "&amp;";
-        break;
-      default:
-        out += c;
-    }
-  }
-  return out;
-}
-
 void put(std::string& page, std::string_view mark, std::string_view text) {
   page.replace(page.find(mark), mark.size(), text);
 }
@@ -316,10 +300,11 @@ std::string page(const Trace& trace, const schedule::Outcome& outcome,
   std::string out(kPageHtml);
   // The data last: what it holds is not looked through for marks.
   put(out, "@TITLE@",
-      for_text(fmt::format("{}: {}",
-                           trace.verdict.finding ? machine::name(trace.verdict.finding->kind)
-                                                 : std::string_view("a clean run"),
-                           case_text(trace.header.config))));
+      verify::for_element(fmt::format("{}: {}",
+                                      trace.verdict.finding
+                                          ? machine::name(trace.verdict.finding->kind)
+                                          : std::string_view("a clean run"),
+                                      case_text(trace.header.config))));
   put(out, "@STYLE@", kPageCss);
   put(out, "@SCRIPT@", kPageScript);
   put(out, "@DATA@", for_script(page_data(trace, outcome, program, options)));

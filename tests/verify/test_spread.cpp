@@ -112,8 +112,17 @@ TEST_CASE("the HTML has the table, a histogram each, a heat map where something 
   CHECK(count("<svg") == 3);
   CHECK(count("MISMATCH") == 1);
   CHECK(count("<title>rows 3-5, columns 60-61: 1 of 6</title>") == 1);
-  CHECK(count("run &lt;x>") == 2);
+  CHECK(count("run &lt;x&gt;") == 2);
   CHECK(count("http") == 0);
+}
+
+TEST_CASE("a tensor's name cannot end the attribute that holds it") {
+  Case c;
+  Comparison named = c.compared();
+  named.name = "a\" onload=\"b";
+  const std::string page = comparison_html("run", {named});
+  CHECK(page.find("aria-label=\"errors of a&quot; onload=&quot;b\"") != std::string::npos);
+  CHECK(page.find("\" onload=") == std::string::npos);
 }
 
 }  // namespace
