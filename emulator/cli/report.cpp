@@ -10,6 +10,7 @@
 #include "emulator/cli/errors.hpp"
 #include "emulator/cli/version.hpp"
 #include "emulator/machine/names.hpp"
+#include "emulator/trace/config_json.hpp"
 #include "emulator/trace/trace.hpp"
 
 namespace ringfence::cli {
@@ -70,29 +71,9 @@ Json result_head(const char* command, Verdict verdict, std::uint64_t seed) {
 }
 
 Json config_json(const programs::Config& c) {
-  Json set = Json::object();
-  for (const auto& [key, value] : c.set) set[key] = value;
-  if (!c.case_file.empty()) {
-    Json j{{"case", c.case_file}, {"case_digest", c.case_digest},   {"ranks", c.ranks},
-           {"calls", c.calls},    {"payload_seed", c.payload_seed}, {"summation", c.summation}};
-    if (!set.empty()) j["set"] = set;
-    return j;
-  }
-  Json j{{"protocol", c.protocol},
-         {"ranks", c.ranks},
-         {"tokens", c.tokens},
-         {"hidden", c.hidden},
-         {"inner", c.inner},
-         {"blocks", c.blocks},
-         {"calls", c.calls},
-         {"dtype", c.dtype},
-         {"eps", c.eps},
-         {"payload", c.payload},
-         {"payload_seed", c.payload_seed},
-         {"summation", c.summation},
-         {"set", set}};
-  if (c.eps < 0) j["eps"] = nullptr;  // the input file's
-  if (!c.input.empty()) j["input"] = c.input;
+  Json j = trace::config_json(c, "");
+  j.erase("input_digest");                                 // the file was not read for this
+  if (j.contains("eps") && c.eps < 0) j["eps"] = nullptr;  // the input file's
   return j;
 }
 
