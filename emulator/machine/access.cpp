@@ -66,6 +66,10 @@ class UntilAcquired {
 // what is overwritten in causality's past can no longer be read.
 Machine::Past Machine::past(const Cell& cell, const Now& now) const {
   Past p;
+  if (cell.count == 1 && cell.newest->initial) {
+    p.known = bit(*cell.newest);
+    return p;
+  }
   for (const Message* m = cell.newest; m != nullptr; m = m->older) {
     if (m->initial || in_past(now, m->at, m->order, m->scope, m->proxy)) {
       p.known |= bit(*m);
@@ -169,12 +173,13 @@ void Machine::publish(const Now& now, Cell& cell, Message& m, const Message* sou
     m.entries = e;
   };
   if (releases(now.access->order)) add(m.at, now.access->scope, t.view);
-  for (int d = kScopes; d-- > 0;) {
+  for (int d = kScopes; t.fences_set != 0 && d-- > 0;) {
+    if ((t.fences_set >> d & 1) == 0) continue;
     const FenceView& f = t.fences[d];
-    if (f.set) add(f.at, static_cast<Scope>(d), f.view);
+    add(f.at, static_cast<Scope>(d), f.view);
   }
   for (const Message* x = cell.newest; x != nullptr; x = x->older) {
-    if (x->at.thread != now.id || x->initial) continue;
+    if (x->entries == nullptr || x->at.thread != now.id || x->initial) continue;
     for (const Entry* e = x->entries; e != nullptr; e = e->next) {
       if (e->at.thread == now.id && e->at.time == x->at.time) {
         add(e->at, e->scope, e->view);
@@ -190,19 +195,23 @@ void Machine::publish(const Now& now, Cell& cell, Message& m, const Message* sou
 
 // Observed time: a strong sys access that reads from another one follows it, relaxed or not; so
 // does a reduction, although it acquires nothing.
-void Machine::observe(const Now& now, const Message& m) {
+// Returns whether it did where nothing was observed beyond what was seen: seen becomes the same as
+// observed again once what `m` itself released is taken in.
+bool Machine::observe(const Now& now, const Message& m) {
   const Access& a = *now.access;
-  if (!is_strong(a.order) || a.scope != Scope::sys) return;
-  if (m.initial || !is_strong(m.order) || m.scope != Scope::sys) return;
-  Clock& observed = now.thread->view.observed;
-  if (m.at.thread == now.id || observed.covers(m.at)) return;
-  observed.join(m.observed);
-  observed.join_thread(m.at.thread, m.at.slot, m.at.time + 1);
+  if (m.initial || !is_strong(a.order) || a.scope != Scope::sys) return false;
+  if (!is_strong(m.order) || m.scope != Scope::sys) return false;
+  View& view = now.thread->view;
+  if (m.at.thread == now.id || view.observed.covers(m.at)) return false;
+  const bool were_one = view.observed.same_as(view.seen);
+  add_event(view.observed, m.at);
+  view.observed.join(m.observed);
+  return were_one;
 }
 
 // Causality by an acquire pattern. A message of the reader's own may bring some as well: its
 // reductions hand on what others released.
-void Machine::take_in(const Now& now, const Message& m) {
+void Machine::take_in(const Now& now, const Message& m, bool observed_it) {
   const Access& a = *now.access;
   if (!is_strong(a.order) || m.initial) return;
   Thread& t = *now.thread;
@@ -212,7 +221,13 @@ void Machine::take_in(const Now& now, const Message& m) {
     const Placement& other = threads_[e->at.thread]->place;
     if (acquires(a.order) && reaches(a.scope, t.place, other) &&
         reaches(e->scope, other, t.place)) {
-      take_entry(t, e->at, e->view);
+      if (observed_it && e->at.thread == m.at.thread && e->at.time == m.at.time &&
+          e->view.seen.same_as(m.observed)) {
+        t.view.seen = t.view.observed;
+        t.view.bridged.join(e->view.bridged);
+      } else {
+        take_entry(t, e->at, e->view);
+      }
     } else {
       t.parked.push_back(Parked{now.address, e->at, e->scope, e->view});
     }
@@ -323,16 +338,19 @@ void Machine::read_cell(const Now& now, Cell& cell, const Past& past, MessageSet
     report(f);
   }
   check_stale(now, cell, *m);
+  // Of the cell's bytes, those from `first` on.
   const int first = std::countr_zero(now.mask);
-  std::memcpy(out, m->value.data() + first, static_cast<std::size_t>(std::popcount(now.mask)));
+  const auto bytes = static_cast<std::uint32_t>(std::bit_width(now.mask) - first);
+  std::memcpy(out, m->value.data() + first, bytes);
   if (listener_ != nullptr) {
-    tell(Event::Kind::read, now, static_cast<std::uint32_t>(std::popcount(now.mask)),
+    tell(Event::Kind::read, now, bytes,
          load(out, std::min<std::uint32_t>(now.access->element, cell.size)), 0, m,
          m != cell.newest);
   }
   note_read(now, cell, *m, past.known);
-  observe(now, *m);
-  take_in(now, *m);
+  if (!is_strong(now.access->order)) return;
+  const bool observed_it = observe(now, *m);
+  take_in(now, *m, observed_it);
 }
 
 // Axiom Coherence: where a write of this access may land, with `required` before it and `behind`
@@ -467,6 +485,7 @@ void Machine::prune_readers(const Now& now, Cell& cell) {
 // the write precedes `m`.
 bool Machine::rmw_may_take(const Now& now, const Cell& cell, const Message& m,
                            MessageSet required) const {
+  if (cell.count == 1) return true;
   const bool m_first = (required & bit(m)) != 0;
   for (const Message* x = cell.newest; x != nullptr; x = x->older) {
     if (x == &m) continue;
@@ -491,7 +510,7 @@ bool Machine::rmw_may_take(const Now& now, const Cell& cell, const Message& m,
 }
 
 Message* Machine::insert_rmw(const Now& now, Cell& cell, Message& source, const Past& past,
-                             const std::byte* value) {
+                             const std::byte* value, bool* observed_it) {
   const bool strong_link = morally_strong(now, source);
   const bool pointed = goes_to_coherence_point(*now.access);
   // Coherence orders the write after what it read only if the two are morally strong.
@@ -510,7 +529,7 @@ Message* Machine::insert_rmw(const Now& now, Cell& cell, Message& source, const 
   if (free != 0) before = place(now, cell, required, after, after);
   check_lost_signal(now, cell, &source);
   const bool set = arbiter_ != nullptr && arbiter_->as_set(now.address);
-  if (!set) observe(now, source);
+  if (!set) *observed_it = observe(now, source);
   Message& m = add_message(cell, now);
   if (pointed) after = 0;
   m.before = before & cell.ids & ~after;
@@ -562,7 +581,7 @@ Machine::Now Machine::begin(ThreadId id, Address at, const Access& access, Acces
 bool Machine::check_range(const Now& now, std::uint64_t bytes) {
   const std::uint64_t size = regions_[now.address.region]->spec.bytes;
   const bool inside = now.address.offset <= size && bytes <= size - now.address.offset;
-  if (inside && now.address.offset % now.access->element == 0) return true;
+  if (inside && (now.address.offset & (now.access->element - 1u)) == 0) return true;
   Finding f;
   f.kind = inside ? FindingKind::misaligned : FindingKind::out_of_bounds;
   f.second = info(now);
@@ -660,7 +679,8 @@ void Machine::reduce(ThreadId id, Address to, const Access& access,
                 tell(Event::Kind::rmw, now, cell.size, load(next.data(), step),
                      load(source->value.data(), step), source, source != cell.newest, kReduction);
               }
-              insert_rmw(now, cell, *source, before_it, next.data());
+              bool observed_it = false;  // but it acquires nothing
+              insert_rmw(now, cell, *source, before_it, next.data(), &observed_it);
               return true;
             });
   finish_strong_write(now);
@@ -670,7 +690,7 @@ std::uint64_t Machine::rmw(ThreadId id, Address at, const Access& access, std::u
                            Combine combine) {
   Now now = begin(id, at, access, AccessKind::rmw);
   if (!check_range(now, access.element)) return 0;
-  Cell& cell = one_cell(at.region, at.offset, access.element);
+  Cell& cell = one_cell(at, access.element);
   if (const auto later = foreseen(now, cell)) {
     write_foreseen(now, cell, *later, combine(*later, operand), true);
     finish_strong_write(now);
@@ -690,7 +710,7 @@ std::uint64_t Machine::cas(ThreadId id, Address at, const Access& access, std::u
                            std::uint64_t value) {
   Now now = begin(id, at, access, AccessKind::rmw);
   if (!check_range(now, access.element)) return 0;
-  Cell& cell = one_cell(at.region, at.offset, access.element);
+  Cell& cell = one_cell(at, access.element);
   if (const auto later = foreseen(now, cell)) {
     if (*later == compare) {
       write_foreseen(now, cell, *later, value, true);
@@ -724,13 +744,14 @@ void Machine::finish_rmw(Now& now, Cell& cell, Message& source, const Past& past
     tell(Event::Kind::rmw, now, cell.size, value, load(source.value.data(), cell.size), &source,
          &source != cell.newest);
   }
-  Message* m = insert_rmw(now, cell, source, past, next.data());
+  bool observed_it = false;
+  Message* m = insert_rmw(now, cell, source, past, next.data(), &observed_it);
   if ((past.known & bit(source)) == 0 && m->source_strong) {
     // The read half observed its source.
     source.observers = observers_.take(source.observers, m->at);
   }
-  take_in(now, source);
-  if (acquires(now.access->order)) check_race(now, cell, cell.ids);  // with readers
+  take_in(now, source, observed_it);
+  if (cell.readers != nullptr && acquires(now.access->order)) check_race(now, cell, cell.ids);
   finish_strong_write(now);
 }
 
@@ -746,14 +767,15 @@ void Machine::finish_failed_cas(Now& now, Cell& cell, Message& source, MessageSe
          &source != cell.newest);
   }
   note_read(now, cell, source, known_set);
-  observe(now, source);
-  take_in(now, source);
+  const bool observed_it = observe(now, source);
+  take_in(now, source, observed_it);
 }
 
 // -- awaits ---------------------------------------------------------------------------------------
 
 // The messages that would end the wait, newest first.
-std::uint32_t Machine::ending(const Now& now, const Cell& cell, const Wanted& wanted, bool by_rmw,
+std::uint32_t Machine::ending(const Now& now, const Cell& cell, const Past& past,
+                              const Wanted& wanted, bool by_rmw,
                               std::array<Message*, kMaxMessages>& out) const {
   std::uint32_t n = 0;
   const auto ends = [&](const Message& m) { return wanted.holds(load(m.value.data(), cell.size)); };
@@ -761,9 +783,8 @@ std::uint32_t Machine::ending(const Now& now, const Cell& cell, const Wanted& wa
     if (ends(*cell.newest)) out[n++] = cell.newest;
     return n;
   }
-  const Past before_it = past(cell, now);
-  const MessageSet may = cell.ids & ~before_it.overwritten;
-  const MessageSet required = before_it.required();
+  const MessageSet may = cell.ids & ~past.overwritten;
+  const MessageSet required = past.required();
   for (Message* m = cell.newest; m != nullptr; m = m->older) {
     if ((may & bit(*m)) == 0 || !ends(*m)) continue;
     if (!by_rmw || rmw_may_take(now, cell, *m, required)) out[n++] = m;
@@ -773,23 +794,23 @@ std::uint32_t Machine::ending(const Now& now, const Cell& cell, const Wanted& wa
 
 bool Machine::can_end(ThreadId id, Address at, const Access& access, const Wanted& wanted,
                       bool by_rmw) {
-  Cell& cell = one_cell(at.region, at.offset, access.element);
+  Cell& cell = one_cell(at, access.element);
   const Now now{id, threads_[id], &access, at, step_, AccessKind::read, 0};
   if (const auto later = foreseen(now, cell)) return wanted.holds(*later);
   std::array<Message*, kMaxMessages> out;
-  if (ending(now, cell, wanted, by_rmw, out) > 0) return true;
+  if (ending(now, cell, past(cell, now), wanted, by_rmw, out) > 0) return true;
   if (arbiter_ != nullptr) tell_blocked(now, cell, wanted, by_rmw);
   return false;
 }
 
 // Which of them the poll sees. Where the newest message does not end the wait, a poll may as well
 // see that one and go on waiting: the default.
-Message* Machine::choose_ending(const Now& now, const Cell& cell, const Wanted& wanted,
-                                bool by_rmw) {
+Message* Machine::choose_ending(const Now& now, const Cell& cell, const Past& past,
+                                const Wanted& wanted, bool by_rmw) {
   std::array<Message*, kMaxMessages> out;
-  const std::uint32_t n = ending(now, cell, wanted, by_rmw, out);
+  const std::uint32_t n = ending(now, cell, past, wanted, by_rmw, out);
   if (arbiter_ != nullptr) {
-    tell_read(now, cell, past(cell, now), {out.data(), n}, &wanted, nullptr, 0, true);
+    tell_read(now, cell, past, {out.data(), n}, &wanted, nullptr, 0, true);
   }
   if (n == 0) return nullptr;
   if (wanted.holds(load(cell.newest->value.data(), cell.size))) {
@@ -801,7 +822,7 @@ Message* Machine::choose_ending(const Now& now, const Cell& cell, const Wanted& 
 
 std::optional<std::uint64_t> Machine::try_read_until(ThreadId id, Address at, const Access& access,
                                                      const Wanted& wanted) {
-  Cell& cell = one_cell(at.region, at.offset, access.element);
+  Cell& cell = one_cell(at, access.element);
   Now now{id, threads_[id], &access, at, step_, AccessKind::read, 0};
   if (const auto later = foreseen(now, cell)) {
     if (!wanted.holds(*later)) return std::nullopt;
@@ -809,31 +830,35 @@ std::optional<std::uint64_t> Machine::try_read_until(ThreadId id, Address at, co
     read_foreseen(now, cell, *later);
     return later;
   }
-  Message* m = choose_ending(now, cell, wanted, false);
+  const Past before_it = past(cell, now);
+  Message* m = choose_ending(now, cell, before_it, wanted, false);
   if (m == nullptr) return std::nullopt;
+  return end_by_read(now, cell, *m, before_it.known);
+}
+
+std::uint64_t Machine::end_by_read(Now& now, Cell& cell, Message& m, MessageSet known_set) {
   now.step = ++step_;
   now.mask = static_cast<std::uint16_t>((1u << cell.size) - 1);
-  const MessageSet known_set = past(cell, now).known;
   check_race(now, cell, known_set);
-  m->consumed = true;
-  const std::uint64_t value = load(m->value.data(), cell.size);
+  m.consumed = true;
+  const std::uint64_t value = load(m.value.data(), cell.size);
   if (listener_ != nullptr) {
-    tell(Event::Kind::read, now, cell.size, value, 0, m, m != cell.newest);
+    tell(Event::Kind::read, now, cell.size, value, 0, &m, &m != cell.newest);
   }
-  note_read(now, cell, *m, known_set);
-  observe(now, *m);
-  take_in(now, *m);
+  note_read(now, cell, m, known_set);
+  const bool observed_it = observe(now, m);
+  take_in(now, m, observed_it);
   return value;
 }
 
 void Machine::took(Address at, std::uint8_t element, std::uint64_t value) {
-  Message& newest = *one_cell(at.region, at.offset, element).newest;
+  Message& newest = *one_cell(at, element).newest;
   if (load(newest.value.data(), element) == value) newest.consumed = true;
 }
 
 std::optional<std::uint64_t> Machine::try_cas_until(ThreadId id, Address at, const Access& access,
                                                     std::uint64_t compare, std::uint64_t value) {
-  Cell& cell = one_cell(at.region, at.offset, access.element);
+  Cell& cell = one_cell(at, access.element);
   Now now{id, threads_[id], &access, at, step_, AccessKind::rmw, 0};
   if (const auto later = foreseen(now, cell)) {
     if (*later != compare) return std::nullopt;
@@ -842,21 +867,44 @@ std::optional<std::uint64_t> Machine::try_cas_until(ThreadId id, Address at, con
     finish_strong_write(now);
     return compare;
   }
-  Message* source = choose_ending(now, cell, Wanted{Compare::eq, compare}, true);
-  if (source == nullptr) return std::nullopt;
-  now.step = ++step_;
   const Past before_it = past(cell, now);
-  const UntilAcquired readers(cell, access.order);
-  check_race(now, cell, before_it.known);
-  readers.put_back();
-  finish_rmw(now, cell, *source, before_it, value);
+  Message* source = choose_ending(now, cell, before_it, Wanted{Compare::eq, compare}, true);
+  if (source == nullptr) return std::nullopt;
+  end_by_rmw(now, cell, *source, before_it, value);
   return compare;
+}
+
+void Machine::end_by_rmw(Now& now, Cell& cell, Message& source, const Past& past,
+                         std::uint64_t value) {
+  now.step = ++step_;
+  const UntilAcquired readers(cell, now.access->order);
+  check_race(now, cell, past.known);
+  readers.put_back();
+  finish_rmw(now, cell, source, past, value);
+}
+
+std::optional<std::uint64_t> Machine::try_end(ThreadId id, Address at, const Access& access,
+                                              const Wanted& wanted, bool by_rmw,
+                                              std::uint64_t value) {
+  if (arbiter_ != nullptr) {  // it is told of both
+    if (!can_end(id, at, access, wanted, by_rmw)) return std::nullopt;
+    return by_rmw ? try_cas_until(id, at, access, wanted.value, value)
+                  : try_read_until(id, at, access, wanted);
+  }
+  Cell& cell = one_cell(at, access.element);
+  Now now{id, threads_[id], &access, at, step_, by_rmw ? AccessKind::rmw : AccessKind::read, 0};
+  const Past before_it = past(cell, now);
+  Message* m = choose_ending(now, cell, before_it, wanted, by_rmw);
+  if (m == nullptr) return std::nullopt;
+  if (!by_rmw) return end_by_read(now, cell, *m, before_it.known);
+  end_by_rmw(now, cell, *m, before_it, value);
+  return wanted.value;
 }
 
 // -- load buffering -------------------------------------------------------------------------------
 
-std::optional<std::uint64_t> Machine::foreseen(const Now& now, const Cell& cell) const {
-  if (arbiter_ == nullptr || !arbiter_->foresees() || cell.size > 8) return std::nullopt;
+std::optional<std::uint64_t> Machine::ask_foreseen(const Now& now, const Cell& cell) const {
+  if (!arbiter_->foresees() || cell.size > 8) return std::nullopt;
   return arbiter_->foreseen(label_of(Epoch{now.id, now.thread->slot, now.thread->time}),
                             now.address, cell.size);
 }
@@ -935,12 +983,12 @@ void Machine::tell_blocked(const Now& now, const Cell& cell, const Wanted& wante
 }
 
 void Machine::watch(Address at, const Access& access, std::uint32_t who) {
-  Cell& cell = one_cell(at.region, at.offset, access.element);
+  Cell& cell = one_cell(at, access.element);
   cell.watchers = watchers_.take(cell.watchers, who);
 }
 
 void Machine::unwatch(Address at, const Access& access, std::uint32_t who) {
-  Cell& cell = one_cell(at.region, at.offset, access.element);
+  Cell& cell = one_cell(at, access.element);
   for (Watcher** link = &cell.watchers; *link != nullptr; link = &(*link)->next) {
     if ((*link)->who != who) continue;
     Watcher* w = *link;

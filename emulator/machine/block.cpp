@@ -162,11 +162,12 @@ bool Machine::level(std::span<const ThreadId> lanes, bool strong_write, Together
       return false;
     }
     if (!strong_write) continue;
-    for (int d = 0; d < kScopes; ++d) {
+    if (t.fences_set != first.fences_set) return false;
+    for (int d = 0; first.fences_set >> d != 0; ++d) {
+      if ((first.fences_set >> d & 1) == 0) continue;
       const FenceView& a = first.fences[d];
       const FenceView& b = t.fences[d];
-      if (a.set != b.set) return false;
-      if (a.set && (a.at.time != b.at.time || !a.view.same_as(b.view))) return false;
+      if (a.at.time != b.at.time || !a.view.same_as(b.view)) return false;
     }
   }
   return true;

@@ -74,7 +74,7 @@ struct Message {
   Entry* entries = nullptr;
   Clock observed;  // the writer's observed time, if the write is strong
   Observer* observers = nullptr;
-  std::array<std::byte, kLineBytes> value{};
+  std::array<std::byte, kLineBytes> value{};  // its first bytes, as many as the cell has
   // In a block: `at` and `step` are its first line's, and the values are here; null for the initial
   // message, whose values are the region's bytes.
   std::byte* values = nullptr;
@@ -112,7 +112,10 @@ struct Cell {
 };
 
 struct Parts {
-  std::array<Cell*, kLineBytes> at{};  // by first byte; null inside a cell
+  std::array<Cell*, kLineBytes> at{};  // by first byte; null inside a cell and where none is yet
+  // First bytes of the cells of `fresh_size` bytes that nobody has accessed: plain bytes so far.
+  std::uint16_t fresh = 0;
+  std::uint8_t fresh_size = 0;
 };
 
 struct Line {

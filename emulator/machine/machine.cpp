@@ -147,12 +147,10 @@ const Cell* Machine::cell_at(Address at) {
   const std::uint64_t b = at.offset / kBlockBytes;
   if (b < region.blocks.size() && region.blocks[b] != nullptr)
     into_lines(region, *region.blocks[b]);
-  const Line* line = region.lines[at.offset / kLineBytes];
+  Line* line = region.lines[at.offset / kLineBytes];
   if (line == nullptr) return nullptr;
   if (line->parts == nullptr) return &line->whole;
-  std::size_t first = at.offset % kLineBytes;
-  while (line->parts->at[first] == nullptr) --first;
-  return line->parts->at[first];
+  return &part_at(region, *line, at.offset % kLineBytes);
 }
 
 void Machine::reset() {
@@ -169,8 +167,10 @@ void Machine::reset() {
   }
   for (std::size_t i = 0; i < threads_used_; ++i) {
     Thread& t = *threads_[i];
-    t.view.clear();
-    for (FenceView& f : t.fences) f = FenceView{};
+    t.view.forget();
+    for (int d = 0; t.fences_held >> d != 0; ++d) t.fences[d].view.forget();
+    t.fences_set = t.fences_held = 0;
+    for (Parked& p : t.parked) p.view.forget();
     t.parked.clear();
     t.labels.clear();
     t.live = false;
@@ -181,11 +181,12 @@ void Machine::reset() {
   }
   for (std::size_t i = 0; i < streams_used_; ++i) {
     Stream& s = *streams_[i];
-    s.next.clear();
-    s.ending.clear();
+    s.next.forget();
+    s.ending.forget();
     s.slots.clear();
   }
   threads_used_ = slots_used_ = streams_used_ = 0;
+  for (FenceSc& f : fence_sc_) f.view.forget();
   fence_sc_.clear();
   // All that is left refers to each other only.
   clocks_.reset();
@@ -214,12 +215,13 @@ StreamId Machine::add_stream(std::uint16_t rank) {
   s.boundaries = 0;
   s.closed = s.in_launch = false;
   s.live_threads = 0;
-  s.next = View{clocks_.make(), clocks_.make(), {}};
+  s.next.seen = clocks_.make();
+  s.next.observed = s.next.seen;
 
   Slot& slot = *reuse(slots_, slots_used_, memory_, memory_);
   slot.stream = id;
   slot.block = 0;
-  slot.max_time = slot.start_time = 0;
+  slot.max_time = slot.start_time = slot.alone_until = 0;
   s.marker_slot = static_cast<std::uint32_t>(slots_used_ - 1);
   Thread& t = *reuse(threads_, threads_used_, memory_, memory_);
   t.place = Placement{rank, 0, ~std::uint32_t{0}};
@@ -245,7 +247,7 @@ ThreadId Machine::launch_thread(StreamId stream, std::uint32_t block, std::uint3
     Slot& fresh = *reuse(slots_, slots_used_, memory_, memory_);
     fresh.stream = stream;
     fresh.block = static_cast<std::uint32_t>(s.slots.size());
-    fresh.max_time = fresh.start_time = 0;
+    fresh.max_time = fresh.start_time = fresh.alone_until = 0;
     s.slots.push_back(static_cast<std::uint32_t>(slots_used_ - 1));
   }
   const std::uint32_t slot_id = s.slots[block];
@@ -260,12 +262,12 @@ ThreadId Machine::launch_thread(StreamId stream, std::uint32_t block, std::uint3
   const ThreadId id = slot.threads[index];
   Thread& t = *threads_[id];
   t.place = Placement{s.rank, cluster, block};
-  t.time = slot.start_time;
+  t.time = std::max(slot.start_time, slot.alone_until);
   t.live = true;
   ++s.live_threads;
   t.view = s.next;
   t.parked.clear();
-  for (FenceView& f : t.fences) f.set = false;
+  t.fences_set = 0;
   // Old labels name writes that may still be looked at; a few are enough.
   if (t.labels.size() == kLabels) t.labels.erase(t.labels.begin());
   t.labels.push_back(Label{t.time, label});
@@ -315,7 +317,7 @@ void Machine::order_after(ThreadId later, ThreadId earlier) {
   Thread& b = *threads_[later];
   if (listener_ != nullptr) tell_edge(Event::Kind::dependency, later, earlier);
   b.view.join(a.view);
-  b.view.join_thread(earlier, a.slot, a.time + 1);
+  add_event(b.view, Epoch{earlier, a.slot, a.time});
   ++a.time;
   slots_[a.slot]->max_time = std::max(slots_[a.slot]->max_time, a.time);
 }
@@ -329,17 +331,18 @@ void Machine::order_streams(StreamId later, StreamId earlier) {
 // What a later strong write of this thread publishes at each scope distance up to `scope`: it
 // takes the place of narrower fences before it, which published less to fewer.
 void Machine::snapshot(Thread& t, ThreadId id, Scope scope) {
-  for (int d = 0; d < static_cast<int>(scope); ++d) t.fences[d].set = false;
+  const auto at = static_cast<std::uint8_t>(1u << static_cast<int>(scope));
+  t.fences_set = static_cast<std::uint8_t>((t.fences_set & ~(at - 1u)) | at);
+  t.fences_held |= at;
   FenceView& f = t.fences[static_cast<int>(scope)];
   f.at = Epoch{id, t.slot, t.time};
   f.view = t.view;
-  f.set = true;
   ++t.time;  // what follows the fence is not published by it
 }
 
 void Machine::take_entry(Thread& t, const Epoch& at, const View& view) {
   t.view.join(view);
-  t.view.join_thread(at.thread, at.slot, at.time + 1);
+  add_event(t.view, at);
 }
 
 // An acquire pattern by a fence: it takes in what earlier strong reads met, if both ends reach
@@ -390,7 +393,7 @@ void Machine::fence(ThreadId id, Fence kind, Scope scope, std::uint16_t site) {
 void Machine::bridge(Thread& t, ThreadId id) {
   if (policy_.alias_data != AliasData::fence_required) return;
   t.view.bridged = t.view.seen;
-  t.view.bridged.join_thread(id, t.slot, t.time + 1);
+  add_event(t.view.bridged, Epoch{id, t.slot, t.time});
   ++t.time;
 }
 
@@ -430,7 +433,7 @@ void Machine::barrier(std::span<const ThreadId> arriving, std::span<const Thread
   } else {
     for (ThreadId id : arriving) {
       Thread& t = *threads_[id];
-      met.join_thread(id, t.slot, t.time + 1);
+      add_event(met, Epoch{id, t.slot, t.time});
       ++t.time;
     }
     // Whoever arrived knows nothing beyond what is met; others that know the same, know the same

@@ -27,6 +27,7 @@
 // each write of them and 50 for each read that stands.
 // A machine is not synchronised: one process steps at a time.
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -61,7 +62,7 @@ struct Address {
 struct Access {
   Order order = Order::weak;
   Scope scope = Scope::sys;
-  std::uint8_t element = 4;
+  std::uint8_t element = 4;  // a power of two
   Proxy proxy = Proxy::generic;
   bool reaches_output = false;  // a stale value would reach a result: report it as a stale read
   std::uint16_t site = 0;       // the caller's number for the program line
@@ -232,6 +233,9 @@ class Machine {
   // CAS wanted -> value
   std::optional<std::uint64_t> try_cas_until(ThreadId thread, Address at, const Access& access,
                                              std::uint64_t compare, std::uint64_t value);
+  // Both in one, of the read or of CAS wanted -> value: nothing if the wait cannot end, or misses.
+  std::optional<std::uint64_t> try_end(ThreadId thread, Address at, const Access& access,
+                                       const Wanted& wanted, bool by_rmw, std::uint64_t value);
   // A poll of the caller's own read `value` here last: if it is still the newest, whoever
   // overwrites it next loses no signal.
   void took(Address at, std::uint8_t element, std::uint64_t value);
@@ -311,7 +315,6 @@ class Machine {
   struct FenceView {
     Epoch at;
     View view;
-    bool set = false;
   };
   // An entry that a relaxed read met; an acquire fence, or an acquire read there, takes it in.
   struct Parked {
@@ -338,7 +341,9 @@ class Machine {
     std::uint32_t time = 0;
     bool live = false;
     View view;
-    FenceView fences[kScopes];  // by scope
+    FenceView fences[kScopes];     // by scope
+    std::uint8_t fences_set = 0;   // bit s: the view of fences[s] counts
+    std::uint8_t fences_held = 0;  // bit s: it was ever set in this run
     std::pmr::vector<Parked> parked;
     std::pmr::vector<Label> labels;
   };
@@ -353,6 +358,8 @@ class Machine {
     std::uint32_t block = 0;
     std::uint32_t max_time = 0;
     std::uint32_t start_time = 0;  // of its threads in the next launch
+    // While it had a single thread, clocks took it for that one: it was known before this time.
+    std::uint32_t alone_until = 0;
     std::pmr::vector<ThreadId> threads;
     std::pmr::vector<SlotEnd> ends;
   };
@@ -393,9 +400,22 @@ class Machine {
     MessageSet required() const { return known | overwritten; }
   };
 
-  // location.cpp: cells
-  Line& touch(Region& region, std::uint32_t index);
+  // location.cpp: cells. A line or a cell comes into being with its first access.
+  // The line; a new one has cells of `size` bytes.
+  Line& touch(Region& region, std::uint32_t index, std::uint32_t size = kLineBytes) {
+    Line* const line = region.lines[index];
+    return line != nullptr ? *line : new_line(region, index, size);
+  }
+  Line& new_line(Region& region, std::uint32_t index, std::uint32_t size);
   Cell* new_cell(std::uint8_t offset, std::uint8_t size);
+  Message* ground_message(const Region& region, const Line& line, std::uint32_t offset,
+                          std::uint32_t size);
+  // The cell of a split line that holds the byte there.
+  Cell& part_at(const Region& region, Line& line, std::uint32_t byte) {
+    Cell* const cell = line.parts->at[byte];
+    return cell != nullptr ? *cell : find_part(region, line, byte);
+  }
+  Cell& find_part(const Region& region, Line& line, std::uint32_t byte);
   void split(Line& line, Cell& cell, std::uint32_t size);
   template <class F>
   void for_cells(RegionId region, std::uint64_t offset, std::uint64_t bytes, std::uint32_t element,
@@ -456,9 +476,17 @@ class Machine {
   bool morally_strong(const Now& now, const Message& m) const;
   bool morally_strong(const Now& now, const Reader& r) const;
   void publish(const Now& now, Cell& cell, Message& m, const Message* source, bool source_strong);
-  void observe(const Now& now, const Message& m);
-  void take_in(const Now& now, const Message& m);
+  bool observe(const Now& now, const Message& m);
+  void take_in(const Now& now, const Message& m, bool observed_it);
   void take_entry(Thread& t, const Epoch& at, const View& view);
+  // Adds the thread's events up to `at` to a View or a Clock.
+  template <class Known>
+  void add_event(Known& known, const Epoch& at) {
+    Slot& slot = *slots_[at.slot];
+    if (slot.threads.size() != 1) return known.join_thread(at.thread, at.slot, at.time + 1);
+    slot.alone_until = std::max(slot.alone_until, at.time + 1);
+    known.join_slot(at.slot, at.time + 1);
+  }
   void bridge(Thread& t, ThreadId id);
   void note_read(const Now& now, Cell& cell, Message& m, MessageSet known_set);
   using Placements = std::array<MessageSet, 64>;
@@ -476,7 +504,10 @@ class Machine {
                  std::span<Message* const> options, const Wanted* wanted,
                  const std::uint64_t* compare, std::uint64_t operand, bool result);
   void tell_message(const Now& now, const Cell& cell, const Message& m);
-  std::optional<std::uint64_t> foreseen(const Now& now, const Cell& cell) const;
+  std::optional<std::uint64_t> foreseen(const Now& now, const Cell& cell) const {
+    return arbiter_ == nullptr ? std::nullopt : ask_foreseen(now, cell);
+  }
+  std::optional<std::uint64_t> ask_foreseen(const Now& now, const Cell& cell) const;
   void read_foreseen(const Now& now, const Cell& cell, std::uint64_t value);
   void write_foreseen(Now& now, Cell& cell, std::uint64_t old, std::uint64_t value, bool result);
   void tell_blocked(const Now& now, const Cell& cell, const Wanted& wanted, bool by_rmw);
@@ -487,18 +518,32 @@ class Machine {
   Message* choose_rmw_source(const Now& now, Cell& cell, const Past& past,
                              const std::uint64_t* compare, std::uint64_t operand, bool result);
   Message* insert_rmw(const Now& now, Cell& cell, Message& source, const Past& past,
-                      const std::byte* value);
+                      const std::byte* value, bool* observed_it);
   void finish_rmw(Now& now, Cell& cell, Message& source, const Past& past, std::uint64_t value);
   void finish_failed_cas(Now& now, Cell& cell, Message& source, MessageSet known_set);
   void finish_strong_write(const Now& now);
-  std::uint32_t ending(const Now& now, const Cell& cell, const Wanted& wanted, bool by_rmw,
-                       std::array<Message*, kMaxMessages>& out) const;
-  Message* choose_ending(const Now& now, const Cell& cell, const Wanted& wanted, bool by_rmw);
+  std::uint32_t ending(const Now& now, const Cell& cell, const Past& past, const Wanted& wanted,
+                       bool by_rmw, std::array<Message*, kMaxMessages>& out) const;
+  Message* choose_ending(const Now& now, const Cell& cell, const Past& past, const Wanted& wanted,
+                         bool by_rmw);
+  std::uint64_t end_by_read(Now& now, Cell& cell, Message& m, MessageSet known_set);
+  void end_by_rmw(Now& now, Cell& cell, Message& source, const Past& past, std::uint64_t value);
   bool rmw_may_take(const Now& now, const Cell& cell, const Message& m, MessageSet required) const;
   void check_stale(const Now& now, const Cell& cell, const Message& m);
   const Message* newer_than(const Now& now, const Cell& cell, const Message& m) const;
   void wake(Cell& cell);
-  Cell& one_cell(RegionId region, std::uint64_t offset, std::uint32_t size);
+  // The cell of exactly these bytes if there is one, in a line that is split.
+  Cell* exact_cell(Address at, std::uint32_t size) const {
+    const Line* const line = regions_[at.region]->lines[at.offset / kLineBytes];
+    if (line == nullptr || line->parts == nullptr) return nullptr;
+    Cell* const cell = line->parts->at[at.offset % kLineBytes];
+    return cell != nullptr && cell->size == size ? cell : nullptr;
+  }
+  Cell& one_cell(Address at, std::uint32_t size) {
+    Cell* const cell = exact_cell(at, size);
+    return cell != nullptr ? *cell : make_cell(at, size);
+  }
+  Cell& make_cell(Address at, std::uint32_t size);
   void snapshot(Thread& t, ThreadId id, Scope scope);
   void acquire_parked(Thread& t, ThreadId id, Scope scope);
   bool check_range(const Now& now, std::uint64_t bytes);
