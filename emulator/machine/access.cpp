@@ -13,13 +13,49 @@ namespace ringfence::machine {
 
 namespace {
 
-std::uint64_t load(const std::byte* p, std::uint32_t bytes) {
-  std::uint64_t v = 0;
-  std::memcpy(&v, p, std::min<std::uint32_t>(bytes, 8));
+template <class T>
+std::uint64_t load_as(const std::byte* p) {
+  T v;
+  std::memcpy(&v, p, sizeof v);
   return v;
 }
 
-void store(std::byte* p, std::uint64_t v, std::uint32_t bytes) { std::memcpy(p, &v, bytes); }
+// The first 8 bytes at most.
+std::uint64_t load(const std::byte* p, std::uint32_t bytes) {
+  switch (bytes) {
+    case 1:
+      return load_as<std::uint8_t>(p);
+    case 2:
+      return load_as<std::uint16_t>(p);
+    case 4:
+      return load_as<std::uint32_t>(p);
+    default:
+      return load_as<std::uint64_t>(p);
+  }
+}
+
+// Bytes of a cell or a part of one, without a call for the usual sizes.
+void copy_bytes(std::byte* to, const std::byte* from, std::size_t bytes) {
+  switch (bytes) {
+    case 4:
+      std::memcpy(to, from, 4);
+      break;
+    case 8:
+      std::memcpy(to, from, 8);
+      break;
+    case kLineBytes:
+      std::memcpy(to, from, kLineBytes);
+      break;
+    default:
+      std::memcpy(to, from, bytes);
+  }
+}
+
+void store(std::byte* p, std::uint64_t v, std::uint32_t bytes) {
+  copy_bytes(p, reinterpret_cast<const std::byte*>(&v), std::min<std::uint32_t>(bytes, sizeof v));
+}
+
+std::uint16_t all_of(const Cell& cell) { return static_cast<std::uint16_t>((1u << cell.size) - 1); }
 
 bool several(MessageSet set) { return (set & (set - 1)) != 0; }
 
@@ -114,9 +150,8 @@ bool Machine::outdates_a_read(const Cell& cell, MessageSet before, MessageSet af
 
 // With alias-data = fence-required, an access through another virtual address is ordered only by
 // what an alias fence along the path has bridged (PTX ISA 8.9.5, proxy-preserved base causality).
-bool Machine::in_past(const Now& now, const Epoch& at, Order order, Scope scope,
-                      Proxy proxy) const {
-  if (policy_.alias_data == AliasData::cohere) return in_past(*now.thread, now.id, at);
+bool Machine::in_past_by_proxy(const Now& now, const Epoch& at, Order order, Scope scope,
+                               Proxy proxy) const {
   const Access& a = *now.access;
   const bool strong_sys =
       is_strong(order) && scope == Scope::sys && is_strong(a.order) && a.scope == Scope::sys;
@@ -197,25 +232,23 @@ void Machine::publish(const Now& now, Cell& cell, Message& m, const Message* sou
 // does a reduction, although it acquires nothing.
 // Returns whether it did where nothing was observed beyond what was seen: seen becomes the same as
 // observed again once what `m` itself released is taken in.
-bool Machine::observe(const Now& now, const Message& m) {
-  const Access& a = *now.access;
-  if (m.initial || !is_strong(a.order) || a.scope != Scope::sys) return false;
-  if (!is_strong(m.order) || m.scope != Scope::sys) return false;
+bool Machine::observe_new(const Now& now, const Message& m) {
   View& view = now.thread->view;
-  if (m.at.thread == now.id || view.observed.covers(m.at)) return false;
   const bool were_one = view.observed.same_as(view.seen);
-  add_event(view.observed, m.at);
-  view.observed.join(m.observed);
+  if (alone(m.at)) {
+    view.observed.join_beyond(m.observed, m.at.slot, m.at.time + 1);
+  } else {
+    view.observed.join(m.observed);
+    view.observed.join_thread(m.at.thread, m.at.slot, m.at.time + 1);
+  }
   return were_one;
 }
 
 // Causality by an acquire pattern. A message of the reader's own may bring some as well: its
 // reductions hand on what others released.
-void Machine::take_in(const Now& now, const Message& m, bool observed_it) {
+void Machine::acquire_from(const Now& now, const Message& m, bool observed_it) {
   const Access& a = *now.access;
-  if (!is_strong(a.order) || m.initial) return;
   Thread& t = *now.thread;
-  if (!morally_strong(now, m)) return;
   for (const Entry* e = m.entries; e != nullptr; e = e->next) {
     if (in_past(t, now.id, e->at)) continue;
     const Placement& other = threads_[e->at.thread]->place;
@@ -257,7 +290,6 @@ void Machine::note_read(const Now& now, Cell& cell, Message& m, MessageSet known
     m.observers = o;
   }
   // Readers that this one stands for: earlier in causality, and at least as strong.
-  Reader* mine = nullptr;
   for (Reader** link = &cell.readers; *link != nullptr;) {
     Reader* r = *link;
     const bool stronger = !is_strong(a.order) || (is_strong(r->order) && r->scope == Scope::sys) ||
@@ -265,19 +297,13 @@ void Machine::note_read(const Now& now, Cell& cell, Message& m, MessageSet known
     if (stronger && (r->mask & ~now.mask) == 0 && r->element == a.element && r->proxy == a.proxy &&
         in_past(t, now.id, r->at)) {
       *link = r->next;
-      if (mine == nullptr) {
-        mine = r;
-      } else {
-        readers_.give(r);
-      }
-      continue;
+      readers_.give(r);
+    } else {
+      link = &r->next;
     }
-    link = &r->next;
   }
-  if (mine == nullptr) mine = readers_.take();
-  *mine =
-      Reader{cell.readers, at, now.step, a.site, now.mask, a.order, a.scope, a.proxy, a.element};
-  cell.readers = mine;
+  cell.readers = readers_.take(cell.readers, at, now.step, a.site, now.mask, a.order, a.scope,
+                               a.proxy, a.element);
 }
 
 // A message that coherence puts after `m` and that precedes the read in observed time.
@@ -341,7 +367,7 @@ void Machine::read_cell(const Now& now, Cell& cell, const Past& past, MessageSet
   // Of the cell's bytes, those from `first` on.
   const int first = std::countr_zero(now.mask);
   const auto bytes = static_cast<std::uint32_t>(std::bit_width(now.mask) - first);
-  std::memcpy(out, m->value.data() + first, bytes);
+  copy_bytes(out, m->value.data() + first, bytes);
   if (listener_ != nullptr) {
     tell(Event::Kind::read, now, bytes,
          load(out, std::min<std::uint32_t>(now.access->element, cell.size)), 0, m,
@@ -439,10 +465,6 @@ MessageSet Machine::place(const Now& now, Cell& cell, MessageSet required, Messa
   return required | downward(cell, strong & ~after);
 }
 
-void Machine::wake(Cell& cell) {
-  for (const Watcher* w = cell.watchers; w != nullptr; w = w->next) woken_.push_back(w->who);
-}
-
 void Machine::write_cell(const Now& now, Cell& cell, const std::byte* in) {
   const Past before_it = past(cell, now);
   check_race(now, cell, before_it.known);
@@ -451,7 +473,7 @@ void Machine::write_cell(const Now& now, Cell& cell, const std::byte* in) {
   const MessageSet before = place(now, cell, before_it.required(), 0, after);
   Message& m = add_message(cell, now);
   m.before = before & cell.ids;
-  std::memcpy(m.value.data(), in, cell.size);
+  copy_bytes(m.value.data(), in, cell.size);
   if (is_strong(now.access->order)) publish(now, cell, m, nullptr, false);
   insert_message(cell, &m, after);
   tell_message(now, cell, m);
@@ -465,7 +487,7 @@ void Machine::write_cell(const Now& now, Cell& cell, const std::byte* in) {
 
 // After a write that is ordered after a read, a later write need only be ordered after the write,
 // unless it could be morally strong with the write but not with the read.
-void Machine::prune_readers(const Now& now, Cell& cell) {
+void Machine::drop_readers(const Now& now, Cell& cell) {
   for (Reader** link = &cell.readers; *link != nullptr;) {
     Reader* r = *link;
     const bool stands_for = !is_strong(now.access->order) ||
@@ -483,9 +505,8 @@ void Machine::prune_readers(const Now& now, Cell& cell) {
 // Axiom Atomicity: nothing morally strong may lie between `m` and a read-modify-write that reads
 // it; so none has taken it before (where coherence orders both behind `m`), and what must precede
 // the write precedes `m`.
-bool Machine::rmw_may_take(const Now& now, const Cell& cell, const Message& m,
-                           MessageSet required) const {
-  if (cell.count == 1) return true;
+bool Machine::rmw_may_take_of(const Now& now, const Cell& cell, const Message& m,
+                              MessageSet required) const {
   const bool m_first = (required & bit(m)) != 0;
   for (const Message* x = cell.newest; x != nullptr; x = x->older) {
     if (x == &m) continue;
@@ -537,7 +558,7 @@ Message* Machine::insert_rmw(const Now& now, Cell& cell, Message& source, const 
   m.source = &source;
   m.source_strong = strong_link;
   source.outlives |= past.known & ~bit(source);
-  std::memcpy(m.value.data(), value, cell.size);
+  std::memcpy(m.value.data(), value, kLineBytes);
   publish(now, cell, m, &source, strong_link);
   if (set && !source.initial) {
     m.observed.join(source.observed);
@@ -599,6 +620,13 @@ void Machine::finish_strong_write(const Now& now) {
 void Machine::read(ThreadId id, Address from, const Access& access, std::span<std::byte> out) {
   Now now = begin(id, from, access, AccessKind::read);
   if (!check_range(now, out.size())) return;
+  if (out.size() == access.element && arbiter_ == nullptr) {
+    if (Cell* const cell = exact_cell(from, access.element)) {  // the usual scalar
+      now.mask = all_of(*cell);
+      const Past before_it = past(*cell, now);
+      return read_cell(now, *cell, before_it, readable(now, *cell, before_it), out.data());
+    }
+  }
   const auto part = [&](std::uint64_t begin, std::uint64_t bytes) {
     for_cells(from.region, from.offset + begin, bytes, access.element, !is_strong(access.order),
               [&](Cell& cell, std::uint64_t at, std::uint16_t mask) {
@@ -629,6 +657,12 @@ void Machine::read(ThreadId id, Address from, const Access& access, std::span<st
 void Machine::write(ThreadId id, Address to, const Access& access, std::span<const std::byte> in) {
   Now now = begin(id, to, access, AccessKind::write);
   if (!check_range(now, in.size())) return;
+  if (in.size() == access.element && access.element < kLineBytes) {
+    Cell& cell = one_cell(to, access.element);
+    now.mask = all_of(cell);
+    write_cell(now, cell, in.data());
+    return finish_strong_write(now);
+  }
   const auto part = [&](std::uint64_t begin, std::uint64_t bytes) {
     for_cells(to.region, to.offset + begin, bytes, access.element, false,
               [&](Cell& cell, std::uint64_t at, std::uint16_t mask) {
@@ -760,7 +794,7 @@ void Machine::finish_failed_cas(Now& now, Cell& cell, Message& source, MessageSe
   const Access as_read = reading(*now.access);
   now.access = &as_read;
   now.kind = AccessKind::read;
-  now.mask = static_cast<std::uint16_t>((1u << cell.size) - 1);
+  now.mask = all_of(cell);
   check_race(now, cell, known_set);
   if (listener_ != nullptr) {
     tell(Event::Kind::failed_cas, now, cell.size, load(source.value.data(), cell.size), 0, &source,
@@ -838,7 +872,7 @@ std::optional<std::uint64_t> Machine::try_read_until(ThreadId id, Address at, co
 
 std::uint64_t Machine::end_by_read(Now& now, Cell& cell, Message& m, MessageSet known_set) {
   now.step = ++step_;
-  now.mask = static_cast<std::uint16_t>((1u << cell.size) - 1);
+  now.mask = all_of(cell);
   check_race(now, cell, known_set);
   m.consumed = true;
   const std::uint64_t value = load(m.value.data(), cell.size);
@@ -893,9 +927,16 @@ std::optional<std::uint64_t> Machine::try_end(ThreadId id, Address at, const Acc
   }
   Cell& cell = one_cell(at, access.element);
   Now now{id, threads_[id], &access, at, step_, by_rmw ? AccessKind::rmw : AccessKind::read, 0};
-  const Past before_it = past(cell, now);
-  Message* m = choose_ending(now, cell, before_it, wanted, by_rmw);
-  if (m == nullptr) return std::nullopt;
+  Past before_it;
+  Message* m = cell.newest;
+  if (cell.count == 1 && m->initial) {  // nothing to choose from
+    before_it.known = bit(*m);
+    if (!wanted.holds(load(m->value.data(), cell.size))) return std::nullopt;
+  } else {
+    before_it = past(cell, now);
+    m = choose_ending(now, cell, before_it, wanted, by_rmw);
+    if (m == nullptr) return std::nullopt;
+  }
   if (!by_rmw) return end_by_read(now, cell, *m, before_it.known);
   end_by_rmw(now, cell, *m, before_it, value);
   return wanted.value;
@@ -962,7 +1003,7 @@ void Machine::tell_read(const Now& now, const Cell& cell, const Past& past,
   arbiter_->on_read(q, options);
 }
 
-void Machine::tell_message(const Now& now, const Cell& cell, const Message& m) {
+void Machine::tell_arbiter(const Now& now, const Cell& cell, const Message& m) {
   if (!ask(*now.access)) return;
   Arbiter::Question q{now.id, now.address, cell.size, now.kind, now.access, &cell, 0};
   q.pointed = goes_to_coherence_point(*now.access);

@@ -103,6 +103,16 @@ void Clock::join_more(const Clock& o) {
   if (!rep_->exceptions.empty()) drop_covered(*rep_);
 }
 
+void Clock::join_beyond(const Clock& o, std::uint32_t slot, std::uint32_t time) {
+  if (rep_->refs != 1) own();
+  if (o.rep_ != nullptr) {
+    rep_->base.join(o.rep_->base);
+    if (!o.rep_->exceptions.empty()) merge(rep_->exceptions, o.rep_->exceptions);
+  }
+  if (rep_->base[slot] < time) rep_->base.set(slot, time);
+  if (!rep_->exceptions.empty()) drop_covered(*rep_);
+}
+
 void Clock::join_thread(ThreadId thread, std::uint32_t slot, std::uint32_t time) {
   if (time == 0 || covers(Epoch{thread, slot, time - 1})) return;
   own();

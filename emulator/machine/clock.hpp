@@ -143,6 +143,8 @@ class Clock {
   void join(const Clock& o) {
     if (o.rep_ != nullptr && o.rep_ != rep_) join_more(o);
   }
+  // Adds every event of `o` and all of `slot` before `time`, which it does not have yet.
+  void join_beyond(const Clock& o, std::uint32_t slot, std::uint32_t time);
   // Adds all events of `thread` before `time`.
   void join_thread(ThreadId thread, std::uint32_t slot, std::uint32_t time);
   // Adds all events of all threads of `slot` before `time`.

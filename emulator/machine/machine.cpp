@@ -34,24 +34,6 @@ T* reuse(std::pmr::vector<T*>& all, std::size_t& used, std::pmr::memory_resource
 
 }  // namespace
 
-bool Wanted::holds(std::uint64_t v) const {
-  switch (compare) {
-    case Compare::eq:
-      return v == value;
-    case Compare::ne:
-      return v != value;
-    case Compare::lt:
-      return v < value;
-    case Compare::le:
-      return v <= value;
-    case Compare::gt:
-      return v > value;
-    case Compare::ge:
-      return v >= value;
-  }
-  return false;
-}
-
 Machine::Machine(std::pmr::memory_resource* memory, const Policy& policy)
     : memory_(memory),
       policy_(policy),
@@ -135,9 +117,7 @@ void Machine::peek(Address from, std::span<std::byte> out) const {
     if (line->parts == nullptr) {
       copy(line->whole, line->index);
     } else {
-      for (const Cell* c : line->parts->at) {
-        if (c != nullptr) copy(*c, line->index);
-      }
+      line->parts->for_each([&](const Cell& c) { copy(c, line->index); });
     }
   }
 }

@@ -209,8 +209,7 @@ void Runtime::unwind_local(Local& l) {
   l.body = nullptr;
 }
 
-void Runtime::leave() {
-  if (gate_ == nullptr) return;
+void Runtime::leave_gate() {
   execution_.count_free_point();
   if (execution_.machine().failed()) execution_.finish(RunEnd::finding);
   try {
