@@ -53,6 +53,7 @@ Machine::Machine(std::pmr::memory_resource* memory, const Policy& policy)
       slots_(memory),
       streams_(memory),
       fence_sc_(memory),
+      arrived_(memory),
       findings_(memory),
       woken_(memory) {}
 
@@ -168,6 +169,8 @@ void Machine::reset() {
   threads_used_ = slots_used_ = streams_used_ = 0;
   for (FenceSc& f : fence_sc_) f.view.forget();
   fence_sc_.clear();
+  for (Arrived& a : arrived_) a.view.forget();
+  arrived_.clear();
   // All that is left refers to each other only.
   clocks_.reset();
   messages_.reset();
@@ -388,8 +391,22 @@ void Machine::alias_fence(ThreadId id, std::uint16_t site) {
   }
 }
 
+Machine::Arrival Machine::arrive(ThreadId id) {
+  Thread& t = *threads_[id];
+  Arrival n = 0;
+  while (n < arrived_.size() && arrived_[n].pending) ++n;
+  if (n == arrived_.size()) arrived_.emplace_back();
+  arrived_[n] = Arrived{Epoch{id, t.slot, t.time}, t.view, true};
+  ++t.time;  // what follows is not known at the barrier
+  return n;
+}
+
 void Machine::barrier(std::span<const ThreadId> arriving, std::span<const ThreadId> syncing,
-                      bool whole_block, std::uint16_t site) {
+                      bool whole_block, std::uint16_t site, std::span<const Arrival> arrivals) {
+  const auto went_on = [&](ThreadId id) {
+    return std::any_of(arrivals.begin(), arrivals.end(),
+                       [&](Arrival n) { return arrived_[n].at.thread == id; });
+  };
   ++step_;
   if (arbiter_ != nullptr) arbiter_->on_block_barrier(arriving, syncing);
   // Most threads of a block know the same: joining one of them again costs nothing then.
@@ -397,10 +414,15 @@ void Machine::barrier(std::span<const ThreadId> arriving, std::span<const Thread
   std::uint32_t time = 0;
   const View* last = nullptr;
   for (ThreadId id : arriving) {
+    if (went_on(id)) continue;
     const Thread& t = *threads_[id];
     if (last == nullptr || !last->same_as(t.view)) met.join(t.view);
     last = &t.view;
     time = std::max(time, t.time + 1);
+  }
+  for (const Arrival n : arrivals) {
+    met.join(arrived_[n].view);
+    add_event(met, arrived_[n].at);
   }
   if (whole_block && !arriving.empty()) {
     const std::uint32_t slot = threads_[arriving[0]]->slot;
@@ -412,6 +434,7 @@ void Machine::barrier(std::span<const ThreadId> arriving, std::span<const Thread
     }
   } else {
     for (ThreadId id : arriving) {
+      if (went_on(id)) continue;
       Thread& t = *threads_[id];
       add_event(met, Epoch{id, t.slot, t.time});
       ++t.time;
@@ -436,6 +459,7 @@ void Machine::barrier(std::span<const ThreadId> arriving, std::span<const Thread
       }
     }
   }
+  for (const Arrival n : arrivals) arrived_[n] = Arrived{};
   if (listener_ != nullptr) {
     const Access access{Order::acq_rel, Scope::cta, 1, Proxy::generic, false, site};
     for (ThreadId id : syncing) {

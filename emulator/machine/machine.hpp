@@ -269,8 +269,12 @@ class Machine {
   void alias_fence(ThreadId thread, std::uint16_t site = 0);
   // bar.sync: every one of `arriving` happens before every one of `syncing`. If both are the same
   // and are all threads of their block that touch memory, say so: the block is then level again.
+  // A thread of `arriving` that goes on before the others have come (bar.arrive) arrives by itself,
+  // and hands what it is given to barrier(): only what it did until then counts.
+  using Arrival = std::uint32_t;
+  Arrival arrive(ThreadId thread);
   void barrier(std::span<const ThreadId> arriving, std::span<const ThreadId> syncing,
-               bool whole_block, std::uint16_t site = 0);
+               bool whole_block, std::uint16_t site = 0, std::span<const Arrival> arrivals = {});
 
   // -- results ----------------------------------------------------------------------------------
   const std::pmr::vector<Finding>& findings() const { return findings_; }
@@ -398,6 +402,11 @@ class Machine {
     Epoch at;
     Scope scope;
     View view;
+  };
+  struct Arrived {
+    Epoch at;
+    View view;
+    bool pending = false;
   };
   // An access in progress.
   struct Now {
@@ -674,6 +683,7 @@ class Machine {
   std::pmr::vector<Slot*> slots_;
   std::pmr::vector<Stream*> streams_;
   std::pmr::vector<FenceSc> fence_sc_;
+  std::pmr::vector<Arrived> arrived_;  // by Arrival
   std::pmr::vector<Finding> findings_;
   std::pmr::vector<std::uint32_t> woken_;
   // The first of each are in use; the rest wait for the next run.
