@@ -1,11 +1,11 @@
 // Blocks: 32 lines that are accessed alike are one history, and a warp's access is one step.
 //
-// Nothing here decides anything by itself. Each access is judged by the functions of access.cpp and
-// race.cpp for the first of its lines, after a proof that they would say the same of every line
-// (`alike`): the threads' views are one, and every access in the history is by threads of which the
-// views know all or none. Where that is not so, or where the answer is more than one message, a
-// finding, or something that changes a thread's view, the block becomes lines and each line is
-// judged alone. So results, findings, steps and choices are those of single lines.
+// Nothing here decides anything by itself. Each access is judged by the functions of causality.cpp,
+// read.cpp, write.cpp and race.cpp for the first of its lines, after a proof that they would say
+// the same of every line (`alike`): the threads' views are one, and every access in the history is
+// by threads of which the views know all or none. Where that is not so, or where the answer is more
+// than one message, a finding, or something that changes a thread's view, the block becomes lines
+// and each line is judged alone. So results, findings, steps and choices are those of single lines.
 
 #include <array>
 #include <bit>

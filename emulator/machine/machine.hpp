@@ -502,7 +502,7 @@ class Machine {
   bool read_whole_block(Now& now, std::uint64_t offset, std::byte* out);
   bool write_whole_block(Now& now, std::uint64_t offset, const std::byte* in);
 
-  // access.cpp: causality
+  // causality.cpp, read.cpp, write.cpp, rmw.cpp, await.cpp, fence.cpp, arbiter.cpp
   bool in_past(const Thread& t, ThreadId id, const Epoch& at) const {
     return at.thread == id || t.view.seen.covers(at);
   }
