@@ -1,11 +1,11 @@
 // Blocks: 32 lines that are accessed alike are one history, and a warp's access is one step.
 //
-// Nothing here decides anything by itself. Each access is judged by the functions of access.cpp and
-// race.cpp for the first of its lines, after a proof that they would say the same of every line
-// (`alike`): the threads' views are one, and every access in the history is by threads of which the
-// views know all or none. Where that is not so, or where the answer is more than one message, a
-// finding, or something that changes a thread's view, the block becomes lines and each line is
-// judged alone. So results, findings, steps and choices are those of single lines.
+// Nothing here decides anything by itself. Each access is judged by the functions of causality.cpp,
+// read.cpp, write.cpp and race.cpp for the first of its lines, after a proof that they would say
+// the same of every line (`alike`): the threads' views are one, and every access in the history is
+// by threads of which the views know all or none. Where that is not so, or where the answer is more
+// than one message, a finding, or something that changes a thread's view, the block becomes lines
+// and each line is judged alone. So results, findings, steps and choices are those of single lines.
 
 #include <array>
 #include <bit>
@@ -162,11 +162,12 @@ bool Machine::level(std::span<const ThreadId> lanes, bool strong_write, Together
       return false;
     }
     if (!strong_write) continue;
-    for (int d = 0; d < kScopes; ++d) {
+    if (t.fences_set != first.fences_set) return false;
+    for (int d = 0; first.fences_set >> d != 0; ++d) {
+      if ((first.fences_set >> d & 1) == 0) continue;
       const FenceView& a = first.fences[d];
       const FenceView& b = t.fences[d];
-      if (a.set != b.set) return false;
-      if (a.set && (a.at.time != b.at.time || !a.view.same_as(b.view))) return false;
+      if (a.at.time != b.at.time || !a.view.same_as(b.view)) return false;
     }
   }
   return true;

@@ -20,14 +20,12 @@ void Machine::for_cells(RegionId id, std::uint64_t offset, std::uint64_t bytes,
     const auto from = static_cast<std::uint32_t>(at % kLineBytes);
     const auto to = static_cast<std::uint32_t>(
         std::min<std::uint64_t>(kLineBytes, end - std::uint64_t{index} * kLineBytes));
-    Line& line = touch(region, index);
+    Line& line = touch(region, index,
+                       may_share || to - from == kLineBytes
+                           ? kLineBytes
+                           : std::min<std::uint32_t>(element, kLineBytes / 2));
     for (std::uint32_t o = from; o < to;) {
-      Cell* cell = &line.whole;
-      if (line.parts != nullptr) {
-        std::uint32_t first = o;
-        while (line.parts->at[first] == nullptr) --first;
-        cell = line.parts->at[first];
-      }
+      Cell* cell = line.parts == nullptr ? &line.whole : &part_at(region, line, o);
       const std::uint32_t first = std::max<std::uint32_t>(o, cell->offset);
       const std::uint32_t last = std::min<std::uint32_t>(to, cell->offset + cell->size);
       const bool partial = last - first != cell->size;

@@ -6,10 +6,6 @@ namespace ringfence::machine {
 
 namespace {
 
-std::uint32_t base_of(const ClockRep& rep, std::uint32_t slot) {
-  return slot < rep.base.size() ? rep.base[slot] : 0;
-}
-
 auto find(std::pmr::vector<Exception>& v, ThreadId thread) {
   return std::lower_bound(v.begin(), v.end(), thread,
                           [](const Exception& e, ThreadId t) { return e.thread < t; });
@@ -33,10 +29,26 @@ void merge(std::pmr::vector<Exception>& into, const std::pmr::vector<Exception>&
 }
 
 void drop_covered(ClockRep& rep) {
-  std::erase_if(rep.exceptions, [&](const Exception& e) { return e.time <= base_of(rep, e.slot); });
+  std::erase_if(rep.exceptions, [&](const Exception& e) { return e.time <= rep.base[e.slot]; });
 }
 
 }  // namespace
+
+void SlotTimes::more_room(std::uint32_t size) {
+  std::uint32_t room = room_;
+  while (room < size) room *= 2;
+  auto* more = static_cast<std::uint32_t*>(
+      memory_->allocate(room * sizeof(std::uint32_t), alignof(std::uint32_t)));
+  std::copy_n(data_, size_, more);
+  give_back();
+  data_ = more;
+  room_ = room;
+}
+
+void SlotTimes::give_back() {
+  if (data_ == own_) return;
+  memory_->deallocate(data_, room_ * sizeof(std::uint32_t), alignof(std::uint32_t));
+}
 
 bool Clock::covers_by_exception(const Epoch& e) const {
   auto it = find(rep_->exceptions, e.thread);
@@ -48,12 +60,16 @@ bool Clock::covers(const Clock& o) const {
   if (rep_ == nullptr) return false;
   // A base can also be covered thread by thread; that is not worth finding here: the answer "no"
   // only costs a join that changes nothing.
-  const auto& base = rep_->base;
-  const auto& other = o.rep_->base;
-  const std::size_t both = std::min(base.size(), other.size());
+  const SlotTimes& base = rep_->base;
+  const SlotTimes& other = o.rep_->base;
+  const std::uint32_t both = std::min(base.size(), other.size());
   std::uint32_t beyond = 0;  // without a branch, so that it is done several slots at a time
-  for (std::size_t s = 0; s < both; ++s) beyond |= other[s] > base[s] ? 1 : 0;
-  for (std::size_t s = both; s < other.size(); ++s) beyond |= other[s];
+  for (std::uint32_t s = 0; s < both; s += SlotTimes::kStep) {
+    for (std::uint32_t i = 0; i < SlotTimes::kStep; ++i) {
+      beyond |= other.data()[s + i] > base.data()[s + i] ? 1 : 0;
+    }
+  }
+  for (std::uint32_t s = both; s < other.size(); ++s) beyond |= other.data()[s];
   if (beyond != 0) return false;
   for (const Exception& e : o.rep_->exceptions) {
     if (!covers(Epoch{e.thread, e.slot, e.time - 1})) return false;
@@ -64,14 +80,15 @@ bool Clock::covers(const Clock& o) const {
 void Clock::own() {
   if (rep_->refs == 1) return;
   ClockRep* fresh = rep_->pool->take();
-  fresh->base.assign(rep_->base.begin(), rep_->base.end());
-  fresh->exceptions.assign(rep_->exceptions.begin(), rep_->exceptions.end());
+  fresh->base.assign(rep_->base);
+  if (!rep_->exceptions.empty()) {
+    fresh->exceptions.assign(rep_->exceptions.begin(), rep_->exceptions.end());
+  }
   --rep_->refs;
   rep_ = fresh;
 }
 
-void Clock::join(const Clock& o) {
-  if (o.rep_ == nullptr || o.rep_ == rep_) return;
+void Clock::join_more(const Clock& o) {
   if (rep_ == nullptr) {
     *this = o;
     return;
@@ -81,11 +98,18 @@ void Clock::join(const Clock& o) {
     if (covers(o)) return;
     own();
   }
-  auto& base = rep_->base;
-  const auto& other = o.rep_->base;
-  if (base.size() < other.size()) base.resize(other.size(), 0);
-  for (std::size_t s = 0; s < other.size(); ++s) base[s] = std::max(base[s], other[s]);
+  rep_->base.join(o.rep_->base);
   if (!o.rep_->exceptions.empty()) merge(rep_->exceptions, o.rep_->exceptions);
+  if (!rep_->exceptions.empty()) drop_covered(*rep_);
+}
+
+void Clock::join_beyond(const Clock& o, std::uint32_t slot, std::uint32_t time) {
+  if (rep_->refs != 1) own();
+  if (o.rep_ != nullptr) {
+    rep_->base.join(o.rep_->base);
+    if (!o.rep_->exceptions.empty()) merge(rep_->exceptions, o.rep_->exceptions);
+  }
+  if (rep_->base[slot] < time) rep_->base.set(slot, time);
   if (!rep_->exceptions.empty()) drop_covered(*rep_);
 }
 
@@ -103,8 +127,7 @@ void Clock::join_thread(ThreadId thread, std::uint32_t slot, std::uint32_t time)
 void Clock::join_slot(std::uint32_t slot, std::uint32_t time) {
   if (base(slot) >= time) return;
   own();
-  if (rep_->base.size() <= slot) rep_->base.resize(slot + 1, 0);
-  rep_->base[slot] = time;
+  rep_->base.set(slot, time);
   if (!rep_->exceptions.empty()) drop_covered(*rep_);
 }
 
@@ -118,27 +141,25 @@ void Clock::meet(const Clock& o) {
   }
   // What a clock knows of single threads beyond the other's base is given up: the result is a
   // lower bound, which is what garbage collection needs.
-  for (std::size_t s = 0; s < rep_->base.size(); ++s) {
-    rep_->base[s] = std::min(rep_->base[s], o.base(static_cast<std::uint32_t>(s)));
+  for (std::uint32_t s = 0; s < rep_->base.size(); ++s) {
+    std::uint32_t& mine = rep_->base.data()[s];
+    mine = std::min(mine, o.base(s));
   }
   rep_->exceptions.clear();
 }
 
 ClockPool::~ClockPool() {
-  while (made_ != nullptr) {
-    ClockRep* next = made_->next_made;
-    made_->~ClockRep();
-    memory_->deallocate(made_, sizeof(ClockRep), alignof(ClockRep));
-    made_ = next;
+  while (first_ != nullptr) {
+    ClockRep* next = first_->next_made;
+    first_->~ClockRep();
+    memory_->deallocate(first_, sizeof(ClockRep), alignof(ClockRep));
+    first_ = next;
   }
 }
 
 void ClockPool::reset() {
   free_ = nullptr;
-  for (ClockRep* rep = made_; rep != nullptr; rep = rep->next_made) {
-    rep->next_free = free_;
-    free_ = rep;
-  }
+  fresh_ = first_;
   live_ = 0;
 }
 
@@ -146,13 +167,16 @@ ClockRep* ClockPool::take() {
   ClockRep* rep = free_;
   if (rep != nullptr) {
     free_ = rep->next_free;
-    rep->base.clear();
-    rep->exceptions.clear();
+  } else if (fresh_ != nullptr) {
+    rep = fresh_;
+    fresh_ = rep->next_made;
   } else {
     rep = ::new (memory_->allocate(sizeof(ClockRep), alignof(ClockRep))) ClockRep(this, memory_);
-    rep->next_made = made_;
-    made_ = rep;
+    (last_ == nullptr ? first_ : last_->next_made) = rep;
+    last_ = rep;
   }
+  rep->base.clear();
+  rep->exceptions.clear();
   rep->refs = 1;
   ++live_;
   return rep;

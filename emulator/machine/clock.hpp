@@ -33,11 +33,71 @@ struct Exception {
 
 class ClockPool;
 
+// Times by slot; 0 beyond the end. The size is a multiple of kStep, so that loops over two of them
+// go several slots at a time and have no remainder. Few slots need no memory beside the object.
+class SlotTimes {
+ public:
+  static constexpr std::uint32_t kStep = 8;
+
+  explicit SlotTimes(std::pmr::memory_resource* memory) : memory_(memory) {}
+  SlotTimes(const SlotTimes&) = delete;
+  SlotTimes& operator=(const SlotTimes&) = delete;
+  ~SlotTimes() { give_back(); }
+
+  std::uint32_t size() const { return size_; }
+  std::uint32_t* data() { return data_; }
+  const std::uint32_t* data() const { return data_; }
+  std::uint32_t operator[](std::uint32_t slot) const { return slot < size_ ? data_[slot] : 0; }
+  void clear() { size_ = 0; }
+  // Room for `slots` of them at least.
+  void grow(std::uint32_t slots) {
+    const std::uint32_t size = (slots + kStep - 1) / kStep * kStep;
+    if (size <= size_) return;
+    if (size > room_) more_room(size);
+    for (std::uint32_t s = size_; s < size; ++s) data_[s] = 0;
+    size_ = size;
+  }
+  void set(std::uint32_t slot, std::uint32_t time) {
+    grow(slot + 1);
+    data_[slot] = time;
+  }
+  void assign(const SlotTimes& o) {
+    if (o.size_ > room_) {
+      size_ = 0;
+      more_room(o.size_);
+    }
+    size_ = o.size_;
+    for (std::uint32_t s = 0; s < size_; s += kStep) {
+      for (std::uint32_t i = 0; i < kStep; ++i) data_[s + i] = o.data_[s + i];
+    }
+  }
+  // The later of both, slot by slot.
+  void join(const SlotTimes& o) {
+    grow(o.size_);
+    for (std::uint32_t s = 0; s < o.size_; s += kStep) {
+      for (std::uint32_t i = 0; i < kStep; ++i) {
+        data_[s + i] = data_[s + i] < o.data_[s + i] ? o.data_[s + i] : data_[s + i];
+      }
+    }
+  }
+
+ private:
+  static constexpr std::uint32_t kOwn = 16;
+  void more_room(std::uint32_t size);
+  void give_back();
+
+  std::pmr::memory_resource* memory_;
+  std::uint32_t* data_ = own_;
+  std::uint32_t size_ = 0;
+  std::uint32_t room_ = kOwn;
+  std::uint32_t own_[kOwn];
+};
+
 struct ClockRep {
   ClockRep(ClockPool* p, std::pmr::memory_resource* m) : pool(p), base(m), exceptions(m) {}
   ClockPool* pool;
   std::uint32_t refs = 0;
-  std::pmr::vector<std::uint32_t> base;    // by slot: all its threads are known before this time
+  SlotTimes base;                          // by slot: all its threads are known before this time
   std::pmr::vector<Exception> exceptions;  // sorted by thread, each beyond its slot's base
   ClockRep* next_free = nullptr;
   ClockRep* next_made = nullptr;
@@ -73,14 +133,18 @@ class Clock {
 
   bool covers(const Epoch& e) const {
     if (rep_ == nullptr) return false;
-    if (e.slot < rep_->base.size() && e.time < rep_->base[e.slot]) return true;
+    if (e.time < rep_->base[e.slot]) return true;
     return !rep_->exceptions.empty() && covers_by_exception(e);
   }
   // Whether every event of `o` is in this clock.
   bool covers(const Clock& o) const;
 
   // Adds every event of `o`.
-  void join(const Clock& o);
+  void join(const Clock& o) {
+    if (o.rep_ != nullptr && o.rep_ != rep_) join_more(o);
+  }
+  // Adds every event of `o` and all of `slot` before `time`, which it does not have yet.
+  void join_beyond(const Clock& o, std::uint32_t slot, std::uint32_t time);
   // Adds all events of `thread` before `time`.
   void join_thread(ThreadId thread, std::uint32_t slot, std::uint32_t time);
   // Adds all events of all threads of `slot` before `time`.
@@ -91,15 +155,16 @@ class Clock {
     drop();
     rep_ = nullptr;
   }
+  // After a reset of the pool, which has taken the representation back.
+  void forget() { rep_ = nullptr; }
 
-  std::uint32_t base(std::uint32_t slot) const {
-    return rep_ != nullptr && slot < rep_->base.size() ? rep_->base[slot] : 0;
-  }
+  std::uint32_t base(std::uint32_t slot) const { return rep_ != nullptr ? rep_->base[slot] : 0; }
 
  private:
   friend class ClockPool;
   explicit Clock(ClockRep* rep) : rep_(rep) {}
   bool covers_by_exception(const Epoch& e) const;
+  void join_more(const Clock& o);
   void drop();
   void own();  // makes the representation ours alone before a change
 
@@ -126,7 +191,9 @@ class ClockPool {
 
   std::pmr::memory_resource* memory_;
   ClockRep* free_ = nullptr;
-  ClockRep* made_ = nullptr;  // all of them
+  ClockRep* first_ = nullptr;  // all that were made, in that order
+  ClockRep* last_ = nullptr;
+  ClockRep* fresh_ = nullptr;  // the first of them that was not taken since the reset
   std::size_t live_ = 0;
 };
 

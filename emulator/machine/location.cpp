@@ -17,6 +17,13 @@ void push(Node*& head, Node* node) {
   head = node;
 }
 
+// Cells of `size` bytes for a whole line, each to be made when it is accessed.
+void lay_out(Parts& parts, std::uint32_t size) {
+  static_assert(kLineBytes == 16);
+  parts.fresh_size = static_cast<std::uint8_t>(size);
+  parts.fresh = size == 1 ? 0xffff : size == 2 ? 0x5555 : size == 4 ? 0x1111 : 0x0101;
+}
+
 }  // namespace
 
 Cell* Machine::new_cell(std::uint8_t offset, std::uint8_t size) {
@@ -26,27 +33,53 @@ Cell* Machine::new_cell(std::uint8_t offset, std::uint8_t size) {
   return c;
 }
 
-// A line comes into being with the message that stands for its content so far.
-Line& Machine::touch(Region& region, std::uint32_t index) {
+Line& Machine::new_line(Region& region, std::uint32_t index, std::uint32_t size) {
   Line*& slot = region.lines[index];
-  if (slot == nullptr) {
-    const std::uint32_t b = index / kBlockLines;
-    if (b < region.blocks.size() && region.blocks[b] != nullptr) {
-      into_lines(region, *region.blocks[b]);
-      return *slot;
-    }
-    slot = lines_.take();
-    slot->index = index;
-    region.touched.push_back(index);
-    Message* m = messages_.take();
-    m->initial = true;
-    m->uninitialised = !region.ground_unset.empty() && region.ground_unset[index];
-    std::memcpy(m->value.data(), &region.bytes[std::size_t{index} * kLineBytes], kLineBytes);
-    slot->whole.newest = m;
-    slot->whole.count = 1;
-    slot->whole.ids = 1;
+  const std::uint32_t b = index / kBlockLines;
+  if (b < region.blocks.size() && region.blocks[b] != nullptr) {
+    into_lines(region, *region.blocks[b]);
+    return *slot;
   }
+  slot = lines_.take();
+  slot->index = index;
+  region.touched.push_back(index);
+  if (size < kLineBytes) {
+    slot->parts = parts_.take();
+    lay_out(*slot->parts, size);
+    return *slot;
+  }
+  slot->whole.newest = ground_message(region, *slot, 0, kLineBytes);
+  slot->whole.count = 1;
+  slot->whole.ids = 1;
   return *slot;
+}
+
+// The message that stands for the content before all messages.
+Message* Machine::ground_message(const Region& region, const Line& line, std::uint32_t offset,
+                                 std::uint32_t size) {
+  Message* m = messages_.take();
+  m->initial = true;
+  m->uninitialised = !region.ground_unset.empty() && region.ground_unset[line.index];
+  std::memcpy(m->value.data(), &region.bytes[std::size_t{line.index} * kLineBytes + offset], size);
+  return m;
+}
+
+Cell& Machine::find_part(const Region& region, Line& line, std::uint32_t byte) {
+  Parts& parts = *line.parts;
+  if (parts.fresh != 0) {
+    const std::uint32_t first = byte & ~(parts.fresh_size - 1u);
+    if ((parts.fresh >> first & 1) != 0) {
+      parts.fresh = static_cast<std::uint16_t>(parts.fresh & ~(1u << first));
+      Cell* cell = new_cell(static_cast<std::uint8_t>(first), parts.fresh_size);
+      cell->newest = ground_message(region, line, first, parts.fresh_size);
+      cell->count = 1;
+      cell->ids = 1;
+      parts.put(first, cell);
+      return *cell;
+    }
+  }
+  while (parts.at(byte) == nullptr) --byte;
+  return *parts.at(byte);
 }
 
 Message* Machine::copy_message(const Message& m) {
@@ -119,10 +152,15 @@ void Machine::split(Line& line, Cell& cell, std::uint32_t size) {
   // The usual case: the first access to a line of slots.
   const bool untouched = cell.count == 1 && cell.newest->initial && cell.newest->id == 0 &&
                          cell.readers == nullptr && cell.watchers == nullptr;
+  if (untouched && &cell == &line.whole) {
+    free_cell_content(cell);
+    lay_out(*line.parts, size);
+    return;
+  }
   for (std::uint32_t o = cell.offset; o < end; o += size) {
     Cell* part = new_cell(static_cast<std::uint8_t>(o), static_cast<std::uint8_t>(size));
     const std::uint32_t shift = o - cell.offset;
-    line.parts->at[o] = part;
+    line.parts->put(o, part);
     if (untouched) {
       Message* m = messages_.take();
       m->initial = true;
@@ -163,39 +201,26 @@ void Machine::split(Line& line, Cell& cell, std::uint32_t size) {
   if (&cell != &line.whole) cells_.give(&cell);
 }
 
-Cell& Machine::one_cell(RegionId region, std::uint64_t offset, std::uint32_t size) {
+Cell& Machine::make_cell(Address at, std::uint32_t size) {
+  Region& region = *regions_[at.region];
+  if (size < kLineBytes) {
+    // The usual case: the first access to a slot.
+    Line& line = touch(region, static_cast<std::uint32_t>(at.offset / kLineBytes), size);
+    if (line.parts != nullptr) {
+      const std::uint32_t byte = at.offset % kLineBytes;
+      Cell& cell = part_at(region, line, byte);
+      if (cell.offset == byte && cell.size == size) return cell;
+    }
+  }
   Cell* found = nullptr;
-  for_cells(region, offset, size, size, false, [&](Cell& c, std::uint64_t, std::uint16_t) {
+  for_cells(at.region, at.offset, size, size, false, [&](Cell& c, std::uint64_t, std::uint16_t) {
     if (found == nullptr) found = &c;
     return true;
   });
   return *found;
 }
 
-Message& Machine::add_message(Cell& cell, const Now& now) {
-  if (cell.count == kMaxMessages) remove_oldest(cell);
-  Message* m = messages_.take();
-  m->id = static_cast<std::uint8_t>(std::countr_one(cell.ids));
-  m->at = Epoch{now.id, now.thread->slot, now.thread->time};
-  m->step = now.step;
-  m->site = now.access->site;
-  m->order = now.access->order;
-  m->scope = now.access->scope;
-  m->proxy = now.access->proxy;
-  m->element = now.access->element;
-  return *m;
-}
-
-// Puts `m` into the list so that the list still extends coherence: `after` are the messages that
-// coherence puts behind it.
-void Machine::insert_message(Cell& cell, Message* m, MessageSet after) {
-  cell.ids |= bit(*m);
-  ++cell.count;
-  if (after == 0) {
-    m->older = cell.newest;
-    cell.newest = m;
-    return;
-  }
+void Machine::insert_before(Cell& cell, Message* m, MessageSet after) {
   const MessageSet behind = bit(*m) | m->before;
   for (Message* x = cell.newest; x != nullptr; x = x->older) {
     if ((bit(*x) & after) != 0 || (x->before & after) != 0) x->before |= behind;
@@ -306,17 +331,18 @@ bool Machine::collapse(Region& region, Line& line, const Clock& all) {
     store(line.whole);
     free_cell_content(line.whole);
   } else {
-    for (const Cell* c : line.parts->at) {
-      if (c != nullptr && !settled(*c)) return false;
+    bool all_settled = true;
+    line.parts->for_each([&](const Cell& c) { all_settled = all_settled && settled(c); });
+    if (!all_settled) return false;
+    if (line.parts->fresh != 0 && !region.ground_unset.empty() && region.ground_unset[line.index]) {
+      return false;
     }
     keep_initial(region);
-    for (Cell*& c : line.parts->at) {
-      if (c == nullptr) continue;
-      store(*c);
-      free_cell_content(*c);
-      cells_.give(c);
-      c = nullptr;
-    }
+    line.parts->for_each([&](Cell& c) {
+      store(c);
+      free_cell_content(c);
+      cells_.give(&c);
+    });
     parts_.give(line.parts);
     line.parts = nullptr;
   }
@@ -360,9 +386,7 @@ void Machine::collect() {
       if (line->parts == nullptr) {
         trim(line->whole, all);
       } else {
-        for (Cell* c : line->parts->at) {
-          if (c != nullptr) trim(*c, all);
-        }
+        line->parts->for_each([&](Cell& c) { trim(c, all); });
       }
       if (!collapse(*region, *line, all)) return false;
       lines_.give(line);

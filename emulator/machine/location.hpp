@@ -8,6 +8,7 @@
 // that coherence puts before it.
 
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -72,13 +73,13 @@ struct Message {
   MessageSet outlives = 0;
   Message* source = nullptr;  // what a read-modify-write read, while that is kept
   Entry* entries = nullptr;
-  Clock observed;  // the writer's observed time, if the write is strong
+  Clock observed{};  // the writer's observed time, if the write is strong
   Observer* observers = nullptr;
-  std::array<std::byte, kLineBytes> value{};
+  std::array<std::byte, kLineBytes> value{};  // its first bytes, as many as the cell has
   // In a block: `at` and `step` are its first line's, and the values are here; null for the initial
   // message, whose values are the region's bytes.
   std::byte* values = nullptr;
-  Run run;
+  Run run{};
 };
 
 // A read that a later conflicting write must be ordered after. `mask` names the bytes of the cell.
@@ -112,7 +113,22 @@ struct Cell {
 };
 
 struct Parts {
-  std::array<Cell*, kLineBytes> at{};  // by first byte; null inside a cell
+  Parts() {}  // NOLINT: `cells` is not zeroed
+  Cell* at(std::uint32_t byte) const { return (made >> byte & 1) != 0 ? cells[byte] : nullptr; }
+  void put(std::uint32_t byte, Cell* cell) {
+    cells[byte] = cell;
+    made = static_cast<std::uint16_t>(made | 1u << byte);
+  }
+  template <class F>
+  void for_each(F&& f) const {
+    for (std::uint32_t left = made; left != 0; left &= left - 1) f(*cells[std::countr_zero(left)]);
+  }
+
+  std::uint16_t made = 0;  // the first bytes of cells
+  // First bytes of the cells of `fresh_size` bytes that nobody has accessed: plain bytes so far.
+  std::uint16_t fresh = 0;
+  std::uint8_t fresh_size = 0;
+  std::array<Cell*, kLineBytes> cells;  // by first byte
 };
 
 struct Line {

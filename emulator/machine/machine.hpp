@@ -27,7 +27,9 @@
 // each write of them and 50 for each read that stands.
 // A machine is not synchronised: one process steps at a time.
 
+#include <algorithm>
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -61,7 +63,7 @@ struct Address {
 struct Access {
   Order order = Order::weak;
   Scope scope = Scope::sys;
-  std::uint8_t element = 4;
+  std::uint8_t element = 4;  // a power of two
   Proxy proxy = Proxy::generic;
   bool reaches_output = false;  // a stale value would reach a result: report it as a stale read
   std::uint16_t site = 0;       // the caller's number for the program line
@@ -105,7 +107,23 @@ enum class Compare : std::uint8_t { eq, ne, lt, le, gt, ge };
 struct Wanted {
   Compare compare = Compare::eq;
   std::uint64_t value = 0;
-  bool holds(std::uint64_t v) const;
+  bool holds(std::uint64_t v) const {
+    switch (compare) {
+      case Compare::eq:
+        return v == value;
+      case Compare::ne:
+        return v != value;
+      case Compare::lt:
+        return v < value;
+      case Compare::le:
+        return v <= value;
+      case Compare::gt:
+        return v > value;
+      case Compare::ge:
+        return v >= value;
+    }
+    return false;
+  }
 };
 
 // One step as a listener sees it. `from_step` is the step of the write that a read returned.
@@ -174,6 +192,7 @@ class Machine {
   void set_arbiter(Arbiter* arbiter) { arbiter_ = arbiter; }
   // Findings of this kind are counted and otherwise passed over.
   void ignore(FindingKind kind, bool on = true);
+  void ignore_none() { ignored_ = 0; }
 
   // -- memory -----------------------------------------------------------------------------------
   RegionId add_region(const RegionSpec& spec);
@@ -232,6 +251,9 @@ class Machine {
   // CAS wanted -> value
   std::optional<std::uint64_t> try_cas_until(ThreadId thread, Address at, const Access& access,
                                              std::uint64_t compare, std::uint64_t value);
+  // Both in one, of the read or of CAS wanted -> value: nothing if the wait cannot end, or misses.
+  std::optional<std::uint64_t> try_end(ThreadId thread, Address at, const Access& access,
+                                       const Wanted& wanted, bool by_rmw, std::uint64_t value);
   // A poll of the caller's own read `value` here last: if it is still the newest, whoever
   // overwrites it next loses no signal.
   void took(Address at, std::uint8_t element, std::uint64_t value);
@@ -247,8 +269,12 @@ class Machine {
   void alias_fence(ThreadId thread, std::uint16_t site = 0);
   // bar.sync: every one of `arriving` happens before every one of `syncing`. If both are the same
   // and are all threads of their block that touch memory, say so: the block is then level again.
+  // A thread of `arriving` that goes on before the others have come (bar.arrive) arrives by itself,
+  // and hands what it is given to barrier(): only what it did until then counts.
+  using Arrival = std::uint32_t;
+  Arrival arrive(ThreadId thread);
   void barrier(std::span<const ThreadId> arriving, std::span<const ThreadId> syncing,
-               bool whole_block, std::uint16_t site = 0);
+               bool whole_block, std::uint16_t site = 0, std::span<const Arrival> arrivals = {});
 
   // -- results ----------------------------------------------------------------------------------
   const std::pmr::vector<Finding>& findings() const { return findings_; }
@@ -311,7 +337,6 @@ class Machine {
   struct FenceView {
     Epoch at;
     View view;
-    bool set = false;
   };
   // An entry that a relaxed read met; an acquire fence, or an acquire read there, takes it in.
   struct Parked {
@@ -338,7 +363,9 @@ class Machine {
     std::uint32_t time = 0;
     bool live = false;
     View view;
-    FenceView fences[kScopes];  // by scope
+    FenceView fences[kScopes];     // by scope
+    std::uint8_t fences_set = 0;   // bit s: the view of fences[s] counts
+    std::uint8_t fences_held = 0;  // bit s: it was ever set in this run
     std::pmr::vector<Parked> parked;
     std::pmr::vector<Label> labels;
   };
@@ -353,6 +380,8 @@ class Machine {
     std::uint32_t block = 0;
     std::uint32_t max_time = 0;
     std::uint32_t start_time = 0;  // of its threads in the next launch
+    // While it had a single thread, clocks took it for that one: it was known before this time.
+    std::uint32_t alone_until = 0;
     std::pmr::vector<ThreadId> threads;
     std::pmr::vector<SlotEnd> ends;
   };
@@ -374,6 +403,11 @@ class Machine {
     Scope scope;
     View view;
   };
+  struct Arrived {
+    Epoch at;
+    View view;
+    bool pending = false;
+  };
   // An access in progress.
   struct Now {
     ThreadId id;
@@ -393,9 +427,22 @@ class Machine {
     MessageSet required() const { return known | overwritten; }
   };
 
-  // location.cpp: cells
-  Line& touch(Region& region, std::uint32_t index);
+  // location.cpp: cells. A line or a cell comes into being with its first access.
+  // The line; a new one has cells of `size` bytes.
+  Line& touch(Region& region, std::uint32_t index, std::uint32_t size = kLineBytes) {
+    Line* const line = region.lines[index];
+    return line != nullptr ? *line : new_line(region, index, size);
+  }
+  Line& new_line(Region& region, std::uint32_t index, std::uint32_t size);
   Cell* new_cell(std::uint8_t offset, std::uint8_t size);
+  Message* ground_message(const Region& region, const Line& line, std::uint32_t offset,
+                          std::uint32_t size);
+  // The cell of a split line that holds the byte there.
+  Cell& part_at(const Region& region, Line& line, std::uint32_t byte) {
+    Cell* const cell = line.parts->at(byte);
+    return cell != nullptr ? *cell : find_part(region, line, byte);
+  }
+  Cell& find_part(const Region& region, Line& line, std::uint32_t byte);
   void split(Line& line, Cell& cell, std::uint32_t size);
   template <class F>
   void for_cells(RegionId region, std::uint64_t offset, std::uint64_t bytes, std::uint32_t element,
@@ -404,8 +451,23 @@ class Machine {
   void free_message(Message* m);
   void free_cell_content(Cell& cell);
   void remove_oldest(Cell& cell);
-  Message& add_message(Cell& cell, const Now& now);
-  void insert_message(Cell& cell, Message* m, MessageSet after);
+  Message& add_message(Cell& cell, const Now& now) {
+    if (cell.count == kMaxMessages) remove_oldest(cell);
+    const Access& a = *now.access;
+    return *messages_.take(nullptr, Epoch{now.id, now.thread->slot, now.thread->time}, now.step,
+                           a.site, a.order, a.scope, a.proxy, a.element,
+                           static_cast<std::uint8_t>(std::countr_one(cell.ids)));
+  }
+  // Puts `m` into the list so that the list still extends coherence: `after` are the messages that
+  // coherence puts behind it.
+  void insert_message(Cell& cell, Message* m, MessageSet after) {
+    cell.ids |= bit(*m);
+    ++cell.count;
+    if (after != 0) return insert_before(cell, m, after);
+    m->older = cell.newest;
+    cell.newest = m;
+  }
+  void insert_before(Cell& cell, Message* m, MessageSet after);
   void collect();
   bool collapse(Region& region, Line& line, const Clock& all);
   void trim(Cell& cell, const Clock& all);
@@ -440,7 +502,7 @@ class Machine {
   bool read_whole_block(Now& now, std::uint64_t offset, std::byte* out);
   bool write_whole_block(Now& now, std::uint64_t offset, const std::byte* in);
 
-  // access.cpp: causality
+  // causality.cpp, read.cpp, write.cpp, rmw.cpp, await.cpp, fence.cpp, arbiter.cpp
   bool in_past(const Thread& t, ThreadId id, const Epoch& at) const {
     return at.thread == id || t.view.seen.covers(at);
   }
@@ -450,15 +512,46 @@ class Machine {
   bool goes_to_coherence_point(const Access& a) const;
   bool same_proxy(Proxy a, Proxy b, bool strong_sys) const;
   // Whether causality orders an earlier access before this one, also across virtual aliases.
-  bool in_past(const Now& now, const Epoch& at, Order order, Scope scope, Proxy proxy) const;
+  bool in_past(const Now& now, const Epoch& at, Order order, Scope scope, Proxy proxy) const {
+    if (policy_.alias_data == AliasData::cohere) return in_past(*now.thread, now.id, at);
+    return in_past_by_proxy(now, at, order, scope, proxy);
+  }
+  bool in_past_by_proxy(const Now& now, const Epoch& at, Order order, Scope scope,
+                        Proxy proxy) const;
   bool morally_strong(const Now& now, ThreadId other, Order order, Scope scope, Proxy proxy,
                       std::uint8_t element) const;
   bool morally_strong(const Now& now, const Message& m) const;
   bool morally_strong(const Now& now, const Reader& r) const;
   void publish(const Now& now, Cell& cell, Message& m, const Message* source, bool source_strong);
-  void observe(const Now& now, const Message& m);
-  void take_in(const Now& now, const Message& m);
+  bool observe(const Now& now, const Message& m) {
+    const Access& a = *now.access;
+    if (m.initial || !is_strong(a.order) || a.scope != Scope::sys) return false;
+    if (!is_strong(m.order) || m.scope != Scope::sys) return false;
+    const View& view = now.thread->view;
+    if (m.at.thread == now.id || view.observed.covers(m.at)) return false;
+    return observe_new(now, m);
+  }
+  bool observe_new(const Now& now, const Message& m);
+  void take_in(const Now& now, const Message& m, bool observed_it) {
+    if (!m.initial && is_strong(now.access->order) && morally_strong(now, m)) {
+      acquire_from(now, m, observed_it);
+    }
+  }
+  void acquire_from(const Now& now, const Message& m, bool observed_it);
   void take_entry(Thread& t, const Epoch& at, const View& view);
+  // Adds the thread's events up to `at` to a View or a Clock.
+  template <class Known>
+  void add_event(Known& known, const Epoch& at) {
+    if (!alone(at)) return known.join_thread(at.thread, at.slot, at.time + 1);
+    known.join_slot(at.slot, at.time + 1);
+  }
+  // Whether a clock may take the slot for the event's thread.
+  bool alone(const Epoch& at) {
+    Slot& slot = *slots_[at.slot];
+    if (slot.threads.size() != 1) return false;
+    slot.alone_until = std::max(slot.alone_until, at.time + 1);
+    return true;
+  }
   void bridge(Thread& t, ThreadId id);
   void note_read(const Now& now, Cell& cell, Message& m, MessageSet known_set);
   using Placements = std::array<MessageSet, 64>;
@@ -475,30 +568,59 @@ class Machine {
   void tell_read(const Now& now, const Cell& cell, const Past& past,
                  std::span<Message* const> options, const Wanted* wanted,
                  const std::uint64_t* compare, std::uint64_t operand, bool result);
-  void tell_message(const Now& now, const Cell& cell, const Message& m);
-  std::optional<std::uint64_t> foreseen(const Now& now, const Cell& cell) const;
+  void tell_message(const Now& now, const Cell& cell, const Message& m) {
+    if (arbiter_ != nullptr) tell_arbiter(now, cell, m);
+  }
+  void tell_arbiter(const Now& now, const Cell& cell, const Message& m);
+  std::optional<std::uint64_t> foreseen(const Now& now, const Cell& cell) const {
+    return arbiter_ == nullptr ? std::nullopt : ask_foreseen(now, cell);
+  }
+  std::optional<std::uint64_t> ask_foreseen(const Now& now, const Cell& cell) const;
   void read_foreseen(const Now& now, const Cell& cell, std::uint64_t value);
   void write_foreseen(Now& now, Cell& cell, std::uint64_t old, std::uint64_t value, bool result);
   void tell_blocked(const Now& now, const Cell& cell, const Wanted& wanted, bool by_rmw);
-  void prune_readers(const Now& now, Cell& cell);
+  void prune_readers(const Now& now, Cell& cell) {
+    if (cell.readers != nullptr) drop_readers(now, cell);
+  }
+  void drop_readers(const Now& now, Cell& cell);
   MessageSet readable(const Now& now, const Cell& cell, const Past& past) const;
   void read_cell(const Now& now, Cell& cell, const Past& past, MessageSet may, std::byte* out);
   void write_cell(const Now& now, Cell& cell, const std::byte* in);
   Message* choose_rmw_source(const Now& now, Cell& cell, const Past& past,
                              const std::uint64_t* compare, std::uint64_t operand, bool result);
   Message* insert_rmw(const Now& now, Cell& cell, Message& source, const Past& past,
-                      const std::byte* value);
+                      const std::byte* value, bool* observed_it);
   void finish_rmw(Now& now, Cell& cell, Message& source, const Past& past, std::uint64_t value);
   void finish_failed_cas(Now& now, Cell& cell, Message& source, MessageSet known_set);
   void finish_strong_write(const Now& now);
-  std::uint32_t ending(const Now& now, const Cell& cell, const Wanted& wanted, bool by_rmw,
-                       std::array<Message*, kMaxMessages>& out) const;
-  Message* choose_ending(const Now& now, const Cell& cell, const Wanted& wanted, bool by_rmw);
-  bool rmw_may_take(const Now& now, const Cell& cell, const Message& m, MessageSet required) const;
+  std::uint32_t ending(const Now& now, const Cell& cell, const Past& past, const Wanted& wanted,
+                       bool by_rmw, std::array<Message*, kMaxMessages>& out) const;
+  Message* choose_ending(const Now& now, const Cell& cell, const Past& past, const Wanted& wanted,
+                         bool by_rmw);
+  std::uint64_t end_by_read(Now& now, Cell& cell, Message& m, MessageSet known_set);
+  void end_by_rmw(Now& now, Cell& cell, Message& source, const Past& past, std::uint64_t value);
+  bool rmw_may_take(const Now& now, const Cell& cell, const Message& m, MessageSet required) const {
+    return cell.count == 1 || rmw_may_take_of(now, cell, m, required);
+  }
+  bool rmw_may_take_of(const Now& now, const Cell& cell, const Message& m,
+                       MessageSet required) const;
   void check_stale(const Now& now, const Cell& cell, const Message& m);
   const Message* newer_than(const Now& now, const Cell& cell, const Message& m) const;
-  void wake(Cell& cell);
-  Cell& one_cell(RegionId region, std::uint64_t offset, std::uint32_t size);
+  void wake(const Cell& cell) {
+    for (const Watcher* w = cell.watchers; w != nullptr; w = w->next) woken_.push_back(w->who);
+  }
+  // The cell of exactly these bytes if there is one, in a line that is split.
+  Cell* exact_cell(Address at, std::uint32_t size) const {
+    const Line* const line = regions_[at.region]->lines[at.offset / kLineBytes];
+    if (line == nullptr || line->parts == nullptr) return nullptr;
+    Cell* const cell = line->parts->at(at.offset % kLineBytes);
+    return cell != nullptr && cell->size == size ? cell : nullptr;
+  }
+  Cell& one_cell(Address at, std::uint32_t size) {
+    Cell* const cell = exact_cell(at, size);
+    return cell != nullptr ? *cell : make_cell(at, size);
+  }
+  Cell& make_cell(Address at, std::uint32_t size);
   void snapshot(Thread& t, ThreadId id, Scope scope);
   void acquire_parked(Thread& t, ThreadId id, Scope scope);
   bool check_range(const Now& now, std::uint64_t bytes);
@@ -515,13 +637,24 @@ class Machine {
     explicit operator bool() const { return message != nullptr || reader != nullptr; }
   };
   RaceWith race_with(const Now& now, const Cell& cell, MessageSet known_set) const;
-  void check_race(const Now& now, Cell& cell, MessageSet known_set);
+  void check_race(const Now& now, const Cell& cell, MessageSet known_set) {
+    const bool unknown = (cell.ids & ~known_set) != 0;
+    if (unknown || (now.kind != AccessKind::read && cell.readers != nullptr)) {
+      look_for_race(now, cell, known_set);
+    }
+  }
+  void look_for_race(const Now& now, const Cell& cell, MessageSet known_set);
   void report_race(const Now& now, const Epoch& at, AccessKind kind, Order order, Scope scope,
                    Proxy proxy, std::uint8_t element, std::uint16_t site, std::uint32_t step);
   bool excused(const Now& now, const Epoch& earlier, Order order, Scope scope) const;
   Missing missing_ingredient(const Now& now, const Epoch& earlier, Order order, Scope scope,
                              Proxy proxy, std::uint8_t element) const;
-  void check_lost_signal(const Now& now, Cell& cell, const Message* source);
+  void check_lost_signal(const Now& now, const Cell& cell, const Message* source) {
+    if (regions_[now.address.region]->spec.kind == RegionKind::signal) {
+      look_for_lost_signal(now, cell, source);
+    }
+  }
+  void look_for_lost_signal(const Now& now, const Cell& cell, const Message* source);
   AccessInfo info(const Now& now) const;
   AccessInfo info(const Epoch& at, AccessKind kind, Order order, Scope scope, Proxy proxy,
                   std::uint16_t site, std::uint32_t step, const Now& where,
@@ -550,6 +683,7 @@ class Machine {
   std::pmr::vector<Slot*> slots_;
   std::pmr::vector<Stream*> streams_;
   std::pmr::vector<FenceSc> fence_sc_;
+  std::pmr::vector<Arrived> arrived_;  // by Arrival
   std::pmr::vector<Finding> findings_;
   std::pmr::vector<std::uint32_t> woken_;
   // The first of each are in use; the rest wait for the next run.

@@ -52,7 +52,7 @@ Machine::RaceWith Machine::race_with(const Now& now, const Cell& cell, MessageSe
   return {};
 }
 
-void Machine::check_race(const Now& now, Cell& cell, MessageSet known_set) {
+void Machine::look_for_race(const Now& now, const Cell& cell, MessageSet known_set) {
   const RaceWith with = race_with(now, cell, known_set);
   if (const Message* m = with.message) {
     report_race(now, m->at, m->rmw ? AccessKind::rmw : AccessKind::write, m->order, m->scope,
@@ -120,8 +120,7 @@ void Machine::report_race(const Now& now, const Epoch& at, AccessKind kind, Orde
 
 // A signal that nobody waited for successfully, and that a later write takes away without reading
 // it; or two read-modify-writes that read the same value, so that one of them is lost.
-void Machine::check_lost_signal(const Now& now, Cell& cell, const Message* source) {
-  if (regions_[now.address.region]->spec.kind != RegionKind::signal) return;
+void Machine::look_for_lost_signal(const Now& now, const Cell& cell, const Message* source) {
   const Message* lost = nullptr;
   if (source == nullptr) {
     const Message* m = cell.newest;

@@ -12,28 +12,51 @@ struct View {
   Clock bridged;   // the part of `seen` that holds across virtual aliases: up to the last
                    // fence.proxy.alias along the path. Empty unless the policy asks for it.
 
+  // `observed` holds all of `seen`, and mostly no more: then both are one clock, joined once.
   void join(const View& o) {
-    seen.join(o.seen);
-    observed.join(o.observed);
+    if (observed.same_as(seen) && o.observed.same_as(o.seen)) {
+      as_one([&](Clock& c) { c.join(o.seen); });
+    } else {
+      seen.join(o.seen);
+      observed.join(o.observed);
+    }
     bridged.join(o.bridged);
   }
   // One thread's events before `time`. They are not bridged: only a fence does that.
   void join_thread(ThreadId thread, std::uint32_t slot, std::uint32_t time) {
-    seen.join_thread(thread, slot, time);
-    observed.join_thread(thread, slot, time);
+    in_both([&](Clock& c) { c.join_thread(thread, slot, time); });
   }
   void join_slot(std::uint32_t slot, std::uint32_t time) {
-    seen.join_slot(slot, time);
-    observed.join_slot(slot, time);
+    in_both([&](Clock& c) { c.join_slot(slot, time); });
   }
   void clear() {
     seen.clear();
     observed.clear();
     bridged.clear();
   }
+  // After a reset of the clocks' pool.
+  void forget() {
+    seen.forget();
+    observed.forget();
+    bridged.forget();
+  }
   // The same event sets, by identity: a cheap test before a join.
   bool same_as(const View& o) const {
     return seen.same_as(o.seen) && observed.same_as(o.observed) && bridged.same_as(o.bridged);
+  }
+
+ private:
+  template <class F>
+  void as_one(F&& f) {
+    observed.clear();
+    f(seen);
+    observed = seen;
+  }
+  template <class F>
+  void in_both(F&& f) {
+    if (observed.same_as(seen)) return as_one(f);
+    f(seen);
+    f(observed);
   }
 };
 

@@ -201,10 +201,7 @@ std::uint64_t Agent::wait_for(machine::Address at, const machine::Access& access
     {
       Step step(*this);
       record_->last_site = access.site;
-      if (!late(at) && machine.can_end(thread, at, access, wanted, by_rmw)) {
-        seen = by_rmw ? machine.try_cas_until(thread, at, access, wanted.value, value)
-                      : machine.try_read_until(thread, at, access, wanted);
-      }
+      if (!late(at)) seen = machine.try_end(thread, at, access, wanted, by_rmw, value);
       if (seen) {
         after(access.site);
         execution_.note(*seen);

@@ -34,8 +34,9 @@ class BlockBarrier {
   std::uint32_t expected_;
   std::uint64_t run_ = 0;  // whose agents are waiting; leftovers of an ended run do not count
   std::vector<AgentId> waiting_;
-  std::vector<machine::ThreadId> threads_;  // that arrived
-  std::vector<machine::ThreadId> syncing_;  // of these, those that wait
+  std::vector<machine::ThreadId> threads_;           // that arrived
+  std::vector<machine::ThreadId> syncing_;           // of these, those that wait
+  std::vector<machine::Machine::Arrival> arrivals_;  // of those that went on
 };
 
 // Bodies run on small stacks (kStackBytes) and may be ended at any of their calls here, by an

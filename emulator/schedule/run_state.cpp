@@ -31,11 +31,8 @@ void RunState::start(const RunSpec& spec, Strategy& strategy) {
   execution_.clean_pads();
   machine_.woken().clear();
   machine_.set_policy(spec.policy);
-  for (int k = 0; k < machine::kFindingKinds; ++k) {
-    const auto kind = static_cast<machine::FindingKind>(k);
-    machine_.ignore(kind,
-                    std::find(spec.ignore.begin(), spec.ignore.end(), kind) != spec.ignore.end());
-  }
+  machine_.ignore_none();
+  for (const machine::FindingKind kind : spec.ignore) machine_.ignore(kind);
   machine_.set_chooser(&execution_);
   machine_.set_listener(spec.history ? this : listener_);
   history_.clear();

@@ -209,8 +209,7 @@ void Runtime::unwind_local(Local& l) {
   l.body = nullptr;
 }
 
-void Runtime::leave() {
-  if (gate_ == nullptr) return;
+void Runtime::leave_gate() {
   execution_.count_free_point();
   if (execution_.machine().failed()) execution_.finish(RunEnd::finding);
   try {
@@ -343,6 +342,7 @@ void Runtime::sync(Agent& agent, BlockBarrier& barrier, std::uint16_t site, bool
     barrier.waiting_.clear();
     barrier.threads_.clear();
     barrier.syncing_.clear();
+    barrier.arrivals_.clear();
   }
   agent.record_->last_site = site;
   barrier.threads_.push_back(agent.record_->thread);
@@ -358,7 +358,8 @@ void Runtime::sync(Agent& agent, BlockBarrier& barrier, std::uint16_t site, bool
       const bool whole = block != nullptr && block->total == barrier.expected_ &&
                          block->unfinished == block->total &&
                          barrier.syncing_.size() == barrier.threads_.size();
-      execution_.machine().barrier(barrier.threads_, barrier.syncing_, whole, site);
+      execution_.machine().barrier(barrier.threads_, barrier.syncing_, whole, site,
+                                   barrier.arrivals_);
       if (!execution_.free_running()) {
         if (!wait) execution_.arrived(agent.id_, &barrier);
         execution_.met_at_barrier(barrier.waiting_, &barrier);
@@ -369,8 +370,10 @@ void Runtime::sync(Agent& agent, BlockBarrier& barrier, std::uint16_t site, bool
       barrier.waiting_.clear();
       barrier.threads_.clear();
       barrier.syncing_.clear();
+      barrier.arrivals_.clear();
       if (block != nullptr) std::erase(block->waited, &barrier);
     } else if (!wait) {
+      barrier.arrivals_.push_back(execution_.machine().arrive(agent.record_->thread));
       if (!execution_.free_running()) execution_.arrived(agent.id_, &barrier);
     } else {
       execution_.set_blocked(agent.id_, AgentStatus::at_barrier);

@@ -112,7 +112,10 @@ class Runtime final : private FiberWork {
   void enter() {
     if (gate_ != nullptr) gate_->enter();
   }
-  void leave();
+  void leave() {
+    if (gate_ != nullptr) leave_gate();
+  }
+  void leave_gate();
   void beat() {
     progress_->beat.store(progress_->beat.load(std::memory_order_relaxed) + 1,
                           std::memory_order_relaxed);

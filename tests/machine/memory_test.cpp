@@ -177,3 +177,32 @@ TEST_CASE("a flag polled in one word of a 16-byte store says nothing of the othe
   const auto o = e.run();
   CHECK(o.all == std::set<std::string>{"a=0", "a=5"});
 }
+
+TEST_CASE("of a line that nobody initialised, each slot stays so until it is written") {
+  OneThread o(64, false);
+  const std::uint32_t v = 7;
+  std::uint32_t got = 0;
+  const auto in = std::as_bytes(std::span(&v, 1));
+  const auto out = std::as_writable_bytes(std::span(&got, 1));
+  o.m.write(o.t, {o.region, 20}, acc(Order::weak, 4), in);
+  o.m.read(o.t, {o.region, 20}, acc(Order::weak, 4), out);
+  CHECK(got == 7);
+  CHECK_FALSE(o.m.failed());
+  o.m.read(o.t, {o.region, 24}, acc(Order::weak, 4), out);
+  REQUIRE(o.m.failed());
+  CHECK(o.m.findings().front().kind == FindingKind::uninitialised_read);
+}
+
+TEST_CASE("slots of a line that nobody accessed keep their initial content, also for wide reads") {
+  OneThread o(64);
+  std::array<std::uint32_t, 4> initial{1, 2, 3, 4}, got{};
+  o.m.set_initial({o.region, 16}, std::as_bytes(std::span(initial)));
+  const std::uint32_t v = 9;
+  o.m.write(o.t, {o.region, 24}, acc(Order::weak, 4), std::as_bytes(std::span(&v, 1)));
+  o.m.peek({o.region, 16}, std::as_writable_bytes(std::span(got)));
+  CHECK(got == std::array<std::uint32_t, 4>{1, 2, 9, 4});
+  got = {};
+  o.m.read(o.t, {o.region, 16}, acc(Order::weak, 4), std::as_writable_bytes(std::span(got)));
+  CHECK(got == std::array<std::uint32_t, 4>{1, 2, 9, 4});
+  CHECK_FALSE(o.m.failed());
+}

@@ -276,6 +276,81 @@ TEST_CASE("a put before the block barrier publishes only its own thread's writes
   CHECK(e.run().findings.count(FindingKind::data_race) == 1);
 }
 
+namespace {
+
+// The first thread counts for a barrier and goes on: it writes before it, or after it. The second
+// one waits there and reads.
+bool races_across_an_arrival(bool write_first) {
+  Machine m(std::pmr::new_delete_resource(), Policy{Boundary::strict});
+  RegionSpec spec;
+  spec.bytes = 64;
+  const RegionId region = m.add_region(spec);
+  const StreamId stream = m.add_stream(0);
+  m.begin_launch(stream);
+  const ThreadId a = m.launch_thread(stream, 0, 0, 1), b = m.launch_thread(stream, 0, 1, 2);
+  Access weak_access;
+  weak_access.order = Order::weak;
+  const std::uint32_t one = 1;
+  const auto write = [&] {
+    m.write(a, {region, 0}, weak_access, std::as_bytes(std::span(&one, 1)));
+  };
+  if (write_first) write();
+  const Machine::Arrival arrival = m.arrive(a);
+  if (!write_first) write();
+  const ThreadId both[] = {a, b};
+  m.barrier(both, std::span(&both[1], 1), false, 0, std::span(&arrival, 1));
+  std::uint32_t got = 0;
+  struct Newest : Chooser {
+    std::uint32_t choose(Choice, ThreadId, std::uint32_t) override { return 0; }
+  } newest;
+  m.set_chooser(&newest);
+  m.read(b, {region, 0}, weak_access, std::as_writable_bytes(std::span(&got, 1)));
+  return m.failed() && m.findings().front().kind == FindingKind::data_race;
+}
+
+}  // namespace
+
+TEST_CASE("bar.arrive hands on what its thread did before it, and not what it did after it") {
+  CHECK_FALSE(races_across_an_arrival(true));
+  CHECK(races_across_an_arrival(false));
+}
+
+TEST_CASE("a thread that joins a block late is not known by what was known of the first one") {
+  // One thread in its block: clocks take the block for it. Then the block gets a second one.
+  struct Newest : Chooser {
+    std::uint32_t choose(Choice, ThreadId, std::uint32_t) override { return 0; }
+  } newest;
+  Machine m(std::pmr::new_delete_resource(), Policy{Boundary::strict});
+  m.set_chooser(&newest);
+  RegionSpec spec;
+  spec.bytes = 64;
+  const RegionId region = m.add_region(spec);
+  const StreamId here = m.add_stream(0), there = m.add_stream(1);
+  m.begin_launch(here);
+  m.begin_launch(there);
+  const auto as = [](Order order) {
+    Access a;
+    a.order = order;
+    return a;
+  };
+  const std::uint32_t one = 1;
+  std::uint32_t got = 0;
+  const auto in = std::as_bytes(std::span(&one, 1));
+  const auto out = std::as_writable_bytes(std::span(&got, 1));
+  const ThreadId first = m.launch_thread(here, 0, 0, 1);
+  const ThreadId reader = m.launch_thread(there, 0, 0, 3);
+  m.write(first, {region, 0}, as(Order::weak), in);
+  m.write(first, {region, 16}, as(Order::release), in);
+  m.read(reader, {region, 16}, as(Order::acquire), out);
+  m.read(reader, {region, 0}, as(Order::weak), out);
+  CHECK_FALSE(m.failed());
+  const ThreadId late = m.launch_thread(here, 0, 1, 2);
+  m.write(late, {region, 32}, as(Order::weak), in);
+  m.read(reader, {region, 32}, as(Order::weak), out);
+  REQUIRE(m.failed());
+  CHECK(m.findings().front().kind == FindingKind::data_race);
+}
+
 // -- the rarer halves of the rules ----------------------------------------------------------------
 
 TEST_CASE(

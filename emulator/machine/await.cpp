@@ -1,0 +1,154 @@
+// Awaits: a wait is not polled; its poll is executed once it can end.
+
+#include <array>
+
+#include "emulator/machine/arbiter.hpp"
+#include "emulator/machine/bytes.hpp"
+#include "emulator/machine/cells.hpp"
+#include "emulator/machine/machine.hpp"
+
+namespace ringfence::machine {
+
+// The messages that would end the wait, newest first.
+std::uint32_t Machine::ending(const Now& now, const Cell& cell, const Past& past,
+                              const Wanted& wanted, bool by_rmw,
+                              std::array<Message*, kMaxMessages>& out) const {
+  std::uint32_t n = 0;
+  const auto ends = [&](const Message& m) { return wanted.holds(load(m.value.data(), cell.size)); };
+  if (goes_to_coherence_point(*now.access)) {
+    if (ends(*cell.newest)) out[n++] = cell.newest;
+    return n;
+  }
+  const MessageSet may = cell.ids & ~past.overwritten;
+  const MessageSet required = past.required();
+  for (Message* m = cell.newest; m != nullptr; m = m->older) {
+    if ((may & bit(*m)) == 0 || !ends(*m)) continue;
+    if (!by_rmw || rmw_may_take(now, cell, *m, required)) out[n++] = m;
+  }
+  return n;
+}
+
+bool Machine::can_end(ThreadId id, Address at, const Access& access, const Wanted& wanted,
+                      bool by_rmw) {
+  Cell& cell = one_cell(at, access.element);
+  const Now now{id, threads_[id], &access, at, step_, AccessKind::read, 0};
+  if (const auto later = foreseen(now, cell)) return wanted.holds(*later);
+  std::array<Message*, kMaxMessages> out;
+  if (ending(now, cell, past(cell, now), wanted, by_rmw, out) > 0) return true;
+  if (arbiter_ != nullptr) tell_blocked(now, cell, wanted, by_rmw);
+  return false;
+}
+
+// Which of them the poll sees. Where the newest message does not end the wait, a poll may as well
+// see that one and go on waiting: the default.
+Message* Machine::choose_ending(const Now& now, const Cell& cell, const Past& past,
+                                const Wanted& wanted, bool by_rmw) {
+  std::array<Message*, kMaxMessages> out;
+  const std::uint32_t n = ending(now, cell, past, wanted, by_rmw, out);
+  if (arbiter_ != nullptr) {
+    tell_read(now, cell, past, {out.data(), n}, &wanted, nullptr, 0, true);
+  }
+  if (n == 0) return nullptr;
+  if (wanted.holds(load(cell.newest->value.data(), cell.size))) {
+    return out[n > 1 ? chooser_->choose(Choice::read, now.id, n) : 0];
+  }
+  const std::uint32_t k = chooser_->choose(Choice::miss, now.id, n + 1);
+  return k == 0 ? nullptr : out[k - 1];
+}
+
+std::optional<std::uint64_t> Machine::try_read_until(ThreadId id, Address at, const Access& access,
+                                                     const Wanted& wanted) {
+  Cell& cell = one_cell(at, access.element);
+  Now now{id, threads_[id], &access, at, step_, AccessKind::read, 0};
+  if (const auto later = foreseen(now, cell)) {
+    if (!wanted.holds(*later)) return std::nullopt;
+    now.step = ++step_;
+    read_foreseen(now, cell, *later);
+    return later;
+  }
+  const Past before_it = past(cell, now);
+  Message* m = choose_ending(now, cell, before_it, wanted, false);
+  if (m == nullptr) return std::nullopt;
+  return end_by_read(now, cell, *m, before_it.known);
+}
+
+std::uint64_t Machine::end_by_read(Now& now, Cell& cell, Message& m, MessageSet known_set) {
+  now.step = ++step_;
+  now.mask = all_of(cell);
+  check_race(now, cell, known_set);
+  m.consumed = true;
+  const std::uint64_t value = load(m.value.data(), cell.size);
+  if (listener_ != nullptr) {
+    tell(Event::Kind::read, now, cell.size, value, 0, &m, &m != cell.newest);
+  }
+  note_read(now, cell, m, known_set);
+  const bool observed_it = observe(now, m);
+  take_in(now, m, observed_it);
+  return value;
+}
+
+void Machine::took(Address at, std::uint8_t element, std::uint64_t value) {
+  Message& newest = *one_cell(at, element).newest;
+  if (load(newest.value.data(), element) == value) newest.consumed = true;
+}
+
+std::optional<std::uint64_t> Machine::try_cas_until(ThreadId id, Address at, const Access& access,
+                                                    std::uint64_t compare, std::uint64_t value) {
+  Cell& cell = one_cell(at, access.element);
+  Now now{id, threads_[id], &access, at, step_, AccessKind::rmw, 0};
+  if (const auto later = foreseen(now, cell)) {
+    if (*later != compare) return std::nullopt;
+    now.step = ++step_;
+    write_foreseen(now, cell, *later, value, true);
+    finish_strong_write(now);
+    return compare;
+  }
+  const Past before_it = past(cell, now);
+  Message* source = choose_ending(now, cell, before_it, Wanted{Compare::eq, compare}, true);
+  if (source == nullptr) return std::nullopt;
+  end_by_rmw(now, cell, *source, before_it, value);
+  return compare;
+}
+
+std::optional<std::uint64_t> Machine::try_end(ThreadId id, Address at, const Access& access,
+                                              const Wanted& wanted, bool by_rmw,
+                                              std::uint64_t value) {
+  if (arbiter_ != nullptr) {  // it is told of both
+    if (!can_end(id, at, access, wanted, by_rmw)) return std::nullopt;
+    return by_rmw ? try_cas_until(id, at, access, wanted.value, value)
+                  : try_read_until(id, at, access, wanted);
+  }
+  Cell& cell = one_cell(at, access.element);
+  Now now{id, threads_[id], &access, at, step_, by_rmw ? AccessKind::rmw : AccessKind::read, 0};
+  Past before_it;
+  Message* m = cell.newest;
+  if (cell.count == 1 && m->initial) {  // nothing to choose from
+    before_it.known = bit(*m);
+    if (!wanted.holds(load(m->value.data(), cell.size))) return std::nullopt;
+  } else {
+    before_it = past(cell, now);
+    m = choose_ending(now, cell, before_it, wanted, by_rmw);
+    if (m == nullptr) return std::nullopt;
+  }
+  if (!by_rmw) return end_by_read(now, cell, *m, before_it.known);
+  end_by_rmw(now, cell, *m, before_it, value);
+  return wanted.value;
+}
+
+void Machine::watch(Address at, const Access& access, std::uint32_t who) {
+  Cell& cell = one_cell(at, access.element);
+  cell.watchers = watchers_.take(cell.watchers, who);
+}
+
+void Machine::unwatch(Address at, const Access& access, std::uint32_t who) {
+  Cell& cell = one_cell(at, access.element);
+  for (Watcher** link = &cell.watchers; *link != nullptr; link = &(*link)->next) {
+    if ((*link)->who != who) continue;
+    Watcher* w = *link;
+    *link = w->next;
+    watchers_.give(w);
+    return;
+  }
+}
+
+}  // namespace ringfence::machine

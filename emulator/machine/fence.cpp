@@ -1,0 +1,169 @@
+// Fences and block barriers.
+
+#include <algorithm>
+#include <vector>
+
+#include "emulator/machine/arbiter.hpp"
+#include "emulator/machine/machine.hpp"
+
+namespace ringfence::machine {
+
+// What a later strong write of this thread publishes at each scope distance up to `scope`: it
+// takes the place of narrower fences before it, which published less to fewer.
+void Machine::snapshot(Thread& t, ThreadId id, Scope scope) {
+  const auto at = static_cast<std::uint8_t>(1u << static_cast<int>(scope));
+  t.fences_set = static_cast<std::uint8_t>((t.fences_set & ~(at - 1u)) | at);
+  t.fences_held |= at;
+  FenceView& f = t.fences[static_cast<int>(scope)];
+  f.at = Epoch{id, t.slot, t.time};
+  f.view = t.view;
+  ++t.time;  // what follows the fence is not published by it
+}
+
+void Machine::take_entry(Thread& t, const Epoch& at, const View& view) {
+  t.view.join(view);
+  add_event(t.view, at);
+}
+
+// An acquire pattern by a fence: it takes in what earlier strong reads met, if both ends reach
+// each other.
+void Machine::acquire_parked(Thread& t, ThreadId, Scope scope) {
+  std::erase_if(t.parked, [&](const Parked& p) {
+    const Placement& other = threads_[p.at.thread]->place;
+    if (!reaches(scope, t.place, other) || !reaches(p.scope, other, t.place)) return false;
+    take_entry(t, p.at, p.view);
+    return true;
+  });
+}
+
+void Machine::fence(ThreadId id, Fence kind, Scope scope, std::uint16_t site) {
+  Thread& t = *threads_[id];
+  ++step_;
+  const bool in_order = arbiter_ == nullptr || arbiter_->orders_fence_sc();
+  if (arbiter_ != nullptr && kind == Fence::sc && in_order) arbiter_->on_fence_sc(id, scope);
+  if (kind != Fence::release) acquire_parked(t, id, scope);
+  if (kind == Fence::sc && in_order) {
+    // Fence-SC order: every earlier morally strong fence.sc precedes this one, pair by pair.
+    for (const FenceSc& f : fence_sc_) {
+      const Placement& other = threads_[f.at.thread]->place;
+      if (f.at.thread == id ||
+          (reaches(scope, t.place, other) && reaches(f.scope, other, t.place))) {
+        take_entry(t, f.at, f.view);
+      }
+    }
+    if (scope == Scope::sys) {
+      // Whoever joins this one joins those: they are no longer needed.
+      std::erase_if(fence_sc_, [&](const FenceSc& f) {
+        return f.scope == Scope::sys && t.view.seen.covers(f.at);
+      });
+    }
+    fence_sc_.push_back(FenceSc{Epoch{id, t.slot, t.time}, scope, t.view});
+  }
+  if (kind != Fence::acquire) snapshot(t, id, scope);
+  if (listener_ != nullptr) {
+    const Order order = kind == Fence::acquire   ? Order::acquire
+                        : kind == Fence::release ? Order::release
+                                                 : Order::acq_rel;
+    const Access access{order, scope, 1, Proxy::generic, false, site};
+    const Now now{id, &t, &access, {}, step_, AccessKind::read, 0};
+    tell(Event::Kind::fence, now, 0, kind == Fence::sc ? 1 : 0, 0, nullptr, false);
+  }
+}
+
+void Machine::bridge(Thread& t, ThreadId id) {
+  if (policy_.alias_data != AliasData::fence_required) return;
+  t.view.bridged = t.view.seen;
+  add_event(t.view.bridged, Epoch{id, t.slot, t.time});
+  ++t.time;
+}
+
+void Machine::alias_fence(ThreadId id, std::uint16_t site) {
+  Thread& t = *threads_[id];
+  ++step_;
+  bridge(t, id);
+  if (listener_ != nullptr) {
+    const Access access{Order::acq_rel, Scope::sys, 1, Proxy::generic, false, site};
+    const Now now{id, &t, &access, {}, step_, AccessKind::read, 0};
+    tell(Event::Kind::fence, now, 0, 2, 0, nullptr, false);
+  }
+}
+
+Machine::Arrival Machine::arrive(ThreadId id) {
+  Thread& t = *threads_[id];
+  Arrival n = 0;
+  while (n < arrived_.size() && arrived_[n].pending) ++n;
+  if (n == arrived_.size()) arrived_.emplace_back();
+  arrived_[n] = Arrived{Epoch{id, t.slot, t.time}, t.view, true};
+  ++t.time;  // what follows is not known at the barrier
+  return n;
+}
+
+void Machine::barrier(std::span<const ThreadId> arriving, std::span<const ThreadId> syncing,
+                      bool whole_block, std::uint16_t site, std::span<const Arrival> arrivals) {
+  const auto went_on = [&](ThreadId id) {
+    return std::any_of(arrivals.begin(), arrivals.end(),
+                       [&](Arrival n) { return arrived_[n].at.thread == id; });
+  };
+  ++step_;
+  if (arbiter_ != nullptr) arbiter_->on_block_barrier(arriving, syncing);
+  // Most threads of a block know the same: joining one of them again costs nothing then.
+  View met;
+  std::uint32_t time = 0;
+  const View* last = nullptr;
+  for (ThreadId id : arriving) {
+    if (went_on(id)) continue;
+    const Thread& t = *threads_[id];
+    if (last == nullptr || !last->same_as(t.view)) met.join(t.view);
+    last = &t.view;
+    time = std::max(time, t.time + 1);
+  }
+  for (const Arrival n : arrivals) {
+    met.join(arrived_[n].view);
+    add_event(met, arrived_[n].at);
+  }
+  if (whole_block && !arriving.empty()) {
+    const std::uint32_t slot = threads_[arriving[0]]->slot;
+    met.join_slot(slot, time);
+    for (ThreadId id : syncing) {
+      Thread& t = *threads_[id];
+      t.view = met;
+      t.time = time;
+    }
+  } else {
+    for (ThreadId id : arriving) {
+      if (went_on(id)) continue;
+      Thread& t = *threads_[id];
+      add_event(met, Epoch{id, t.slot, t.time});
+      ++t.time;
+    }
+    // Whoever arrived knows nothing beyond what is met; others that know the same, know the same
+    // afterwards. So threads go on sharing their clocks.
+    std::vector<ThreadId> arrived(arriving.begin(), arriving.end());
+    std::sort(arrived.begin(), arrived.end());
+    View before, after;
+    bool known = false;
+    for (ThreadId id : syncing) {
+      View& view = threads_[id]->view;
+      if (std::binary_search(arrived.begin(), arrived.end(), id)) {
+        view = met;
+      } else if (known && before.same_as(view)) {
+        view = after;
+      } else {
+        before = view;
+        view.join(met);
+        after = view;
+        known = true;
+      }
+    }
+  }
+  for (const Arrival n : arrivals) arrived_[n] = Arrived{};
+  if (listener_ != nullptr) {
+    const Access access{Order::acq_rel, Scope::cta, 1, Proxy::generic, false, site};
+    for (ThreadId id : syncing) {
+      const Now now{id, threads_[id], &access, {}, step_, AccessKind::read, 0};
+      tell(Event::Kind::barrier, now, 0, 0, 0, nullptr, false);
+    }
+  }
+}
+
+}  // namespace ringfence::machine

@@ -1,0 +1,140 @@
+// Streams, launches and their threads; the boundary modes.
+
+#include <algorithm>
+
+#include "emulator/machine/create.hpp"
+#include "emulator/machine/machine.hpp"
+
+namespace ringfence::machine {
+
+namespace {
+
+// The next of `used` objects kept in `all`, made if none is left over from an earlier run.
+template <class T, class... Args>
+T* reuse(std::pmr::vector<T*>& all, std::size_t& used, std::pmr::memory_resource* memory,
+         Args&&... args) {
+  if (used == all.size()) all.push_back(create<T>(memory, std::forward<Args>(args)...));
+  return all[used++];
+}
+
+}  // namespace
+
+StreamId Machine::add_stream(std::uint16_t rank) {
+  Stream& s = *reuse(streams_, streams_used_, memory_, memory_);
+  const auto id = static_cast<StreamId>(streams_used_ - 1);
+  s.rank = rank;
+  s.boundaries = 0;
+  s.closed = s.in_launch = false;
+  s.live_threads = 0;
+  s.next.seen = clocks_.make();
+  s.next.observed = s.next.seen;
+
+  Slot& slot = *reuse(slots_, slots_used_, memory_, memory_);
+  slot.stream = id;
+  slot.block = 0;
+  slot.max_time = slot.start_time = slot.alone_until = 0;
+  s.marker_slot = static_cast<std::uint32_t>(slots_used_ - 1);
+  Thread& t = *reuse(threads_, threads_used_, memory_, memory_);
+  t.place = Placement{rank, 0, ~std::uint32_t{0}};
+  t.stream = id;
+  t.slot = s.marker_slot;
+  t.index = 0;
+  t.time = 0;
+  s.marker = static_cast<ThreadId>(threads_used_ - 1);
+  slot.threads.push_back(s.marker);
+  return id;
+}
+
+void Machine::begin_launch(StreamId stream) {
+  Stream& s = *streams_[stream];
+  s.in_launch = true;
+  s.ending = s.next;
+}
+
+ThreadId Machine::launch_thread(StreamId stream, std::uint32_t block, std::uint32_t index,
+                                std::uint64_t label, std::uint16_t cluster) {
+  Stream& s = *streams_[stream];
+  while (s.slots.size() <= block) {
+    Slot& fresh = *reuse(slots_, slots_used_, memory_, memory_);
+    fresh.stream = stream;
+    fresh.block = static_cast<std::uint32_t>(s.slots.size());
+    fresh.max_time = fresh.start_time = fresh.alone_until = 0;
+    s.slots.push_back(static_cast<std::uint32_t>(slots_used_ - 1));
+  }
+  const std::uint32_t slot_id = s.slots[block];
+  Slot& slot = *slots_[slot_id];
+  while (slot.threads.size() <= index) {
+    Thread& fresh = *reuse(threads_, threads_used_, memory_, memory_);
+    fresh.stream = stream;
+    fresh.slot = slot_id;
+    fresh.index = static_cast<std::uint32_t>(slot.threads.size());
+    slot.threads.push_back(static_cast<ThreadId>(threads_used_ - 1));
+  }
+  const ThreadId id = slot.threads[index];
+  Thread& t = *threads_[id];
+  t.place = Placement{s.rank, cluster, block};
+  t.time = std::max(slot.start_time, slot.alone_until);
+  t.live = true;
+  ++s.live_threads;
+  t.view = s.next;
+  t.parked.clear();
+  t.fences_set = 0;
+  // Old labels name writes that may still be looked at; a few are enough.
+  if (t.labels.size() == kLabels) t.labels.erase(t.labels.begin());
+  t.labels.push_back(Label{t.time, label});
+  // stream and coherent: fence.acq_rel.sys at the start, after joining the earlier launches.
+  if (policy_.boundary != Boundary::strict) snapshot(t, id, Scope::sys);
+  if (listener_ != nullptr) tell_edge(Event::Kind::launch, id);
+  return id;
+}
+
+void Machine::end_thread(ThreadId id) {
+  Thread& t = *threads_[id];
+  Stream& s = *streams_[t.stream];
+  // stream and coherent: fence.acq_rel.sys at the end.
+  if (policy_.boundary != Boundary::strict) acquire_parked(t, id, Scope::sys);
+  if (listener_ != nullptr) tell_edge(Event::Kind::end_launch, id);
+  s.ending.join(t.view);
+  slots_[t.slot]->max_time = std::max(slots_[t.slot]->max_time, t.time);
+  t.live = false;
+  --s.live_threads;
+}
+
+void Machine::end_launch(StreamId stream) {
+  Stream& s = *streams_[stream];
+  s.next = std::move(s.ending);
+  const std::uint32_t boundary = s.boundaries++;
+  for (std::uint32_t slot_id : s.slots) {
+    Slot& slot = *slots_[slot_id];
+    slot.start_time = slot.max_time + 1;
+    slot.max_time = slot.start_time;
+    s.next.join_slot(slot_id, slot.start_time);
+    slot.ends.push_back(SlotEnd{slot.start_time, boundary});
+  }
+  s.next.join_slot(s.marker_slot, s.boundaries);
+  // The ends of a stream's launches carry across proxies too (PTX ISA 8.9.4).
+  if (policy_.alias_data == AliasData::fence_required) s.next.bridged = s.next.seen;
+  s.in_launch = false;
+  if (messages_.live() > collect_at_) {
+    collect();
+    collect_at_ = std::max(kCollectAtLeast, 2 * messages_.live());
+  }
+}
+
+void Machine::close_stream(StreamId stream) { streams_[stream]->closed = true; }
+
+void Machine::order_after(ThreadId later, ThreadId earlier) {
+  Thread& a = *threads_[earlier];
+  Thread& b = *threads_[later];
+  if (listener_ != nullptr) tell_edge(Event::Kind::dependency, later, earlier);
+  b.view.join(a.view);
+  add_event(b.view, Epoch{earlier, a.slot, a.time});
+  ++a.time;
+  slots_[a.slot]->max_time = std::max(slots_[a.slot]->max_time, a.time);
+}
+
+void Machine::order_streams(StreamId later, StreamId earlier) {
+  streams_[later]->next.join(streams_[earlier]->next);
+}
+
+}  // namespace ringfence::machine

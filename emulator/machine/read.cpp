@@ -1,0 +1,150 @@
+// Reads.
+
+#include <array>
+#include <bit>
+#include <cstring>
+
+#include "emulator/machine/arbiter.hpp"
+#include "emulator/machine/bytes.hpp"
+#include "emulator/machine/cells.hpp"
+#include "emulator/machine/machine.hpp"
+
+namespace ringfence::machine {
+
+void Machine::note_read(const Now& now, Cell& cell, Message& m, MessageSet known_set) {
+  const Thread& t = *now.thread;
+  const Access& a = *now.access;
+  const Epoch at{now.id, t.slot, t.time};
+  m.outlives |= known_set & ~bit(m);
+  if ((known_set & bit(m)) == 0 && morally_strong(now, m)) {
+    Observer* o = observers_.take(m.observers, at);
+    m.observers = o;
+  }
+  // Readers that this one stands for: earlier in causality, and at least as strong.
+  for (Reader** link = &cell.readers; *link != nullptr;) {
+    Reader* r = *link;
+    const bool stronger = !is_strong(a.order) || (is_strong(r->order) && r->scope == Scope::sys) ||
+                          (r->at.thread == now.id && is_strong(r->order) && r->scope >= a.scope);
+    if (stronger && (r->mask & ~now.mask) == 0 && r->element == a.element && r->proxy == a.proxy &&
+        in_past(t, now.id, r->at)) {
+      *link = r->next;
+      readers_.give(r);
+    } else {
+      link = &r->next;
+    }
+  }
+  cell.readers = readers_.take(cell.readers, at, now.step, a.site, now.mask, a.order, a.scope,
+                               a.proxy, a.element);
+}
+
+// A message that coherence puts after `m` and that precedes the read in observed time.
+const Message* Machine::newer_than(const Now& now, const Cell& cell, const Message& m) const {
+  const Access& a = *now.access;
+  if (!a.reaches_output || !is_strong(a.order)) return nullptr;
+  for (const Message* x = cell.newest; x != nullptr; x = x->older) {
+    if (x == &m || (x->before & bit(m)) == 0) continue;
+    if (x->at.thread == now.id || now.thread->view.observed.covers(x->at)) return x;
+  }
+  return nullptr;
+}
+
+void Machine::check_stale(const Now& now, const Cell& cell, const Message& m) {
+  const Message* x = newer_than(now, cell, m);
+  if (x == nullptr) return;
+  Finding f;
+  f.kind = FindingKind::stale_read;
+  f.first = info(x->at, AccessKind::write, x->order, x->scope, x->proxy, x->site, x->step, now,
+                 cell.size);
+  f.second = info(now);
+  f.has_first = f.has_second = true;
+  report(f);
+}
+
+// What a read may return.
+MessageSet Machine::readable(const Now& now, const Cell& cell, const Past& past) const {
+  if (cell.count > 1 && goes_to_coherence_point(*now.access)) return bit(*cell.newest);
+  return cell.ids & ~past.overwritten;
+}
+
+void Machine::read_cell(const Now& now, Cell& cell, const Past& past, MessageSet may,
+                        std::byte* out) {
+  check_race(now, cell, past.known);
+  Message* m = cell.newest;
+  while ((may & bit(*m)) == 0) m = m->older;
+  if (arbiter_ != nullptr && ask(*now.access)) {
+    std::array<Message*, kMaxMessages> all;
+    std::size_t n = 0;
+    for (Message* x = cell.newest; x != nullptr; x = x->older) {
+      if ((may & bit(*x)) != 0) all[n++] = x;
+    }
+    tell_read(now, cell, past, {all.data(), n}, nullptr, nullptr, 0, true);
+  }
+  if (several(may)) {
+    std::uint32_t k =
+        chooser_->choose(Choice::read, now.id, static_cast<std::uint32_t>(std::popcount(may)));
+    for (; k > 0; --k) {
+      do m = m->older;
+      while ((may & bit(*m)) == 0);
+    }
+  }
+  if (m->uninitialised) {
+    Finding f;
+    f.kind = FindingKind::uninitialised_read;
+    f.second = info(now);
+    f.has_second = true;
+    report(f);
+  }
+  check_stale(now, cell, *m);
+  // Of the cell's bytes, those from `first` on.
+  const int first = std::countr_zero(now.mask);
+  const auto bytes = static_cast<std::uint32_t>(std::bit_width(now.mask) - first);
+  copy_bytes(out, m->value.data() + first, bytes);
+  if (listener_ != nullptr) {
+    tell(Event::Kind::read, now, bytes,
+         load(out, std::min<std::uint32_t>(now.access->element, cell.size)), 0, m,
+         m != cell.newest);
+  }
+  note_read(now, cell, *m, past.known);
+  if (!is_strong(now.access->order)) return;
+  const bool observed_it = observe(now, *m);
+  take_in(now, *m, observed_it);
+}
+
+void Machine::read(ThreadId id, Address from, const Access& access, std::span<std::byte> out) {
+  Now now = begin(id, from, access, AccessKind::read);
+  if (!check_range(now, out.size())) return;
+  if (out.size() == access.element && arbiter_ == nullptr) {
+    if (Cell* const cell = exact_cell(from, access.element)) {  // the usual scalar
+      now.mask = all_of(*cell);
+      const Past before_it = past(*cell, now);
+      return read_cell(now, *cell, before_it, readable(now, *cell, before_it), out.data());
+    }
+  }
+  const auto part = [&](std::uint64_t begin, std::uint64_t bytes) {
+    for_cells(from.region, from.offset + begin, bytes, access.element, !is_strong(access.order),
+              [&](Cell& cell, std::uint64_t at, std::uint16_t mask) {
+                now.address.offset = from.offset + begin + at;
+                now.mask = mask;
+                if (ask_by_element(access, cell)) return false;
+                if (const auto later = foreseen(now, cell)) {
+                  std::memcpy(out.data() + begin + at, &*later, cell.size);
+                  read_foreseen(now, cell, *later);
+                  return true;
+                }
+                const Past before_it = past(cell, now);
+                const MessageSet may = readable(now, cell, before_it);
+                // The elements of a vector are separate: where they could differ, they may.
+                if (several(may) && cell.size > access.element) return false;
+                read_cell(now, cell, before_it, may, out.data() + begin + at);
+                return true;
+              });
+  };
+  if (out.size() < kBlockBytes || !may_act_together(*regions_[from.region], access)) {
+    return part(0, out.size());
+  }
+  by_blocks(from.offset, out.size(), part, [&](std::uint64_t at) {
+    return read_whole_block(now, from.offset + at, out.data() + at);
+  });
+}
+
+}  // namespace ringfence::machine
