@@ -2,9 +2,8 @@
 
 #include <fmt/format.h>
 
-#define TOML_EXCEPTIONS 1
-#include <toml++/toml.h>
-
+#include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <cstring>
 #include <fstream>
@@ -13,76 +12,13 @@
 #include <sstream>
 
 #include "emulator/machine/names.hpp"
+#include "verify/toml.hpp"
 
 namespace ringfence::cases {
 
 namespace {
 
-// A table or array of the file that is being read, with its path for messages.
-class Reader {
- public:
-  explicit Reader(const std::string& path) : path_(path) {}
-
-  template <class... Args>
-  [[noreturn]] void fail(const toml::source_region& at, fmt::format_string<Args...> text,
-                         Args&&... args) const {
-    throw CaseError(fmt::format("{}:{}:{}: {}", path_, at.begin.line, at.begin.column,
-                                fmt::format(text, std::forward<Args>(args)...)));
-  }
-
-  // Every key of `table` must be one of `known`.
-  void only(const toml::table& table, std::string_view where,
-            std::initializer_list<std::string_view> known) const {
-    for (const auto& [key, node] : table) {
-      bool ok = false;
-      for (const auto k : known) ok = ok || k == key.str();
-      if (!ok) {
-        fail(key.source(), "unknown key '{}' in {}; known here: {}", key.str(), where,
-             fmt::join(known, ", "));
-      }
-    }
-  }
-
-  const toml::node& need(const toml::table& table, std::string_view where,
-                         std::string_view key) const {
-    const toml::node* n = table.get(key);
-    if (n == nullptr) fail(table.source(), "{} lacks the key '{}'", where, key);
-    return *n;
-  }
-
-  std::uint64_t number(const toml::node& n, std::string_view what, std::uint64_t least,
-                       std::uint64_t most) const {
-    const auto* v = n.as_integer();
-    if (v == nullptr || v->get() < 0 || static_cast<std::uint64_t>(v->get()) < least ||
-        static_cast<std::uint64_t>(v->get()) > most) {
-      fail(n.source(), "{} must be a whole number from {} to {}", what, least, most);
-    }
-    return static_cast<std::uint64_t>(v->get());
-  }
-  std::string text(const toml::node& n, std::string_view what) const {
-    const auto* v = n.as_string();
-    if (v == nullptr || v->get().empty()) fail(n.source(), "{} must be a non-empty string", what);
-    return v->get();
-  }
-  double real(const toml::node& n, std::string_view what) const {
-    if (const auto* f = n.as_floating_point()) return f->get();
-    if (const auto* i = n.as_integer()) return static_cast<double>(i->get());
-    fail(n.source(), "{} must be a number", what);
-  }
-  const toml::table& table(const toml::node& n, std::string_view what) const {
-    const auto* t = n.as_table();
-    if (t == nullptr) fail(n.source(), "{} must be a table", what);
-    return *t;
-  }
-  const toml::array& array(const toml::node& n, std::string_view what) const {
-    const auto* a = n.as_array();
-    if (a == nullptr) fail(n.source(), "{} must be an array", what);
-    return *a;
-  }
-
- private:
-  const std::string& path_;
-};
+using Reader = verify::TomlReader<CaseError>;
 
 Initial read_initial(const Reader& r, const toml::node& n, std::string_view where) {
   Initial out;
@@ -201,6 +137,9 @@ void tensor_map_argument(const Reader& r, const toml::node& n, Argument& out) {
     map.stride[i] = dense;
     if (i > 0 && strides != nullptr) {
       map.stride[i] = r.number((*strides)[i - 1], "strides", 16, kMaxMemory);
+    }
+    if (map.size[i] > kMaxMemory / map.stride[i]) {
+      r.fail(dims.source(), "a tensor map spans at most {} bytes", kMaxMemory);
     }
     dense = map.stride[i] * map.size[i];
   }
@@ -522,13 +461,7 @@ std::string CaseFile::beside(const std::string& relative) const {
 
 CaseFile parse_case(std::string_view text, const std::string& path) {
   const Reader r(path);
-  toml::table root;
-  try {
-    root = toml::parse(text, path);
-  } catch (const toml::parse_error& e) {
-    throw CaseError(fmt::format("{}:{}:{}: not TOML: {}", path, e.source().begin.line,
-                                e.source().begin.column, e.description()));
-  }
+  const toml::table root = r.parse(text);
   r.only(root, "a case file", {"version", "ranks", "calls", "budget", "memory", "launch", "check"});
   CaseFile c;
   c.path = path;
