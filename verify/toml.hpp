@@ -4,13 +4,32 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#define TOML_EXCEPTIONS 1
-#include <toml++/toml.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
+
+namespace ringfence::verify {
+struct TomlAssertion {};
+[[noreturn]] void throw_toml_assertion();
+// The first byte of a character beyond ASCII that stands neither in a string nor in a comment,
+// where TOML has no use for one; npos: none.
+std::size_t bare_beyond_ascii(std::string_view text);
+}  // namespace ringfence::verify
+
+// Some of toml++'s assertions fail for what a file holds ("[$"): they throw here. Where NDEBUG is
+// set it would take them for granted. So the parser is our own build of it, in toml.cpp.
+#pragma push_macro("NDEBUG")
+#undef NDEBUG
+#define TOML_ASSERT(expr) ((expr) ? void() : ringfence::verify::throw_toml_assertion())
+#define TOML_EXCEPTIONS 1
+#undef TOML_SHARED_LIB
+#undef TOML_HEADER_ONLY
+#define TOML_HEADER_ONLY 0
+#include <toml++/toml.h>
+#pragma pop_macro("NDEBUG")
 
 namespace ringfence::verify {
 
@@ -21,10 +40,23 @@ class TomlReader {
   explicit TomlReader(std::string path) : path_(std::move(path)) {}
 
   toml::table parse(std::string_view text) const {
+    // toml++ 3.3 asks of such a character whether it is a blank, and has no answer for all of them.
+    if (const std::size_t odd = bare_beyond_ascii(text); odd != std::string_view::npos) {
+      const std::string_view before = text.substr(0, odd);
+      toml::source_region at;
+      at.begin.line =
+          static_cast<std::uint32_t>(std::count(before.begin(), before.end(), '\n')) + 1;
+      at.begin.column = static_cast<std::uint32_t>(odd - (before.rfind('\n') + 1)) + 1;
+      fail(at, "not TOML: outside strings and comments all text is ASCII");
+    }
     try {
       return toml::parse(text, path_);
     } catch (const toml::parse_error& e) {
       fail(e.source(), "not TOML: {}", e.description());
+    } catch (const TomlAssertion&) {
+      toml::source_region at;
+      at.begin = {first_asserting_line(text), 1};
+      fail(at, "not TOML: what stands here is no key, value or table");
     }
   }
 
@@ -90,6 +122,26 @@ class TomlReader {
   }
 
  private:
+  // The parser goes from line to line, so that an assertion fails in every longer part too.
+  static std::uint32_t first_asserting_line(std::string_view text) {
+    std::uint32_t fine = 0;
+    auto fails = static_cast<std::uint32_t>(std::count(text.begin(), text.end(), '\n')) + 1;
+    while (fails - fine > 1) {
+      const std::uint32_t lines = fine + (fails - fine) / 2;
+      std::size_t end = 0;
+      for (std::uint32_t i = 0; i < lines; ++i) end = text.find('\n', end) + 1;
+      try {
+        static_cast<void>(toml::parse(text.substr(0, end)));
+        fine = lines;
+      } catch (const toml::parse_error&) {
+        fine = lines;
+      } catch (const TomlAssertion&) {
+        fails = lines;
+      }
+    }
+    return fails;
+  }
+
   // A message may quote what the file holds, line ends and a long string too.
   static std::string shown(const std::string& message) {
     constexpr std::size_t kMost = 400;

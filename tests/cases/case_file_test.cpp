@@ -95,6 +95,20 @@ TEST_CASE("missing and extra keys, wrong types and ranges are refused with their
   CHECK(says(refusal(edited("{u32 = 8}", "{u31 = 8}")), "unknown kind of argument 'u31'"));
   CHECK(says(refusal(edited("\"world\"", "\"size\"")), "'rank' or 'world'"));
   CHECK(says(refusal(edited("[[launch]]", "[[launch")), "not TOML"));
+  // toml++ 3.3 fails an assertion of its own on these.
+  CHECK(says(refusal(edited("[check]", "[$check]")), "a/b.toml:22:1: not TOML"));
+  CHECK(says(refusal(edited("[memory.data]", "[memory.]")), "a/b.toml:7:"));
+  CHECK(says(refusal("["), "a/b.toml:1:"));
+  // It also reaches what it calls unreachable, for letters from U+00A0 on in a key.
+  CHECK(says(refusal(edited("ranks = 2", "r\u00e4nge = 2")), "a/b.toml:2:2: not TOML"));
+  CHECK(says(refusal("[m\u2003.x]\n"), "all text is ASCII"));
+  for (const char* text : {"# \u00e4\n", "\xEF\xBB\xBFversion = 1\n", "version = \"\\\"\u00e4\"\n",
+                           "version = '\u00e4\\'\n", "version = \"\"\"\n\u00e4\"\"\"\"\"\n",
+                           "version = '''\n'\u00e4'''\n", "version = \"\"\n"}) {
+    CAPTURE(text);
+    CHECK_FALSE(says(refusal(text), "not TOML"));
+  }
+  CHECK(says(refusal("[\n"), "a/b.toml:1:"));
   const auto filled = [](const char* init) { return edited("{ bf16 = \"integers\" }", init); };
   CHECK(parse_case(filled("{ fill = 255 }"), "b").memories[1].initial.fill == 255);
   CHECK(says(refusal(filled("{ fill = 256 }")), "from 0 to 255"));
