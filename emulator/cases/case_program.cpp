@@ -53,7 +53,8 @@ CaseProgram::CaseProgram(CaseFile file, const Settings& settings)
     : file_(std::move(file)),
       settings_(settings),
       calls_(settings.calls != 0 ? settings.calls : file_.calls),
-      payload_(file_, calls_, settings.payload_seed, settings.summation) {
+      payload_(file_, calls_, settings.payload_seed, settings.summation),
+      signals_(file_.ranks) {
   map_memories();
   load_kernels();
 }
@@ -104,6 +105,8 @@ void CaseProgram::map_memories() {
       memory_region_[m].push_back(index);
       memory_address_[m].push_back(space_.add({name, 0, memory.bytes, false, {index}}));
     }
+    // What is made anew for each call is data.
+    if (!payload_.renewed(m)) signals_.follow(memory_region_[m], memory.bytes);
     multicast_address_.push_back(
         memory.kind == MemoryKind::symmetric
             ? space_.add({memory.name + " (multicast)", 0, memory.bytes, true, memory_region_[m]})
@@ -185,6 +188,7 @@ std::uint64_t CaseProgram::shared_bytes() const {
   // A region has its bytes, a copy of its initial content, and a pointer for each 16-byte line.
   std::uint64_t bytes = sizeof(Shared) + consumed_bytes_ * file_.ranks * calls_ + 64;
   for (const Region& r : regions_) bytes += r.spec.bytes * 5 / 2 + 64;
+  bytes += signals_.shared_bytes() + 64;
   return bytes;
 }
 
@@ -198,16 +202,20 @@ void CaseProgram::set_up(machine::Machine& machine, std::pmr::memory_resource* s
   const std::size_t bytes = std::max<std::size_t>(consumed_bytes_ * file_.ranks * calls_, 1);
   results_ = static_cast<std::byte*>(shared->allocate(bytes, 64));
   std::memset(results_, 0, bytes);
+  auto* const signals = static_cast<std::byte*>(shared->allocate(signals_.shared_bytes(), 64));
+  std::memset(signals, 0, signals_.shared_bytes());
+  signals_.share(signals);
 }
 
 void CaseProgram::before_run(machine::Machine& machine) {
   machine_ = &machine;
+  signals_.begin(++shared_->run);
   for (std::uint16_t r = 0; r < file_.ranks; ++r) {
     for (std::size_t s = 0; s < stream_slots_.size(); ++s) {
       shared_->streams[r][s] = static_cast<std::uint16_t>(machine.add_stream(r));
     }
     shared_->fault[r].text[0] = '\0';
-    shared_->fault[r].awaits[0] = '\0';
+    for (PhaseWait& w : shared_->fault[r].phases) w.used = false;
   }
   mismatch_.clear();
 }
@@ -258,6 +266,8 @@ void CaseProgram::run_stream(Agent& host, std::uint32_t rank, std::uint32_t call
     settings.policy = policy_of(settings_.summation);
     settings.seed = (settings_.payload_seed * 1000003 + call) * 31 + l;
     settings.budget = file_.budget;
+    settings.signals = &signals_;
+    settings.run = shared_->run;
     KernelRun run(*kernels_[prepared.kernel], std::move(config), space_, settings,
                   shared_->fault[rank]);
     host.launch(stream(rank, slot), static_cast<std::uint16_t>(call), run.children(),
@@ -335,6 +345,48 @@ std::string CaseProgram::region_name(machine::RegionId region) const {
   return regions_[region - first_region_].name;
 }
 
+namespace {
+
+schedule::SlotName name_of(const PhaseWait& w) {
+  const ptx::AwaitedPhase& p = w.phase;
+  std::string lacks = fmt::format("{} of {} arrivals", p.pending, p.expected);
+  if (p.transactions > 0) {
+    lacks += fmt::format(" and {} bytes that were announced", p.transactions);
+  } else if (p.transactions < 0) {
+    lacks += fmt::format(", and {} bytes came that were not announced", -p.transactions);
+  }
+  return {fmt::format("phase {} of the mbarrier at shared byte {} of block {}", p.phase, p.place,
+                      schedule::unpack(w.label).block),
+          lacks};
+}
+
+}  // namespace
+
+std::string CaseProgram::slot_writer(machine::Address at, const machine::Wanted&) const {
+  if (at.region < first_region_) return {};
+  const auto region = static_cast<std::uint32_t>(at.region - first_region_);
+  std::string text;
+  for (const Missing& m : signals_.missing(region, at.offset)) {
+    text += text.empty() ? "" : "; ";
+    if (!m.known) {
+      text += fmt::format("rank {}, which has signalled nothing there", m.rank);
+      continue;
+    }
+    const std::string site = site_name(m.site);
+    text += fmt::format("r{}.b{}, {}", m.rank, m.block, site.substr(0, site.find(": ")));
+  }
+  return text;
+}
+
+schedule::SlotName CaseProgram::barrier_name(std::uint64_t label) const {
+  const std::uint16_t rank = schedule::unpack(label).rank;
+  if (shared_ == nullptr || rank >= file_.ranks) return {};
+  for (const PhaseWait& w : shared_->fault[rank].phases) {
+    if (w.used && w.label == label) return name_of(w);
+  }
+  return {};
+}
+
 schedule::SlotName CaseProgram::slot_name(machine::Address) const { return {}; }
 
 std::string CaseProgram::last_mismatch() const {
@@ -349,8 +401,11 @@ std::string CaseProgram::last_mismatch() const {
     return {};
   }
   for (std::uint32_t r = 0; r < file_.ranks; ++r) {
-    if (shared_->fault[r].awaits[0] == '\0') continue;
-    return fmt::format("rank {}: {}", r, shared_->fault[r].awaits);
+    for (const PhaseWait& w : shared_->fault[r].phases) {
+      if (!w.used) continue;
+      const schedule::SlotName name = name_of(w);
+      return fmt::format("rank {}: {} lacks {}", r, name.text, name.writer);
+    }
   }
   return {};
 }

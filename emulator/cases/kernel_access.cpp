@@ -159,6 +159,14 @@ void KernelRun::access(ptx::Request& request) {
   }
 }
 
+void KernelRun::signalled(Warp& warp, machine::Address at, std::uint32_t bytes, bool adds,
+                          std::uint16_t site) {
+  warp.agent->signalled(at, bytes);
+  if (settings_.signals == nullptr) return;
+  settings_.signals->wrote(execution_.config().rank, at.region - settings_.first_region, at.offset,
+                           bytes, adds, warp.block, site, settings_.run);
+}
+
 std::uint32_t KernelRun::choose_lanes(Warp& warp, std::uint32_t lanes) {
   const auto count = static_cast<std::uint32_t>(std::popcount(lanes));
   if (count < 2) return lanes;
@@ -349,7 +357,9 @@ void KernelRun::store(Warp& warp, ptx::Request& request, const Target* targets,
     const std::size_t replicas = targets[lane].mapping->regions.size();
     for (std::size_t r = 0; r < replicas; ++r) {
       m.write(agent.lane_thread(lane), place(targets[lane], r), how, {buffer, bytes});
-      if (how.order != Order::weak) agent.signalled(place(targets[lane], r), bytes);
+      if (how.order != Order::weak) {
+        signalled(warp, place(targets[lane], r), bytes, false, how.site);
+      }
     }
   };
   const bool strong = how.order != Order::weak;

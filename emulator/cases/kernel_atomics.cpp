@@ -121,7 +121,7 @@ void KernelRun::atomic(Warp& warp, ptx::Request& request, const Target* targets,
       std::memcpy(request.result + lane * request.lane_bytes, &first_old, request.lane_bytes);
     }
     agent.note(first_old);
-    if (effect) agent.signalled(at, access.bytes());
+    if (effect) signalled(warp, at, access.bytes(), true, how.site);
     if (effect || access.elements > 1 || how.element != size) {
       had_effect(warp, 1U << lane);
     } else {
@@ -160,7 +160,7 @@ void KernelRun::reduce(Warp& warp, ptx::Request& request, const Target* targets,
     for (std::size_t r = 0; r < replicas; ++r) {
       m.reduce(agent.lane_thread(lane), place(targets[lane], r), how, {buffer, access.bytes()},
                apply);
-      agent.signalled(place(targets[lane], r), access.bytes());
+      signalled(warp, place(targets[lane], r), access.bytes(), true, how.site);
     }
   };
   had_effect(warp, lanes);

@@ -104,6 +104,7 @@ void KernelRun::run(Warp& warp) {
         if (execution_.wake(warp.block, warp.index)) {
           agent.point();
         } else if (warp.waiting != 0) {
+          tell_phases();
           wait(warp);
         } else {
           park(warp);
@@ -126,6 +127,7 @@ void KernelRun::run(Warp& warp) {
       if (execution_.events() != events_) wake_others(warp);
     }
     settle(warp);
+    tell_phases();
   } catch (const ptx::KernelFault& fault) {
     settle(warp);
     report(warp, fault);

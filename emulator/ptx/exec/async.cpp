@@ -169,7 +169,8 @@ void Execution::State::mbarrier_check(Mbarrier& barrier) {
   barrier.token = next_token_++ | kPhaseToken;
 }
 
-std::string Execution::State::awaited_phase(std::uint32_t block, std::uint32_t warp) const {
+std::optional<AwaitedPhase> Execution::State::awaited_phase(std::uint32_t block,
+                                                            std::uint32_t warp) const {
   const auto at = live_blocks_.find(block);
   if (at == live_blocks_.end()) return {};
   const Warp& w = at->second->warps[warp];
@@ -185,16 +186,8 @@ std::string Execution::State::awaited_phase(std::uint32_t block, std::uint32_t w
     const auto found = at->second->mbarriers.find(place);
     if (found == at->second->mbarriers.end()) continue;
     const Mbarrier& barrier = found->second;
-    std::string lacks =
-        std::to_string(barrier.pending) + " of " + std::to_string(barrier.expected) + " arrivals";
-    if (barrier.transactions > 0) {
-      lacks += " and " + std::to_string(barrier.transactions) + " bytes that were announced";
-    } else if (barrier.transactions < 0) {
-      lacks +=
-          ", and " + std::to_string(-barrier.transactions) + " bytes came that were not announced";
-    }
-    return "phase " + std::to_string(barrier.phase) + " of the mbarrier at shared byte " +
-           std::to_string(place) + " of block " + std::to_string(block) + " lacks " + lacks;
+    return AwaitedPhase{place, barrier.phase, barrier.pending, barrier.expected,
+                        barrier.transactions};
   }
   return {};
 }

@@ -182,7 +182,7 @@ class Execution::State {
   const LaunchConfig& config() const { return config_; }
   const ExecutionCounts& counts() const { return counts_; }
   std::uint64_t events() const { return events_; }
-  std::string awaited_phase(std::uint32_t block, std::uint32_t warp) const;
+  std::optional<AwaitedPhase> awaited_phase(std::uint32_t block, std::uint32_t warp) const;
 
  private:
   // exec/launch.cpp
