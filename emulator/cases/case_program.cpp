@@ -216,6 +216,7 @@ void CaseProgram::before_run(machine::Machine& machine) {
     }
     shared_->fault[r].text[0] = '\0';
     for (PhaseWait& w : shared_->fault[r].phases) w.used = false;
+    shared_->clock[r] = {1, 0};
   }
   mismatch_.clear();
 }
@@ -269,7 +270,7 @@ void CaseProgram::run_stream(Agent& host, std::uint32_t rank, std::uint32_t call
     settings.signals = &signals_;
     settings.run = shared_->run;
     KernelRun run(*kernels_[prepared.kernel], std::move(config), space_, settings,
-                  shared_->fault[rank]);
+                  shared_->fault[rank], shared_->clock[rank]);
     host.launch(stream(rank, slot), static_cast<std::uint16_t>(call), run.children(),
                 static_cast<std::uint16_t>(l));
     counts_.warp_instructions += run.counts().warp_instructions;

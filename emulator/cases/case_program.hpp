@@ -88,6 +88,7 @@ class CaseProgram final : public schedule::Program {
     std::uint32_t run = 0;  // number of the run, from 1 on
     std::uint16_t streams[kMaxRanks][kMostStreams] = {};
     FaultText fault[kMaxRanks];
+    ptx::VirtualClock clock[kMaxRanks];
   };
 
   void map_memories();

@@ -44,13 +44,12 @@ ptx::LaunchConfig with_budget(ptx::LaunchConfig config, std::uint64_t budget) {
 }  // namespace
 
 KernelRun::KernelRun(const Kernel& kernel, ptx::LaunchConfig config, const Space& space,
-                     const Settings& settings, FaultText& fault)
+                     const Settings& settings, FaultText& fault, ptx::VirtualClock& clock)
     : kernel_(kernel),
       space_(space),
       settings_(settings),
       fault_(fault),
-      clock_{1, 0},
-      execution_(kernel.program, with_budget(std::move(config), settings.budget), *this, clock_) {
+      execution_(kernel.program, with_budget(std::move(config), settings.budget), *this, clock) {
   const ptx::LaunchConfig& c = execution_.config();
   threads_a_block_ = c.block[0] * c.block[1] * c.block[2];
   warps_a_block_ = (threads_a_block_ + kLanes - 1) / kLanes;

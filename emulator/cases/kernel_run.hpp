@@ -60,9 +60,10 @@ class KernelRun final : public ptx::GlobalMemory {
     Signals* signals = nullptr;  // told of strong writes
     std::uint32_t run = 0;       // number of the run for it
   };
-  // All outlive the run. Throws ptx::Error where the configuration does not fit the kernel.
+  // All outlive the run; `clock` is the rank's. Throws ptx::Error where the configuration does not
+  // fit the kernel.
   KernelRun(const Kernel& kernel, ptx::LaunchConfig config, const Space& space,
-            const Settings& settings, FaultText& fault);
+            const Settings& settings, FaultText& fault, ptx::VirtualClock& clock);
 
   // One agent for each warp.
   std::vector<schedule::Agent::ChildSpec> children();
@@ -187,7 +188,6 @@ class KernelRun final : public ptx::GlobalMemory {
   const Space& space_;
   Settings settings_;
   FaultText& fault_;
-  ptx::VirtualClock clock_;
   std::uint32_t warps_a_block_ = 1;
   std::uint32_t threads_a_block_ = 1;
   std::vector<Warp> warps_;

@@ -15,11 +15,14 @@
 
 namespace ringfence::ptx {
 
-/// Nanoseconds that %globaltimer shows. One for all launches of a run; it advances with the work
-/// done, and jumps to the next sleeper's time when nothing else can run, so time-outs end.
+/// Nanoseconds that %globaltimer and %clock show. One for all launches of a run; it advances with
+/// the work done, and jumps to the next sleeper's time when nothing else can run, so time-outs end.
 struct VirtualClock {
   std::uint64_t now = 1;
-  std::uint64_t rate = 1;  ///< nanoseconds a warp instruction; 0: only sleepers move it
+  /// Nanoseconds a warp instruction. 0: sleepers move it, and who does nothing but look at it: from
+  /// one look to the next by 1, 2, 4 ... ns if nothing but arithmetic lies between. So a delay ends
+  /// soon, and for a loop that polls, clock or not, time stands still.
+  std::uint64_t rate = 1;
 };
 
 /// Picks one of `count` (>= 1) possibilities. All freedom of scheduling inside a launch goes

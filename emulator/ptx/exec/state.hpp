@@ -27,6 +27,8 @@ constexpr std::uint64_t kWindowBytes = 0x100000000ULL;
 constexpr std::uint32_t kSharedBits = 24;
 /// Bytes that a bulk or asynchronous copy moves at once.
 constexpr std::uint32_t kPiece = 16;
+/// Nanoseconds that one look at a clock adds at most: differences of 32 bits do not overflow.
+constexpr std::uint64_t kMostIdle = 1U << 20;
 
 struct AlignedFree {
   void operator()(std::byte* p) const { std::free(p); }
@@ -92,6 +94,7 @@ struct Warp {
   std::uint32_t index = 0;
   std::uint32_t live = 0;
   bool queued = false;
+  std::uint64_t idle = 0;  ///< what its next look at the clock adds, if it does nothing else before
   AlignedBytes registers;
   std::vector<Split> splits;
   std::vector<std::uint32_t> cluster_phase;  ///< per lane: phases of barrier.cluster arrived at
