@@ -68,6 +68,9 @@ void Execution::State::copy_async(Warp& warp, const Op& op, std::uint32_t pc, st
     warp.async_groups.resize(kLanes);
     warp.bulk_groups.resize(kLanes);
   }
+  if (form.form == CopyOp::Form::remote_store || form.form == CopyOp::Form::remote_reduce) {
+    return remote_writes(warp, op, mask);
+  }
   if (form.form != CopyOp::Form::async) return bulk_copies(warp, op, pc, mask);
   std::array<std::uint64_t, kLanes> to;
   std::array<std::uint64_t, kLanes> from;

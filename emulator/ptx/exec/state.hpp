@@ -263,6 +263,9 @@ class Execution::State {
 
   // exec/bulk.cpp
   void bulk_copies(Warp& warp, const Op& op, std::uint32_t pc, std::uint32_t mask);
+  AsyncMoment next_engine(Warp& warp, const Op& op);
+  // exec/remote.cpp
+  void remote_writes(Warp& warp, const Op& op, std::uint32_t mask);
   void tensor_copy(Warp& warp, const Op& op, std::uint32_t pc, const BulkCopy& copy);
   /// Writes a piece of at most 16 bytes to shared memory of the blocks that the copy goes to, or
   /// reads one.
@@ -289,7 +292,7 @@ class Execution::State {
   }
   std::uint32_t groups_a_block() const { return (warps_ + 3) / 4; }
   void check_shared_async(Warp& warp, std::uint64_t address, std::uint32_t bytes,
-                          std::uint32_t lane, AsyncMoment moment, bool writes);
+                          std::uint32_t lane, AsyncMoment moment, bool writes, bool proxy = true);
   [[noreturn]] void raise_race(const Warp& warp, const SharedRaces::Race& race, std::uint32_t lane,
                                const std::string& what) const;
   std::uint64_t in_cluster_memory(const Warp& warp, std::uint64_t address) const {
