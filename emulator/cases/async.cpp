@@ -6,7 +6,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
+#include <iterator>
+#include <optional>
 
 #include "emulator/cases/kernel_run.hpp"
 
@@ -78,18 +79,31 @@ void KernelRun::note_polls(Warp& warp, std::uint64_t events) {
 }
 
 void KernelRun::park(Warp& warp) {
-  const bool polls = warp.polled != 0;
-  if (polls) {
-    const std::string text = execution_.awaited_phase(warp.block, warp.index);
-    const std::size_t bytes = std::min(text.size(), sizeof fault_.awaits - 1);
-    std::memcpy(fault_.awaits, text.data(), bytes);
-    fault_.awaits[bytes] = '\0';
-    fault_.who = &warp;
+  const auto phase = warp.polled != 0 ? execution_.awaited_phase(warp.block, warp.index)
+                                      : std::optional<ptx::AwaitedPhase>();
+  if (phase) {
+    const auto free = std::find_if(std::begin(fault_.phases), std::end(fault_.phases),
+                                   [](const PhaseWait& w) { return !w.used; });
+    if (free != std::end(fault_.phases)) {
+      *free = {schedule::pack(warp.agent->label()), *phase, true};
+      warp.told = &*free;
+    }
   }
+  tell_phases();
   warp.parked = true;
-  warp.agent->park(polls ? warp.polled_site : settings_.barrier_site);
+  warp.agent->park(phase ? warp.polled_site : settings_.barrier_site, phase.has_value());
   warp.parked = false;
-  if (fault_.who == &warp) fault_.awaits[0] = '\0';
+  if (warp.told != nullptr) warp.told->used = false;
+  warp.told = nullptr;
+}
+
+void KernelRun::tell_phases() {
+  for (const Warp& warp : warps_) {
+    if (warp.told == nullptr) continue;
+    if (const auto phase = execution_.awaited_phase(warp.block, warp.index)) {
+      warp.told->phase = *phase;
+    }
+  }
 }
 
 // A phase has completed, or a warpgroup has issued what one of its warps waits for.

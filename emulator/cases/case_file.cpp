@@ -2,9 +2,8 @@
 
 #include <fmt/format.h>
 
-#define TOML_EXCEPTIONS 1
-#include <toml++/toml.h>
-
+#include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <cstring>
 #include <fstream>
@@ -12,77 +11,12 @@
 #include <set>
 #include <sstream>
 
+#include "emulator/cases/case_reader.hpp"
 #include "emulator/machine/names.hpp"
 
 namespace ringfence::cases {
 
 namespace {
-
-// A table or array of the file that is being read, with its path for messages.
-class Reader {
- public:
-  explicit Reader(const std::string& path) : path_(path) {}
-
-  template <class... Args>
-  [[noreturn]] void fail(const toml::source_region& at, fmt::format_string<Args...> text,
-                         Args&&... args) const {
-    throw CaseError(fmt::format("{}:{}:{}: {}", path_, at.begin.line, at.begin.column,
-                                fmt::format(text, std::forward<Args>(args)...)));
-  }
-
-  // Every key of `table` must be one of `known`.
-  void only(const toml::table& table, std::string_view where,
-            std::initializer_list<std::string_view> known) const {
-    for (const auto& [key, node] : table) {
-      bool ok = false;
-      for (const auto k : known) ok = ok || k == key.str();
-      if (!ok) {
-        fail(key.source(), "unknown key '{}' in {}; known here: {}", key.str(), where,
-             fmt::join(known, ", "));
-      }
-    }
-  }
-
-  const toml::node& need(const toml::table& table, std::string_view where,
-                         std::string_view key) const {
-    const toml::node* n = table.get(key);
-    if (n == nullptr) fail(table.source(), "{} lacks the key '{}'", where, key);
-    return *n;
-  }
-
-  std::uint64_t number(const toml::node& n, std::string_view what, std::uint64_t least,
-                       std::uint64_t most) const {
-    const auto* v = n.as_integer();
-    if (v == nullptr || v->get() < 0 || static_cast<std::uint64_t>(v->get()) < least ||
-        static_cast<std::uint64_t>(v->get()) > most) {
-      fail(n.source(), "{} must be a whole number from {} to {}", what, least, most);
-    }
-    return static_cast<std::uint64_t>(v->get());
-  }
-  std::string text(const toml::node& n, std::string_view what) const {
-    const auto* v = n.as_string();
-    if (v == nullptr || v->get().empty()) fail(n.source(), "{} must be a non-empty string", what);
-    return v->get();
-  }
-  double real(const toml::node& n, std::string_view what) const {
-    if (const auto* f = n.as_floating_point()) return f->get();
-    if (const auto* i = n.as_integer()) return static_cast<double>(i->get());
-    fail(n.source(), "{} must be a number", what);
-  }
-  const toml::table& table(const toml::node& n, std::string_view what) const {
-    const auto* t = n.as_table();
-    if (t == nullptr) fail(n.source(), "{} must be a table", what);
-    return *t;
-  }
-  const toml::array& array(const toml::node& n, std::string_view what) const {
-    const auto* a = n.as_array();
-    if (a == nullptr) fail(n.source(), "{} must be an array", what);
-    return *a;
-  }
-
- private:
-  const std::string& path_;
-};
 
 Initial read_initial(const Reader& r, const toml::node& n, std::string_view where) {
   Initial out;
@@ -130,177 +64,6 @@ Initial read_initial(const Reader& r, const toml::node& n, std::string_view wher
   } else {
     r.fail(value.source(), "{}: init of {} is 'integers'{}, not '{}'", where, out.dtype,
            out.dtype == "u32" ? "" : " or 'normal'", word);
-  }
-  return out;
-}
-
-template <class T>
-void put(std::vector<std::uint8_t>& out, T value) {
-  std::uint8_t raw[sizeof(T)];
-  std::memcpy(raw, &value, sizeof(T));
-  out.insert(out.end(), raw, raw + sizeof(T));
-}
-
-void integer_argument(const Reader& r, const toml::node& n, std::string_view type, Argument& out) {
-  const auto* v = n.as_integer();
-  const unsigned bits = static_cast<unsigned>(std::stoul(std::string(type.substr(1))));
-  const bool is_signed = type[0] == 's';
-  const std::int64_t least = !is_signed   ? 0
-                             : bits == 64 ? std::numeric_limits<std::int64_t>::min()
-                                          : -(std::int64_t{1} << (bits - 1));
-  const std::int64_t most = bits == 64 ? std::numeric_limits<std::int64_t>::max()
-                                       : (std::int64_t{1} << (is_signed ? bits - 1 : bits)) - 1;
-  if (v == nullptr || v->get() < least || v->get() > most) {
-    r.fail(n.source(), "argument {} must be a whole number from {} to {}", type, least, most);
-  }
-  const std::int64_t value = v->get();
-  for (unsigned i = 0; i < bits / 8; ++i) {
-    out.bytes.push_back(static_cast<std::uint8_t>(static_cast<std::uint64_t>(value) >> (8 * i)));
-  }
-}
-
-// {tensor_map = {memory, dtype, dims, strides, box, swizzle}}: sizes in elements, innermost first.
-void tensor_map_argument(const Reader& r, const toml::node& n, Argument& out) {
-  constexpr std::string_view kWhere = "tensor_map";
-  const toml::table& t = r.table(n, kWhere);
-  r.only(t, kWhere,
-         {"memory", "offset", "offset_per_rank", "dtype", "dims", "strides", "box", "swizzle"});
-  out.kind = Argument::Kind::tensor_map;
-  out.name = r.text(r.need(t, kWhere, "memory"), "memory");
-  if (const auto* o = t.get("offset")) out.offset = r.number(*o, "offset", 0, kMaxMemory);
-  if (const auto* o = t.get("offset_per_rank")) {
-    out.offset_per_rank = r.number(*o, "offset_per_rank", 0, kMaxMemory);
-  }
-  const std::map<std::string, unsigned> sizes{{"u8", 1},  {"u16", 2}, {"u32", 4}, {"s32", 4},
-                                              {"u64", 8}, {"s64", 8}, {"f16", 2}, {"bf16", 2},
-                                              {"f32", 4}, {"f64", 8}};
-  const std::string dtype = r.text(r.need(t, kWhere, "dtype"), "dtype");
-  if (sizes.count(dtype) == 0) {
-    r.fail(t.get("dtype")->source(),
-           "tensor_map dtype '{}'; known: u8, u16, u32, s32, u64, s64, f16, bf16, f32, f64", dtype);
-  }
-  ptx::TensorMap& map = out.map;
-  map.element_bytes = static_cast<std::uint8_t>(sizes.at(dtype));
-  const toml::array& dims = r.array(r.need(t, kWhere, "dims"), "dims");
-  const toml::array& box = r.array(r.need(t, kWhere, "box"), "box");
-  if (dims.empty() || dims.size() > ptx::TensorMap::kMostDimensions || box.size() != dims.size()) {
-    r.fail(dims.source(), "dims has 1 to 5 numbers, innermost first, and box as many");
-  }
-  map.dimensions = static_cast<std::uint8_t>(dims.size());
-  const toml::array* strides = nullptr;
-  if (const auto* s = t.get("strides")) {
-    strides = &r.array(*s, "strides");
-    if (strides->size() + 1 != dims.size()) {
-      r.fail(s->source(), "strides has a number of bytes for each dimension but the innermost");
-    }
-  }
-  std::uint64_t dense = map.element_bytes;
-  for (std::size_t i = 0; i < dims.size(); ++i) {
-    map.size[i] = r.number(dims[i], "dims", 1, std::uint64_t{1} << 32);
-    map.box[i] = static_cast<std::uint32_t>(r.number(box[i], "box", 1, 256));
-    map.stride[i] = dense;
-    if (i > 0 && strides != nullptr) {
-      map.stride[i] = r.number((*strides)[i - 1], "strides", 16, kMaxMemory);
-    }
-    dense = map.stride[i] * map.size[i];
-  }
-  if (const auto* s = t.get("swizzle")) {
-    const std::string word = r.text(*s, "swizzle");
-    const std::map<std::string, ptx::Swizzle> known{{"none", ptx::Swizzle::none},
-                                                    {"32B", ptx::Swizzle::bytes32},
-                                                    {"64B", ptx::Swizzle::bytes64},
-                                                    {"128B", ptx::Swizzle::bytes128}};
-    if (known.count(word) == 0) {
-      r.fail(s->source(), "swizzle '{}'; known: none, 32B, 64B, 128B", word);
-    }
-    map.swizzle = known.at(word);
-  }
-  if (const std::string wanted = map.fault(); !wanted.empty()) {
-    r.fail(n.source(), "a tensor map needs {}", wanted);
-  }
-}
-
-constexpr unsigned kMostNested = 8;
-
-Argument read_argument(const Reader& r, const toml::node& n, unsigned depth = 0) {
-  Argument out;
-  if (n.is_string()) {
-    const std::string word = r.text(n, "argument");
-    if (word == "rank") {
-      out.kind = Argument::Kind::rank;
-    } else if (word == "world") {
-      out.kind = Argument::Kind::world;
-    } else {
-      r.fail(n.source(), "argument '{}'; as a word an argument is 'rank' or 'world'", word);
-    }
-    return out;
-  }
-  const toml::table& t = r.table(n, "an argument");
-  const auto address = [&](const char* key, Argument::Kind kind) {
-    if (kind != Argument::Kind::replicas) {
-      r.only(t, "an argument", {key, "offset", "offset_per_rank"});
-    }
-    out.kind = kind;
-    out.name = r.text(*t.get(key), key);
-    if (const auto* o = t.get("offset")) out.offset = r.number(*o, "offset", 0, kMaxMemory);
-    if (const auto* o = t.get("offset_per_rank")) {
-      out.offset_per_rank = r.number(*o, "offset_per_rank", 0, kMaxMemory);
-    }
-    return out;
-  };
-  if (t.contains("memory")) return address("memory", Argument::Kind::memory);
-  if (t.contains("multicast")) return address("multicast", Argument::Kind::multicast);
-  if (t.contains("peers")) return address("peers", Argument::Kind::peers);
-  if (t.contains("tensor_map")) {
-    r.only(t, "an argument", {"tensor_map"});
-    tensor_map_argument(r, *t.get("tensor_map"), out);
-    return out;
-  }
-  if (t.contains("replicas")) {
-    r.only(t, "an argument", {"replicas", "count", "offset", "offset_per_rank"});
-    address("replicas", Argument::Kind::replicas);
-    out.count = r.number(r.need(t, "replicas", "count"), "count", 1, 1024);
-    return out;
-  }
-  if (t.contains("struct")) {
-    r.only(t, "an argument", {"struct", "count"});
-    if (depth == kMostNested) r.fail(n.source(), "structs nest at most {} deep", kMostNested);
-    out.kind = Argument::Kind::structure;
-    if (const auto* c = t.get("count")) out.count = r.number(*c, "count", 1, 1024);
-    for (const toml::node& field : r.array(*t.get("struct"), "struct")) {
-      out.fields.push_back(read_argument(r, field, depth + 1));
-    }
-    if (out.fields.empty()) r.fail(n.source(), "a struct has at least one field");
-    return out;
-  }
-  if (t.size() != 1) {
-    r.fail(n.source(),
-           "an argument has one key: memory, multicast, peers, replicas, struct, tensor_map, u8 "
-           "to u64, s8 to s64, f32, f64 or bytes");
-  }
-  // The iterator owns what it refers to.
-  const auto only = t.begin();
-  const toml::key& key = only->first;
-  const toml::node& value = only->second;
-  const std::string type(key.str());
-  const std::set<std::string> integers{"u8", "u16", "u32", "u64", "s8", "s16", "s32", "s64"};
-  if (integers.count(type) != 0) {
-    integer_argument(r, value, type, out);
-  } else if (type == "f32") {
-    put(out.bytes, static_cast<float>(r.real(value, "argument f32")));
-  } else if (type == "f64") {
-    put(out.bytes, r.real(value, "argument f64"));
-  } else if (type == "bytes") {
-    for (const toml::node& b : r.array(value, "bytes")) {
-      out.bytes.push_back(static_cast<std::uint8_t>(r.number(b, "a byte", 0, 255)));
-    }
-    if (out.bytes.empty()) r.fail(value.source(), "bytes is empty");
-  } else {
-    r.fail(key.source(),
-           "unknown kind of argument '{}'; known: memory, multicast, peers, replicas, struct, "
-           "tensor_map, "
-           "u8 to u64, s8 to s64, f32, f64, bytes",
-           type);
   }
   return out;
 }
@@ -413,98 +176,6 @@ Check read_check(const Reader& r, const toml::table& t) {
   return out;
 }
 
-// Names that are used are declared, and kinds fit.
-void resolve(const Reader& r, const toml::table& root, const CaseFile& c) {
-  const auto at = [&](std::string_view name, std::string_view where) -> const Memory& {
-    const Memory* m = c.find(name);
-    if (m == nullptr) {
-      r.fail(root.source(), "{} names the memory '{}', which no [memory.{}] declares", where, name,
-             name);
-    }
-    return *m;
-  };
-  for (const Launch& l : c.launches) {
-    const auto check = [&](const auto& self, const Argument& a) -> void {
-      for (const Argument& field : a.fields) self(self, field);
-      if (a.name.empty()) return;
-      const Memory& m = at(a.name, fmt::format("the launch at line {}", l.line));
-      if (a.kind != Argument::Kind::memory && a.kind != Argument::Kind::tensor_map &&
-          m.kind != MemoryKind::symmetric) {
-        r.fail(root.source(),
-               "the launch at line {} wants {} of '{}', which is local; make it symmetric", l.line,
-               a.kind == Argument::Kind::multicast ? "a multicast address" : "the peers", a.name);
-      }
-      std::uint64_t farthest = a.offset + a.offset_per_rank * (c.ranks - 1);
-      if (a.kind == Argument::Kind::tensor_map) {
-        if (farthest % 16 != 0) {
-          r.fail(root.source(), "the launch at line {}: a tensor map's offset is a multiple of 16",
-                 l.line);
-        }
-        for (unsigned i = 0; i < a.map.dimensions; ++i) {
-          farthest += (a.map.size[i] - 1) * a.map.stride[i];
-        }
-        farthest += a.map.element_bytes - 1;
-        if (farthest >= m.bytes) {
-          r.fail(root.source(),
-                 "the launch at line {}: a tensor map of '{}' reaches byte {}; it has {}", l.line,
-                 a.name, farthest, m.bytes);
-        }
-      }
-      if (farthest >= m.bytes) {
-        r.fail(root.source(), "the launch at line {} starts {} bytes into '{}', which has {}",
-               l.line, farthest, a.name, m.bytes);
-      }
-    };
-    for (const Argument& a : l.args) check(check, a);
-  }
-  for (const auto& n : c.check.equal) at(n, "check.equal");
-  for (const auto& n : c.check.restored) at(n, "check.restored");
-  if (c.check.reference) {
-    const Reference& f = *c.check.reference;
-    const std::uint64_t row = f.hidden * 2;
-    const auto holds = [&](const std::string& name, std::uint64_t bytes) {
-      if (at(name, "check.reference").bytes < bytes) {
-        r.fail(root.source(), "check.reference needs {} bytes of '{}', which has {}", bytes, name,
-               at(name, "check.reference").bytes);
-      }
-    };
-    if (f.x.empty()) {
-      holds(f.tensor, f.tokens * row);
-    } else {
-      if (f.inner % c.ranks != 0) {
-        r.fail(root.source(), "check.reference: {} ranks do not divide inner {}", c.ranks, f.inner);
-      }
-      holds(f.x, f.tokens * (f.inner / c.ranks) * 2);
-      holds(f.weight, f.hidden * (f.inner / c.ranks) * 2);
-    }
-    holds(f.out, f.tokens * row);
-    holds(f.gamma, row);
-    // Every rank's own rows at least.
-    const std::uint64_t own = f.protocol == "pypto" ? f.tokens : (f.tokens + c.ranks - 1) / c.ranks;
-    holds(f.residual, own * row);
-    holds(f.residual_out, own * row);
-    for (const std::string* name : {&f.tensor, &f.x, &f.weight, &f.residual, &f.gamma, &f.beta}) {
-      if (name->empty()) continue;
-      const Initial::Kind kind = at(*name, "check.reference").initial.kind;
-      if (kind < Initial::Kind::integers) {
-        r.fail(root.source(),
-               "check.reference needs init {{{} = 'integers'}} or 'normal' or a file's of '{}'",
-               f.dtype == "fp16" ? "f16" : "bf16", *name);
-      }
-      const std::string& fed = f.x.empty() ? f.tensor : f.x;
-      if ((kind == Initial::Kind::file) != (c.find(fed)->initial.kind == Initial::Kind::file)) {
-        r.fail(root.source(),
-               "check.reference: '{}' and '{}' must both be generated or both come from files", fed,
-               *name);
-      }
-      if (!f.x.empty() && kind == Initial::Kind::file) {
-        r.fail(root.source(), "check.reference: x and weight are generated, not from a file");
-      }
-    }
-    if (!f.beta.empty()) holds(f.beta, row);
-  }
-}
-
 }  // namespace
 
 const Memory* CaseFile::find(std::string_view name) const {
@@ -522,13 +193,7 @@ std::string CaseFile::beside(const std::string& relative) const {
 
 CaseFile parse_case(std::string_view text, const std::string& path) {
   const Reader r(path);
-  toml::table root;
-  try {
-    root = toml::parse(text, path);
-  } catch (const toml::parse_error& e) {
-    throw CaseError(fmt::format("{}:{}:{}: not TOML: {}", path, e.source().begin.line,
-                                e.source().begin.column, e.description()));
-  }
+  const toml::table root = r.parse(text);
   r.only(root, "a case file", {"version", "ranks", "calls", "budget", "memory", "launch", "check"});
   CaseFile c;
   c.path = path;

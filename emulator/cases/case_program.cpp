@@ -53,7 +53,8 @@ CaseProgram::CaseProgram(CaseFile file, const Settings& settings)
     : file_(std::move(file)),
       settings_(settings),
       calls_(settings.calls != 0 ? settings.calls : file_.calls),
-      payload_(file_, calls_, settings.payload_seed, settings.summation) {
+      payload_(file_, calls_, settings.payload_seed, settings.summation),
+      signals_(file_.ranks) {
   map_memories();
   load_kernels();
 }
@@ -104,6 +105,8 @@ void CaseProgram::map_memories() {
       memory_region_[m].push_back(index);
       memory_address_[m].push_back(space_.add({name, 0, memory.bytes, false, {index}}));
     }
+    // What is made anew for each call is data.
+    if (!payload_.renewed(m)) signals_.follow(memory_region_[m], memory.bytes);
     multicast_address_.push_back(
         memory.kind == MemoryKind::symmetric
             ? space_.add({memory.name + " (multicast)", 0, memory.bytes, true, memory_region_[m]})
@@ -179,141 +182,13 @@ void CaseProgram::load_kernels() {
   }
 }
 
-// -- arguments ------------------------------------------------------------------------------------
-
-std::uint64_t CaseProgram::address(const std::string& memory, std::uint32_t rank) const {
-  return memory_address_[index_of(memory)][rank];
-}
-
-std::uint64_t CaseProgram::peers_table(const std::string& memory, std::uint32_t rank) {
-  std::vector<std::uint64_t>& tables = peers_[memory];
-  if (tables.empty()) {
-    for (std::uint32_t r = 0; r < file_.ranks; ++r) {
-      Region region;
-      region.name = fmt::format("table of peers of {} on rank {}", memory, r);
-      region.spec = {static_cast<std::uint16_t>(r), machine::RegionKind::data, file_.ranks * 8ULL,
-                     true};
-      for (std::uint32_t peer = 0; peer < file_.ranks; ++peer) {
-        const std::uint64_t at = address(memory, peer);
-        for (unsigned b = 0; b < 8; ++b) region.initial.push_back(std::byte(at >> (8 * b) & 0xff));
-      }
-      const std::string name = region.name;
-      const std::uint32_t index = add_region(std::move(region));
-      tables.push_back(space_.add({name, 0, file_.ranks * 8ULL, false, {index}}));
-    }
-  }
-  return tables[rank];
-}
-
-void CaseProgram::encode(const Launch& launch, const Argument& a, std::uint32_t rank,
-                         std::size_t word_bytes, std::vector<std::uint8_t>& out) const {
-  const auto number = [&](std::uint64_t value, std::size_t bytes) {
-    for (std::size_t b = 0; b < bytes; ++b) {
-      out.push_back(b < 8 ? static_cast<std::uint8_t>(value >> (8 * b)) : 0);
-    }
-  };
-  const std::uint64_t offset = a.offset + a.offset_per_rank * rank;
-  switch (a.kind) {
-    case Argument::Kind::memory:
-      return number(address(a.name, rank) + offset, 8);
-    case Argument::Kind::multicast:
-      return number(multicast_address_[index_of(a.name)] + offset, 8);
-    case Argument::Kind::peers:
-      return number(peers_.at(a.name)[rank] + offset, 8);
-    case Argument::Kind::rank:
-      return number(rank, word_bytes);
-    case Argument::Kind::world:
-      return number(file_.ranks, word_bytes);
-    case Argument::Kind::scalar:
-      out.insert(out.end(), a.bytes.begin(), a.bytes.end());
-      return;
-    case Argument::Kind::replicas:
-      for (std::uint32_t r = 0; r < a.count; ++r) {
-        number(r < file_.ranks ? address(a.name, r) + offset : 0, 8);
-      }
-      return;
-    case Argument::Kind::tensor_map: {
-      ptx::TensorMap map = a.map;
-      map.address = address(a.name, rank) + offset;
-      const auto bytes = map.encode();
-      out.insert(out.end(), bytes.begin(), bytes.end());
-      return;
-    }
-    case Argument::Kind::structure:
-      break;
-  }
-  // Fields lie as in C++: each at a multiple of its alignment, the whole a multiple of the largest.
-  const auto alignment = [](const auto& self, const Argument& field) -> std::size_t {
-    switch (field.kind) {
-      case Argument::Kind::rank:
-      case Argument::Kind::world:
-        return 4;
-      case Argument::Kind::scalar: {
-        const std::size_t n = field.bytes.size();
-        return n == 2 || n == 4 || n == 8 ? n : 1;
-      }
-      case Argument::Kind::structure: {
-        std::size_t most = 1;
-        for (const Argument& f : field.fields) most = std::max(most, self(self, f));
-        return most;
-      }
-      case Argument::Kind::tensor_map:
-        return 64;
-      default:
-        return 8;
-    }
-  };
-  const auto pad = [&](std::size_t to) {
-    while (out.size() % to != 0) out.push_back(0);
-  };
-  constexpr std::size_t kWord = 4;
-  for (std::uint64_t i = 0; i < a.count; ++i) {
-    for (const Argument& field : a.fields) {
-      pad(alignment(alignment, field));
-      encode(launch, field, rank, kWord, out);
-    }
-    pad(alignment(alignment, a));
-  }
-}
-
-void CaseProgram::bind(const Launch& launch, Prepared& out) {
-  const ptx::Program& program = kernels_[out.kernel]->program;
-  const std::vector<ptx::Variable>& parameters = program.function->parameters;
-  if (parameters.size() != launch.args.size()) {
-    throw CaseError(fmt::format("{}:{}: kernel '{}' takes {} arguments, args has {}", file_.path,
-                                launch.line, program.function->name, parameters.size(),
-                                launch.args.size()));
-  }
-  const auto make_tables = [&](const auto& self, const Argument& a) -> void {
-    for (const Argument& field : a.fields) self(self, field);
-    if (a.kind == Argument::Kind::peers) peers_table(a.name, 0);
-  };
-  for (const Argument& a : launch.args) make_tables(make_tables, a);
-  for (std::uint32_t r = 0; r < file_.ranks; ++r) {
-    std::vector<std::uint8_t> block(program.parameter_bytes, 0);
-    for (std::size_t i = 0; i < parameters.size(); ++i) {
-      const std::uint64_t bytes =
-          parameters[i].bytes != 0 ? parameters[i].bytes : size_of(parameters[i].type);
-      std::vector<std::uint8_t> value;
-      encode(launch, launch.args[i], r, bytes <= 8 ? bytes : 4, value);
-      if (value.size() != bytes) {
-        throw CaseError(fmt::format("{}:{}: argument {} of kernel '{}' has {} bytes, args gives {}",
-                                    file_.path, launch.line, i + 1, program.function->name, bytes,
-                                    value.size()));
-      }
-      std::copy(value.begin(), value.end(),
-                block.begin() + static_cast<std::ptrdiff_t>(program.parameter_offset[i]));
-    }
-    out.parameters.push_back(std::move(block));
-  }
-}
-
 // -- set-up ---------------------------------------------------------------------------------------
 
 std::uint64_t CaseProgram::shared_bytes() const {
   // A region has its bytes, a copy of its initial content, and a pointer for each 16-byte line.
   std::uint64_t bytes = sizeof(Shared) + consumed_bytes_ * file_.ranks * calls_ + 64;
   for (const Region& r : regions_) bytes += r.spec.bytes * 5 / 2 + 64;
+  bytes += signals_.shared_bytes() + 64;
   return bytes;
 }
 
@@ -327,16 +202,21 @@ void CaseProgram::set_up(machine::Machine& machine, std::pmr::memory_resource* s
   const std::size_t bytes = std::max<std::size_t>(consumed_bytes_ * file_.ranks * calls_, 1);
   results_ = static_cast<std::byte*>(shared->allocate(bytes, 64));
   std::memset(results_, 0, bytes);
+  auto* const signals = static_cast<std::byte*>(shared->allocate(signals_.shared_bytes(), 64));
+  std::memset(signals, 0, signals_.shared_bytes());
+  signals_.share(signals);
 }
 
 void CaseProgram::before_run(machine::Machine& machine) {
   machine_ = &machine;
+  signals_.begin(++shared_->run);
   for (std::uint16_t r = 0; r < file_.ranks; ++r) {
     for (std::size_t s = 0; s < stream_slots_.size(); ++s) {
       shared_->streams[r][s] = static_cast<std::uint16_t>(machine.add_stream(r));
     }
     shared_->fault[r].text[0] = '\0';
-    shared_->fault[r].awaits[0] = '\0';
+    for (PhaseWait& w : shared_->fault[r].phases) w.used = false;
+    shared_->clock[r] = {1, 0};
   }
   mismatch_.clear();
 }
@@ -387,8 +267,10 @@ void CaseProgram::run_stream(Agent& host, std::uint32_t rank, std::uint32_t call
     settings.policy = policy_of(settings_.summation);
     settings.seed = (settings_.payload_seed * 1000003 + call) * 31 + l;
     settings.budget = file_.budget;
+    settings.signals = &signals_;
+    settings.run = shared_->run;
     KernelRun run(*kernels_[prepared.kernel], std::move(config), space_, settings,
-                  shared_->fault[rank]);
+                  shared_->fault[rank], shared_->clock[rank]);
     host.launch(stream(rank, slot), static_cast<std::uint16_t>(call), run.children(),
                 static_cast<std::uint16_t>(l));
     counts_.warp_instructions += run.counts().warp_instructions;
@@ -425,217 +307,6 @@ void CaseProgram::host(Agent& agent, std::uint16_t rank) {
     }
     if (consumed_bytes_ > 0) alone(Role::consumer, &CaseProgram::consume);
   }
-}
-
-// -- results --------------------------------------------------------------------------------------
-
-std::span<const std::byte> CaseProgram::consumed(std::uint32_t call, std::uint32_t rank,
-                                                 std::string_view memory) const {
-  const std::size_t m = index_of(memory);
-  return {results_ + consumed_offset(call, rank, m), file_.memories[m].bytes};
-}
-
-machine::AccessInfo CaseProgram::consumer_access(std::uint32_t call, std::uint32_t rank,
-                                                 std::size_t memory, std::uint64_t offset) const {
-  schedule::AgentLabel label;
-  label.role = Role::consumer;
-  label.rank = static_cast<std::uint16_t>(rank);
-  label.call = static_cast<std::uint16_t>(call);
-  machine::AccessInfo a;
-  a.label = schedule::pack(label);
-  a.site = kConsumer;
-  a.region = first_region_ + memory_region_[memory][rank];
-  a.offset = offset;
-  a.bytes = 1;
-  return a;
-}
-
-verify::Comparison CaseProgram::compare(std::uint32_t call, std::uint32_t rank,
-                                        bool is_residual) const {
-  const Expected& e = *payload_.expected(call);
-  const Reference& f = *file_.check.reference;
-  const verify::Problem& p = e.problem;
-  const std::span<const std::byte> bytes =
-      consumed(call, rank, is_residual ? f.residual_out : f.out);
-  const auto* got = reinterpret_cast<const std::uint16_t*>(bytes.data());
-  const auto hidden = static_cast<std::size_t>(p.hidden);
-  const bool whole = bytes.size() >= f.tokens * hidden * 2;
-  const verify::RowRange rows =
-      is_residual ? p.rows_of(static_cast<int>(rank)) : verify::RowRange{0, p.tokens};
-  const std::size_t first = static_cast<std::size_t>(rows.begin) * hidden;
-  const std::size_t count = static_cast<std::size_t>(rows.count()) * hidden;
-  if (whole) got += first;
-  const verify::Shape shape{p.tokens, p.hidden};
-  const char* name = is_residual ? "residual_out" : "out";
-  if (e.exact) {
-    return verify::compare_bits(name, p.dtype, shape, got,
-                                (is_residual ? e.residual_out : e.out).bits() + first, count,
-                                first);
-  }
-  const verify::FusedReference& r = e.reference;
-  return verify::compare(
-      name, p.dtype, shape, got, (is_residual ? r.residual_out : r.out).data() + first,
-      (is_residual ? r.residual_out_bound : r.out_bound).data() + first, count, first);
-}
-
-std::vector<verify::Comparison> CaseProgram::comparisons() const {
-  std::vector<verify::Comparison> all;
-  if (!file_.check.reference) return all;
-  for (std::uint32_t call = 0; call < calls_; ++call) {
-    for (const bool is_residual : {false, true}) {
-      verify::Comparison whole;
-      bool any = false;
-      for (std::uint32_t r = 0; r < file_.ranks; ++r) {
-        if (is_residual &&
-            payload_.expected(call)->problem.rows_of(static_cast<int>(r)).count() == 0) {
-          continue;
-        }
-        const verify::Comparison one = compare(call, r, is_residual);
-        if (any) {
-          whole.merge(one);
-        } else {
-          whole = one;
-        }
-        any = true;
-      }
-      if (calls_ > 1) whole.name += fmt::format(", call {}", call);
-      all.push_back(whole);
-    }
-  }
-  return all;
-}
-
-// A fault leaves one rank at least.
-std::uint32_t CaseProgram::first_left() const {
-  std::uint32_t rank = 0;
-  while (lost(rank)) ++rank;
-  return rank;
-}
-
-std::string CaseProgram::replica_difference() const {
-  for (std::uint32_t call = 0; call < calls_; ++call) {
-    for (const std::string& name : file_.check.equal) {
-      const std::uint32_t base = first_left();
-      const auto first = consumed(call, base, name);
-      for (std::uint32_t r = base + 1; r < file_.ranks; ++r) {
-        if (lost(r)) continue;
-        const auto other = consumed(call, r, name);
-        const auto at = std::mismatch(first.begin(), first.end(), other.begin()).first;
-        if (at == first.end()) continue;
-        const auto byte = static_cast<std::size_t>(at - first.begin());
-        return fmt::format(
-            "after call {}, byte {} of '{}' is 0x{:02x} on rank {} and 0x{:02x} on "
-            "rank {}",
-            call, byte, name, static_cast<unsigned>(first[byte]), base,
-            static_cast<unsigned>(other[byte]), r);
-      }
-    }
-  }
-  return {};
-}
-
-void CaseProgram::after_run(machine::Machine& machine) {
-  if (!any_lost() && !check_restored(machine)) return;
-  if (!check_reference(machine)) return;
-  check_equal(machine);
-}
-
-std::string CaseProgram::numerics() const {
-  for (const auto& kernel : kernels_) {
-    if (!kernel->program.group_products.empty()) {
-      return "wgmma: exact products, added in fp32 in the order of k";
-    }
-  }
-  return {};
-}
-
-bool CaseProgram::check_restored(machine::Machine& machine) {
-  for (const std::string& name : file_.check.restored) {
-    const std::size_t m = index_of(name);
-    std::vector<std::byte> now(file_.memories[m].bytes);
-    for (std::uint32_t r = 0; r < file_.ranks; ++r) {
-      const machine::RegionId region = first_region_ + memory_region_[m][r];
-      machine.peek({region, 0}, now);
-      const std::vector<std::byte>& initial = regions_[memory_region_[m][r]].initial;
-      for (std::size_t i = 0; i < now.size(); ++i) {
-        const std::byte was = initial.empty() ? std::byte{0} : initial[i];
-        if (now[i] == was) continue;
-        mismatch_ = fmt::format("byte {} of {} is 0x{:02x} after the last launch, and was 0x{:02x}",
-                                i, regions_[memory_region_[m][r]].name,
-                                static_cast<unsigned>(now[i]), static_cast<unsigned>(was));
-        machine::Finding f;
-        f.kind = machine::FindingKind::unrestored_signal;
-        schedule::AgentLabel owner;
-        owner.rank = static_cast<std::uint16_t>(r);
-        f.second.label = schedule::pack(owner);
-        f.second.region = region;
-        f.second.offset = i;
-        f.second.bytes = 1;
-        f.has_second = true;
-        machine.report(f);
-        if (machine.failed()) return false;
-        break;
-      }
-    }
-  }
-  return true;
-}
-
-bool CaseProgram::check_reference(machine::Machine& machine) {
-  if (!file_.check.reference) return true;
-  const Reference& f = *file_.check.reference;
-  for (std::uint32_t call = 0; call < calls_; ++call) {
-    for (std::uint32_t r = 0; r < file_.ranks; ++r) {
-      if (lost(r)) continue;
-      // An error in residual_out is nearer to its cause.
-      for (const bool is_residual : {true, false}) {
-        const verify::Problem& p = payload_.expected(call)->problem;
-        if (is_residual && p.rows_of(static_cast<int>(r)).count() == 0) continue;
-        const verify::Comparison c = compare(call, r, is_residual);
-        if (c.passed()) continue;
-        mismatch_ =
-            fmt::format("{}, call {}, rank {}: {}", c.name, call, r, verify::mismatch_text(c));
-        machine::Finding found;
-        found.kind = machine::FindingKind::numeric_mismatch;
-        const std::string& name = is_residual ? f.residual_out : f.out;
-        std::uint64_t offset = c.first.index * 2;
-        if (is_residual && file_.find(name)->bytes < f.tokens * f.hidden * 2) {
-          offset -= static_cast<std::uint64_t>(p.rows_of(static_cast<int>(r)).begin) * f.hidden * 2;
-        }
-        found.second = consumer_access(call, r, index_of(name), offset);
-        found.second.bytes = 2;
-        found.has_second = true;
-        machine.report(found);
-        if (machine.failed()) return false;
-      }
-    }
-  }
-  return true;
-}
-
-bool CaseProgram::check_equal(machine::Machine& machine) {
-  for (std::uint32_t call = 0; call < calls_; ++call) {
-    for (const std::string& name : file_.check.equal) {
-      const std::uint32_t base = first_left();
-      const auto first = consumed(call, base, name);
-      for (std::uint32_t r = base + 1; r < file_.ranks; ++r) {
-        if (lost(r)) continue;
-        const auto other = consumed(call, r, name);
-        const auto at = std::mismatch(first.begin(), first.end(), other.begin()).first;
-        if (at == first.end()) continue;
-        const auto byte = static_cast<std::uint64_t>(at - first.begin());
-        mismatch_ = replica_difference();
-        machine::Finding f;
-        f.kind = machine::FindingKind::replica_mismatch;
-        f.first = consumer_access(call, base, index_of(name), byte);
-        f.second = consumer_access(call, r, index_of(name), byte);
-        f.has_first = f.has_second = true;
-        machine.report(f);
-        if (machine.failed()) return false;
-      }
-    }
-  }
-  return true;
 }
 
 // -- names ----------------------------------------------------------------------------------------
@@ -675,6 +346,48 @@ std::string CaseProgram::region_name(machine::RegionId region) const {
   return regions_[region - first_region_].name;
 }
 
+namespace {
+
+schedule::SlotName name_of(const PhaseWait& w) {
+  const ptx::AwaitedPhase& p = w.phase;
+  std::string lacks = fmt::format("{} of {} arrivals", p.pending, p.expected);
+  if (p.transactions > 0) {
+    lacks += fmt::format(" and {} bytes that were announced", p.transactions);
+  } else if (p.transactions < 0) {
+    lacks += fmt::format(", and {} bytes came that were not announced", -p.transactions);
+  }
+  return {fmt::format("phase {} of the mbarrier at shared byte {} of block {}", p.phase, p.place,
+                      schedule::unpack(w.label).block),
+          lacks};
+}
+
+}  // namespace
+
+std::string CaseProgram::slot_writer(machine::Address at, const machine::Wanted&) const {
+  if (at.region < first_region_) return {};
+  const auto region = static_cast<std::uint32_t>(at.region - first_region_);
+  std::string text;
+  for (const Missing& m : signals_.missing(region, at.offset)) {
+    text += text.empty() ? "" : "; ";
+    if (!m.known) {
+      text += fmt::format("rank {}, which has signalled nothing there", m.rank);
+      continue;
+    }
+    const std::string site = site_name(m.site);
+    text += fmt::format("r{}.b{}, {}", m.rank, m.block, site.substr(0, site.find(": ")));
+  }
+  return text;
+}
+
+schedule::SlotName CaseProgram::barrier_name(std::uint64_t label) const {
+  const std::uint16_t rank = schedule::unpack(label).rank;
+  if (shared_ == nullptr || rank >= file_.ranks) return {};
+  for (const PhaseWait& w : shared_->fault[rank].phases) {
+    if (w.used && w.label == label) return name_of(w);
+  }
+  return {};
+}
+
 schedule::SlotName CaseProgram::slot_name(machine::Address) const { return {}; }
 
 std::string CaseProgram::last_mismatch() const {
@@ -689,8 +402,11 @@ std::string CaseProgram::last_mismatch() const {
     return {};
   }
   for (std::uint32_t r = 0; r < file_.ranks; ++r) {
-    if (shared_->fault[r].awaits[0] == '\0') continue;
-    return fmt::format("rank {}: {}", r, shared_->fault[r].awaits);
+    for (const PhaseWait& w : shared_->fault[r].phases) {
+      if (!w.used) continue;
+      const schedule::SlotName name = name_of(w);
+      return fmt::format("rank {}: {} lacks {}", r, name.text, name.writer);
+    }
   }
   return {};
 }

@@ -60,6 +60,8 @@ class CaseProgram final : public schedule::Program {
   std::string site_name(std::uint16_t site) const override;
   std::string region_name(machine::RegionId region) const override;
   schedule::SlotName slot_name(machine::Address at) const override;
+  std::string slot_writer(machine::Address at, const machine::Wanted& wanted) const override;
+  schedule::SlotName barrier_name(std::uint64_t label) const override;
   std::string last_mismatch() const override;
 
  private:
@@ -83,8 +85,10 @@ class CaseProgram final : public schedule::Program {
     std::uint32_t instruction;
   };
   struct Shared {
+    std::uint32_t run = 0;  // number of the run, from 1 on
     std::uint16_t streams[kMaxRanks][kMostStreams] = {};
     FaultText fault[kMaxRanks];
+    ptx::VirtualClock clock[kMaxRanks];
   };
 
   void map_memories();
@@ -134,6 +138,7 @@ class CaseProgram final : public schedule::Program {
   std::vector<std::size_t> consumed_at_;  // by memory: its place in what one rank reads in a call
   std::size_t consumed_bytes_ = 0;        // of one rank and call
   machine::RegionId first_region_ = 0;
+  Signals signals_;
   Shared* shared_ = nullptr;
   std::byte* results_ = nullptr;
   const machine::Machine* machine_ = nullptr;  // of the last run

@@ -19,6 +19,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "emulator/cases/signals.hpp"
 #include "emulator/cases/space.hpp"
 #include "emulator/machine/machine.hpp"
 #include "emulator/ptx/execution.hpp"
@@ -34,11 +35,17 @@ struct Kernel {
   std::vector<std::uint16_t> site;  // by instruction; 0 where it is no access
 };
 
+// An mbarrier's phase that a warp waits for.
+struct PhaseWait {
+  std::uint64_t label = 0;
+  ptx::AwaitedPhase phase;
+  bool used = false;
+};
+
 // What happened to a kernel that could not go on, for people; in memory that all ranks share.
 struct FaultText {
   char text[600] = {};
-  char awaits[200] = {};      // the mbarrier phase that a warp waits for, while it does ...
-  const void* who = nullptr;  // ... and which, to the rank's own process
+  PhaseWait phases[64] = {};  // of the first so many warps of a rank that wait for one
 };
 
 class KernelRun final : public ptx::GlobalMemory {
@@ -50,10 +57,13 @@ class KernelRun final : public ptx::GlobalMemory {
     std::uint64_t seed = 0;    // of seeded sums
     std::uint64_t budget = 0;  // warp instructions
     schedule::Role role = schedule::Role::thread;
+    Signals* signals = nullptr;  // told of strong writes
+    std::uint32_t run = 0;       // number of the run for it
   };
-  // All outlive the run. Throws ptx::Error where the configuration does not fit the kernel.
+  // All outlive the run; `clock` is the rank's. Throws ptx::Error where the configuration does not
+  // fit the kernel.
   KernelRun(const Kernel& kernel, ptx::LaunchConfig config, const Space& space,
-            const Settings& settings, FaultText& fault);
+            const Settings& settings, FaultText& fault, ptx::VirtualClock& clock);
 
   // One agent for each warp.
   std::vector<schedule::Agent::ChildSpec> children();
@@ -88,6 +98,7 @@ class KernelRun final : public ptx::GlobalMemory {
     std::uint32_t missed = 0;     // of these: the last poll saw no change though it could have
     std::uint32_t armed = 0;      // lanes whose next read of a place in `waits` is to see a change
     bool parked = false;          // waits for other warps of the block or cluster
+    PhaseWait* told = nullptr;    // while that is an mbarrier's phase
     std::uint32_t polled = 0;     // lanes that found an mbarrier's phase incomplete ...
     std::uint64_t polled_at = 0;  // ... when the execution had seen so many events
     std::uint16_t polled_site = 0;
@@ -117,6 +128,8 @@ class KernelRun final : public ptx::GlobalMemory {
   void wait(Warp& warp);
   // Waits for other warps, by name where it is an mbarrier's phase.
   void park(Warp& warp);
+  // What those that wait for a phase lack now: before a warp that changed it stops.
+  void tell_phases();
   // After a slice that ended at an mbarrier's phase that is not complete.
   void note_polls(Warp& warp, std::uint64_t events);
   void wake_others(Warp& warp);
@@ -160,6 +173,9 @@ class KernelRun final : public ptx::GlobalMemory {
   void reduce(Warp& warp, ptx::Request& request, const Target* targets, const machine::Access& how);
   void load_reduce(Warp& warp, ptx::Request& request, const Target* targets,
                    const machine::Access& how);
+  // A strong write that others may wait for.
+  void signalled(Warp& warp, machine::Address at, std::uint32_t bytes, bool adds,
+                 std::uint16_t site);
   // Which of the lanes act now: all of them, or one that runs ahead.
   std::uint32_t choose_lanes(Warp& warp, std::uint32_t lanes);
   // `one(machine, lane)` for the lanes of a store or reduction: in one step, or those chosen in a
@@ -172,7 +188,6 @@ class KernelRun final : public ptx::GlobalMemory {
   const Space& space_;
   Settings settings_;
   FaultText& fault_;
-  ptx::VirtualClock clock_;
   std::uint32_t warps_a_block_ = 1;
   std::uint32_t threads_a_block_ = 1;
   std::vector<Warp> warps_;

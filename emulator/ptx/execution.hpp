@@ -15,11 +15,14 @@
 
 namespace ringfence::ptx {
 
-/// Nanoseconds that %globaltimer shows. One for all launches of a run; it advances with the work
-/// done, and jumps to the next sleeper's time when nothing else can run, so time-outs end.
+/// Nanoseconds that %globaltimer and %clock show. One for all launches of a run; it advances with
+/// the work done, and jumps to the next sleeper's time when nothing else can run, so time-outs end.
 struct VirtualClock {
   std::uint64_t now = 1;
-  std::uint64_t rate = 1;  ///< nanoseconds a warp instruction; 0: only sleepers move it
+  /// Nanoseconds a warp instruction. 0: sleepers move it, and who does nothing but look at it: from
+  /// one look to the next by 1, 2, 4 ... ns if nothing but arithmetic lies between. So a delay ends
+  /// soon, and for a loop that polls, clock or not, time stands still.
+  std::uint64_t rate = 1;
 };
 
 /// Picks one of `count` (>= 1) possibilities. All freedom of scheduling inside a launch goes
@@ -113,6 +116,15 @@ enum class Stop : std::uint8_t {
   exited,
 };
 
+/// What an mbarrier's phase lacks.
+struct AwaitedPhase {
+  std::uint32_t place = 0;  ///< byte of the block's shared memory
+  std::uint64_t phase = 0;
+  std::uint32_t pending = 0;  ///< arrivals that lack, of `expected`
+  std::uint32_t expected = 0;
+  std::int64_t transactions = 0;  ///< bytes announced that did not come; below 0: the reverse
+};
+
 struct ExecutionCounts {
   std::uint64_t warp_instructions = 0;
   std::uint64_t thread_instructions = 0;
@@ -148,8 +160,8 @@ class Execution {
   /// Counts what lets a warp that found its mbarrier's phase incomplete, or that waited for its
   /// warpgroup, go on: while it stays the same, another look finds the same.
   std::uint64_t events() const;
-  /// The mbarrier that a warp polls and what it lacks, for people; empty if it polls none.
-  std::string awaited_phase(std::uint32_t block, std::uint32_t warp) const;
+  /// The mbarrier's phase that a warp found incomplete when it looked last, as it is now.
+  std::optional<AwaitedPhase> awaited_phase(std::uint32_t block, std::uint32_t warp) const;
   /// Whether all threads of the warp have exited. True as well for a block that has not started.
   bool exited(std::uint32_t block, std::uint32_t warp) const;
   /// Lets every sleeper of the warp wake: moves the clock. False if none sleeps.

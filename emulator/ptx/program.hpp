@@ -120,8 +120,12 @@ struct CopyOp {
     bulk_to_global,
     bulk_to_cluster,
     tensor_to_shared,
-    tensor_to_global
+    tensor_to_global,
+    remote_store,  ///< st.async of extra[0..elements)
+    remote_reduce  ///< red.async
   } form = Form::async;
+  Access remote;  ///< st.async, red.async: type, elements, combine
+  std::uint32_t lane_bytes = 4;
   std::uint8_t coordinates = 0;
   bool multicast = false;   ///< the extra slot behind the coordinates has the blocks' bits
   std::uint32_t bytes = 0;  ///< cp.async: fixed size; bulk: slot c

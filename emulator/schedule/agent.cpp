@@ -270,10 +270,11 @@ void Agent::await_any(std::span<const LaneWait> waits) {
   check_stopped();
 }
 
-void Agent::park(std::uint16_t site) {
+void Agent::park(std::uint16_t site, bool deadlocks) {
   {
     Step step(*this);
     record_->last_site = site;
+    record_->deadlocks = deadlocks;
     execution_.set_blocked(id_, AgentStatus::at_barrier);
   }
   runtime_.give_way(*this);

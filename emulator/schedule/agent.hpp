@@ -118,7 +118,8 @@ class Agent {
   // Blocks until one of the waits can end, or another agent of this process unparks this one.
   void await_any(std::span<const LaneWait> waits);
   // Blocks until another agent of this process unparks this one (a barrier of the program's own).
-  void park(std::uint16_t site = 0);
+  // `deadlocks`: for ever is then a deadlock, and no divergence of the block's threads.
+  void park(std::uint16_t site = 0, bool deadlocks = false);
   // Inside act() only: after a strong write (faults.hpp, late-signal); whether a signal there has
   // not come yet; and that reads take the message before the newest meanwhile.
   void signalled(machine::Address at, std::uint64_t bytes);

@@ -314,6 +314,15 @@ void Execution::deadlock() {
     }
     if (all) diverged = &r;
   }
+  // One of the block waits for what no other thread has to come to, and the others for it.
+  for (AgentId id = 0; diverged != nullptr && id < agent_count_; ++id) {
+    const AgentRecord& r = record(id);
+    if (r.status == AgentStatus::at_barrier && r.deadlocks && r.parent == diverged->parent &&
+        block_of(r) == block_of(*diverged)) {
+      diverged = &r;
+      break;
+    }
+  }
   machine::Finding f;
   f.kind = machine::FindingKind::deadlock;
   f.has_second = true;
@@ -324,7 +333,7 @@ void Execution::deadlock() {
     f.second.site = who->last_site;
   }
   if (diverged != nullptr) {
-    f.kind = machine::FindingKind::barrier_divergence;
+    if (!diverged->deadlocks) f.kind = machine::FindingKind::barrier_divergence;
   } else if (stuck != nullptr) {
     const AwaitInfo& await = stuck->wait_count > 0 ? stuck->waits[0].await : stuck->await;
     if (stuck->wait_count > 0) f.second.label += stuck->waits[0].lane;

@@ -69,6 +69,7 @@ struct AgentRecord {
   std::uint16_t first_call = 0;  // a restarted rank's host: the call to begin with
   AgentStatus status = AgentStatus::ready;
   Pending pending = Pending::none;
+  bool deadlocks = false;  // at a barrier that others need not come to: see Agent::park
   AwaitInfo await;
   // A warp's waits, in place of `await`: the first `wait_count` of them, kept from run to run.
   std::uint32_t wait_count = 0;

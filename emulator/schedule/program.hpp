@@ -59,6 +59,12 @@ class Program {
   virtual std::string site_name(std::uint16_t site) const = 0;
   virtual std::string region_name(machine::RegionId region) const = 0;
   virtual SlotName slot_name(machine::Address at) const = 0;
+  // What an agent waits for that stands at a barrier: what it is, and what it lacks (as `writer`).
+  // Empty: the other threads of its block.
+  virtual SlotName barrier_name(std::uint64_t label) const {
+    static_cast<void>(label);
+    return {};
+  }
   // Who should write the value that a wait there needs, where that depends on the value.
   virtual std::string slot_writer(machine::Address at, const machine::Wanted&) const {
     return slot_name(at).writer;

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <toml++/toml.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -13,6 +12,7 @@
 #include <vector>
 
 #include "emulator/timing/builtin.hpp"
+#include "verify/toml.hpp"
 
 namespace ringfence::timing {
 namespace {
@@ -68,42 +68,28 @@ const std::vector<Field>& fields() {
 
 constexpr double kMost = 1e9;
 
-class Reader {
- public:
-  explicit Reader(const std::string& path) : path_(path) {}
+using Reader = verify::TomlReader<ProfileError>;
 
-  template <class... Args>
-  [[noreturn]] void fail(const toml::source_region& at, fmt::format_string<Args...> text,
-                         Args&&... args) const {
-    throw ProfileError(fmt::format("{}:{}:{}: {}", path_, at.begin.line, at.begin.column,
-                                   fmt::format(text, std::forward<Args>(args)...)));
+// [value, "source"]
+double figure(const Reader& r, const toml::node& n, const std::string& key, const Field& f) {
+  const auto* pair = n.as_array();
+  if (pair == nullptr || pair->size() != 2) {
+    r.fail(n.source(), "{} must be [value, \"source\"]", key);
   }
-
-  // [value, "source"]
-  double figure(const toml::node& n, const std::string& key, const Field& f) const {
-    const auto* pair = n.as_array();
-    if (pair == nullptr || pair->size() != 2) {
-      fail(n.source(), "{} must be [value, \"source\"]", key);
-    }
-    const auto value = (*pair)[0].value<double>();
-    if (!value || (*pair)[0].is_boolean() || !std::isfinite(*value) || *value < 0 ||
-        *value > kMost || (*value == 0 && !f.may_be_zero) ||
-        (f.whole && *value != std::floor(*value))) {
-      fail((*pair)[0].source(), "{}: the value must be {} {} to {:.0e}", key,
+  const auto value = (*pair)[0].value<double>();
+  if (!value || (*pair)[0].is_boolean() || !std::isfinite(*value) || *value < 0 || *value > kMost ||
+      (*value == 0 && !f.may_be_zero) || (f.whole && *value != std::floor(*value))) {
+    r.fail((*pair)[0].source(), "{}: the value must be {} {} to {:.0e}", key,
            f.whole ? "a whole number" : "a number", f.may_be_zero ? "from 0" : "above 0, up",
            kMost);
-    }
-    const auto* source = (*pair)[1].as_string();
-    if (source == nullptr || source->get().empty()) {
-      fail((*pair)[1].source(), "{}: the source must be a text that says where {} comes from", key,
-           *value);
-    }
-    return *value;
   }
-
- private:
-  const std::string& path_;
-};
+  const auto* source = (*pair)[1].as_string();
+  if (source == nullptr || source->get().empty()) {
+    r.fail((*pair)[1].source(), "{}: the source must be a text that says where {} comes from", key,
+           *value);
+  }
+  return *value;
+}
 
 Profile read(const Reader& r, const toml::table& root) {
   Profile p;
@@ -112,22 +98,15 @@ Profile read(const Reader& r, const toml::table& root) {
     const std::string word = *f.table != '\0' ? f.table : f.key;
     if (std::find(top.begin(), top.end(), word) == top.end()) top.push_back(word);
   }
+  r.only(root, "a profile", top);
   for (const auto& [key, node] : root) {
-    if (std::find(top.begin(), top.end(), std::string(key.str())) == top.end()) {
-      r.fail(key.source(), "unknown key '{}'; known here: {}", key.str(), fmt::join(top, ", "));
-    }
     const auto* table = node.as_table();
     if (table == nullptr) continue;
     std::vector<std::string> known;
     for (const Field& f : fields()) {
       if (key.str() == f.table) known.emplace_back(f.key);
     }
-    for (const auto& [inner, unused] : *table) {
-      if (std::find(known.begin(), known.end(), std::string(inner.str())) == known.end()) {
-        r.fail(inner.source(), "unknown key '{}' in [{}]; known here: {}", inner.str(), key.str(),
-               fmt::join(known, ", "));
-      }
-    }
+    r.only(*table, fmt::format("[{}]", key.str()), known);
   }
   const auto* version = root.get("version");
   if (version == nullptr) r.fail(root.source(), "the file lacks the key 'version': 1 is due");
@@ -150,7 +129,7 @@ Profile read(const Reader& r, const toml::table& root) {
     }
     const auto* n = table->get(f.key);
     if (n == nullptr) r.fail(table->source(), "the key {} is missing", key);
-    f.set(p, r.figure(*n, key, f));
+    f.set(p, figure(r, *n, key, f));
   }
   // Else a block would load faster while it stores.
   const double least = 1 / (1 / p.block.load + 1 / p.block.store);
@@ -167,13 +146,7 @@ Profile read(const Reader& r, const toml::table& root) {
 
 Profile parse_profile(const std::string& text, const std::string& name) {
   const Reader r(name);
-  toml::table root;
-  try {
-    root = toml::parse(text, name);
-  } catch (const toml::parse_error& e) {
-    r.fail(e.source(), "{}", e.description());
-  }
-  return read(r, root);
+  return read(r, r.parse(text));
 }
 
 Profile read_profile(const std::string& path_or_name) {

@@ -96,8 +96,9 @@ StuckNames stuck_names(const schedule::StuckAgent& s, const schedule::Program& p
     n.needs = fmt::format("{} {}", name(s.await.wanted.compare), s.await.wanted.value);
     n.writer = program.slot_writer(s.await.at, s.await.wanted);
   } else if (s.status == schedule::AgentStatus::at_barrier) {
-    n.slot = "block barrier";
-    n.needs = "the block's other threads";
+    const schedule::SlotName barrier = program.barrier_name(s.label);
+    n.slot = barrier.text.empty() ? "block barrier" : barrier.text;
+    n.needs = barrier.text.empty() ? "the block's other threads" : barrier.writer;
   } else if (s.status == schedule::AgentStatus::joining) {
     n.slot = "end of its launch";
     n.needs = "the launch's threads";

@@ -95,10 +95,34 @@ TEST_CASE("missing and extra keys, wrong types and ranges are refused with their
   CHECK(says(refusal(edited("{u32 = 8}", "{u31 = 8}")), "unknown kind of argument 'u31'"));
   CHECK(says(refusal(edited("\"world\"", "\"size\"")), "'rank' or 'world'"));
   CHECK(says(refusal(edited("[[launch]]", "[[launch")), "not TOML"));
+  // toml++ 3.3 fails an assertion of its own on these.
+  CHECK(says(refusal(edited("[check]", "[$check]")), "a/b.toml:22:1: not TOML"));
+  CHECK(says(refusal(edited("[memory.data]", "[memory.]")), "a/b.toml:7:"));
+  CHECK(says(refusal("["), "a/b.toml:1:"));
+  // It also reaches what it calls unreachable, for letters from U+00A0 on in a key.
+  CHECK(says(refusal(edited("ranks = 2", "r\u00e4nge = 2")), "a/b.toml:2:2: not TOML"));
+  CHECK(says(refusal("[m\u2003.x]\n"), "not TOML"));
+  CHECK(says(refusal("version = 0\u00e9\n"), "not TOML"));
+  CHECK(says(refusal("version = \"\"\"\\\u00e9\"\"\"\n"), "not TOML"));
+  CHECK(says(refusal("version = \"\u00e4\" # \u00e9\n"), "must be a whole number"));
   const auto filled = [](const char* init) { return edited("{ bf16 = \"integers\" }", init); };
   CHECK(parse_case(filled("{ fill = 255 }"), "b").memories[1].initial.fill == 255);
   CHECK(says(refusal(filled("{ fill = 256 }")), "from 0 to 255"));
   CHECK(says(refusal(filled("{ fill = 1, tensor = \"x\" }")), "unknown key 'tensor'"));
+}
+
+TEST_CASE("a message is one line, whatever the file holds") {
+  for (const std::string& text : {edited("calls = 2", "\"ca\\nlls\" = 2"),
+                                  edited("{peers = \"pad\"}", "{peers = \"p\\nad\"}"),
+                                  edited("[\"coherent\"]", "[\"\\u0000\\r\\n\"]"),
+                                  edited("calls = 2", std::string(100'000, 'x') + " = 2")}) {
+    const std::string message = refusal(text);
+    CHECK(message != "accepted");
+    CHECK(message.size() < 500);
+    for (const char c : message) CHECK(static_cast<unsigned char>(c) >= 0x20);
+  }
+  CHECK(says(refusal(edited("calls = 2", "\"ca\\nlls\" = 2")),
+             "a/b.toml:3:1: unknown key 'ca\\x0alls'"));
 }
 
 TEST_CASE(
@@ -156,6 +180,12 @@ TEST_CASE("a tensor map is read as it is written, and refused as the driver woul
   CHECK(says(refusal(with("\"128B\"", "\"256B\"")), "known: none, 32B, 64B, 128B"));
   CHECK(says(refusal(with("offset = 16", "offset = 8")), "multiple of 16"));
   CHECK(says(refusal(with("[100, 8]", "[100, 80]")), "reaches byte"));
+  // 16 * 2^32 * 2^28 bytes and 15 more rows: as 64 bits that is a small number again.
+  CHECK(says(refusal(with("dims = [100, 8], strides = [208], box = [64, 8]",
+                          "dims = [8, 4294967296, 268435456, 16], box = [8, 1, 1, 1]")),
+             "spans at most 1099511627776 bytes"));
+  CHECK(says(refusal(with("[100, 8], strides = [208]", "[8, 1048577], strides = [1048576]")),
+             "spans at most"));
   CHECK(says(refusal(with("memory = \"data\", ", "")), "lacks the key 'memory'"));
   CHECK(says(refusal(with("dtype", "type")), "unknown key 'type'"));
 }

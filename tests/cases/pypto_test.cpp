@@ -8,6 +8,7 @@
 #include <iterator>
 #include <string>
 
+#include "emulator/trace/verdict.hpp"
 #include "tests/cases/harness.hpp"
 
 using namespace ringfence;
@@ -159,13 +160,26 @@ TEST_CASE("a tile that is multiplied before its copy has come is a race") {
   CHECK(changed.program().last_mismatch().find("bulk copy of line") != std::string::npos);
 }
 
-TEST_CASE("too few announced bytes leave a block waiting for itself, and the mbarrier is named") {
+TEST_CASE("a phase that never completes is a deadlock that names the mbarrier and what it lacks") {
   // 64 columns and 8 rows of 64 inner elements.
   Changed changed("small-2", replaced(recorded(), ", 9216;", ", 9200;"));
   const Ran ran = run(changed.program());
-  CHECK(kind_of(ran) == "barrier-divergence");
+  CHECK(kind_of(ran) == "deadlock");
   const std::string text = changed.program().last_mismatch();
   CAPTURE(text);
   CHECK(text.find("of the mbarrier at shared byte") != std::string::npos);
   CHECK(text.find("16 bytes came that were not announced") != std::string::npos);
+  // The table of those who wait says it of each of them.
+  const trace::Verdict v = trace::make_verdict(ran.outcome, changed.program());
+  std::size_t named = 0;
+  for (const trace::StuckNames& s : v.stuck) {
+    if (s.slot.find("phase 0 of the mbarrier at shared byte") != 0) continue;
+    CHECK(s.needs.find("0 of 1 arrivals") == 0);
+    ++named;
+  }
+  CHECK(named > 0);
+  // What the threads of a block miss of each other stays a divergence.
+  Changed left("small-2", replaced(recorded(), "mbarrier.try_wait.parity.shared::cta.b64 p,",
+                                   "bar.sync 1, 1024; //"));
+  CHECK(kind_of(run(left.program())) == "barrier-divergence");
 }

@@ -187,7 +187,8 @@ void Decoder::store() {
   MemoryOp memory;
   Access& access = memory.access;
   access.operation = Operation::store;
-  if (mods_.take("async") || mods_.take("bulk")) fail("unsupported form");
+  if (mods_.take("async")) return remote();
+  if (mods_.take("bulk")) fail("unsupported form");
   const bool hinted = mods_.take("L2::cache_hint");
   mods_.drop({"L1::", "L2::"});
   mods_.take_one({"wb", "cg", "cs", "wt"});
@@ -231,6 +232,7 @@ bool combines(Combine combine, Type type) {
 
 void Decoder::atomic() {
   const bool returns = in_->opcode == "atom";
+  if (!returns && mods_.take("async")) return remote();
   MemoryOp memory;
   Access& access = memory.access;
   access.operation = returns ? Operation::atomic : Operation::reduce;

@@ -136,6 +136,8 @@ class Decoder {
     bool grouped = false;
   };
   CopyEnds copy_ends();
+  // decode/remote.cpp
+  void remote();
   // decode/tensor.cpp
   void tensor_copy();
   /// The coordinates behind a tensor map's address, as slots.

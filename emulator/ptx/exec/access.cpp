@@ -158,11 +158,12 @@ void Execution::State::check_shared(Warp& warp, std::uint64_t address, std::uint
 }
 
 void Execution::State::check_shared_async(Warp& warp, std::uint64_t address, std::uint32_t bytes,
-                                          std::uint32_t lane, AsyncMoment moment, bool writes) {
+                                          std::uint32_t lane, AsyncMoment moment, bool writes,
+                                          bool proxy) {
   Block& block = *warp.block;
   if (block.races == nullptr) return;
   const auto race = block.races->access_async(in_cluster_memory(warp, address), bytes,
-                                              in_cluster(warp), lane, moment, writes);
+                                              in_cluster(warp), lane, moment, writes, proxy);
   if (!race) return;
   raise_race(warp, *race, lane < kLanes ? lane : 0,
              writes ? "asynchronous write" : "asynchronous read");

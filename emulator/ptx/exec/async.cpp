@@ -68,6 +68,9 @@ void Execution::State::copy_async(Warp& warp, const Op& op, std::uint32_t pc, st
     warp.async_groups.resize(kLanes);
     warp.bulk_groups.resize(kLanes);
   }
+  if (form.form == CopyOp::Form::remote_store || form.form == CopyOp::Form::remote_reduce) {
+    return remote_writes(warp, op, mask);
+  }
   if (form.form != CopyOp::Form::async) return bulk_copies(warp, op, pc, mask);
   std::array<std::uint64_t, kLanes> to;
   std::array<std::uint64_t, kLanes> from;
@@ -169,7 +172,8 @@ void Execution::State::mbarrier_check(Mbarrier& barrier) {
   barrier.token = next_token_++ | kPhaseToken;
 }
 
-std::string Execution::State::awaited_phase(std::uint32_t block, std::uint32_t warp) const {
+std::optional<AwaitedPhase> Execution::State::awaited_phase(std::uint32_t block,
+                                                            std::uint32_t warp) const {
   const auto at = live_blocks_.find(block);
   if (at == live_blocks_.end()) return {};
   const Warp& w = at->second->warps[warp];
@@ -185,16 +189,8 @@ std::string Execution::State::awaited_phase(std::uint32_t block, std::uint32_t w
     const auto found = at->second->mbarriers.find(place);
     if (found == at->second->mbarriers.end()) continue;
     const Mbarrier& barrier = found->second;
-    std::string lacks =
-        std::to_string(barrier.pending) + " of " + std::to_string(barrier.expected) + " arrivals";
-    if (barrier.transactions > 0) {
-      lacks += " and " + std::to_string(barrier.transactions) + " bytes that were announced";
-    } else if (barrier.transactions < 0) {
-      lacks +=
-          ", and " + std::to_string(-barrier.transactions) + " bytes came that were not announced";
-    }
-    return "phase " + std::to_string(barrier.phase) + " of the mbarrier at shared byte " +
-           std::to_string(place) + " of block " + std::to_string(block) + " lacks " + lacks;
+    return AwaitedPhase{place, barrier.phase, barrier.pending, barrier.expected,
+                        barrier.transactions};
   }
   return {};
 }

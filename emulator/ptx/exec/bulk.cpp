@@ -69,9 +69,21 @@ void Execution::State::bulk_end(Warp& warp, const BulkCopy& copy, std::uint32_t 
   });
 }
 
+// Each copy in flight is an engine of its own, until they have all had one.
+AsyncMoment Execution::State::next_engine(Warp& warp, const Op& op) {
+  Cluster& cluster = *warp.block->cluster;
+  const std::uint32_t groups = groups_a_block() * cluster_size_;
+  const auto engines = static_cast<std::uint32_t>(cluster.engines.size()) - groups;
+  AsyncMoment moment;
+  moment.engine = groups + cluster.next_copy++ % engines;
+  Cluster::Engine& engine = cluster.engines[moment.engine];
+  moment.number = ++engine.number;
+  engine.line = op.line;
+  return moment;
+}
+
 void Execution::State::bulk_copies(Warp& warp, const Op& op, std::uint32_t pc, std::uint32_t mask) {
   const CopyOp& form = program_.copies[op.detail];
-  Cluster& cluster = *warp.block->cluster;
   std::array<std::uint64_t, kLanes> to{};
   std::array<std::uint64_t, kLanes> from{};
   std::array<std::uint64_t, kLanes> barrier{};
@@ -93,13 +105,7 @@ void Execution::State::bulk_copies(Warp& warp, const Op& op, std::uint32_t pc, s
                     lane);
       }
     }
-    // Each copy in flight is an engine of its own, until they have all had one.
-    const std::uint32_t groups = groups_a_block() * cluster_size_;
-    const auto engines = static_cast<std::uint32_t>(cluster.engines.size()) - groups;
-    copy.moment.engine = groups + cluster.next_copy++ % engines;
-    Cluster::Engine& engine = cluster.engines[copy.moment.engine];
-    copy.moment.number = ++engine.number;
-    engine.line = op.line;
+    copy.moment = next_engine(warp, op);
     if (tensor) return tensor_copy(warp, op, pc, copy);
     const std::uint32_t bytes = words(warp, op.c)[lane];
     const bool to_global = form.form == CopyOp::Form::bulk_to_global;

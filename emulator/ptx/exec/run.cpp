@@ -1,5 +1,6 @@
 // The interpreter's loop, and how warps split, merge and end.
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 
@@ -151,6 +152,12 @@ void Execution::State::special(Warp& warp, const Op& op, std::uint32_t mask) {
   const Block& block = *warp.block;
   const auto which = static_cast<Special>(op.immediate);
   const auto cluster_at = [&](std::size_t i) { return block.at[i] / config_.cluster[i]; };
+  const bool looks = which == Special::clock || which == Special::clock64 ||
+                     which == Special::globaltimer || which == Special::globaltimer_lo;
+  if (looks && clock_.rate == 0) {
+    clock_.now += warp.idle;
+    warp.idle = std::clamp<std::uint64_t>(warp.idle * 2, 1, kMostIdle);
+  }
   for (std::uint32_t lane = 0; lane < kLanes; ++lane) {
     if ((mask >> lane & 1U) == 0) continue;
     const std::uint32_t thread = warp.index * kLanes + lane;
@@ -354,6 +361,7 @@ Stop Execution::State::run_warp(Warp& warp, std::size_t current, const Quantum& 
       // From here on the split's own record is what counts.
       Split& split = warp.splits[current];
       split.pc = pc;
+      warp.idle = 0;
       account();
       if (!program_.watch_of.empty()) watch(warp, pc);
       Outcome outcome{mask, false};

@@ -252,7 +252,8 @@ void Execution::ready(std::uint32_t block, std::uint32_t warp, std::vector<Split
   state_->ready(block, warp, out);
 }
 std::uint64_t Execution::events() const { return state_->events(); }
-std::string Execution::awaited_phase(std::uint32_t block, std::uint32_t warp) const {
+std::optional<AwaitedPhase> Execution::awaited_phase(std::uint32_t block,
+                                                     std::uint32_t warp) const {
   return state_->awaited_phase(block, warp);
 }
 bool Execution::exited(std::uint32_t block, std::uint32_t warp) const {

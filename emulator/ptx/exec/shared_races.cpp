@@ -74,9 +74,9 @@ std::optional<SharedRaces::Race> SharedRaces::access(std::uint64_t offset, std::
 std::optional<SharedRaces::Race> SharedRaces::access_async(std::uint64_t offset,
                                                            std::uint32_t bytes, std::uint32_t warp,
                                                            std::uint32_t lane, AsyncMoment moment,
-                                                           bool writes) {
+                                                           bool writes, bool proxy) {
   const Stamp now{moment.number, static_cast<std::uint16_t>((warps_ + moment.engine) * 32), false};
-  return visit(offset, bytes, {now, warp, lane, true}, writes);
+  return visit(offset, bytes, {now, warp, lane, proxy}, writes);
 }
 
 void SharedRaces::split_word(std::uint64_t word) {

@@ -54,9 +54,10 @@ class SharedRaces {
   std::optional<Race> access(std::uint64_t offset, std::uint32_t bytes, std::uint32_t warp,
                              std::uint32_t lane, SharedUse use);
   /// The same for an operation that `warp` issued just now; `lane`: the one that did, or kLanes
-  /// where the whole warp did.
+  /// where the whole warp did. `proxy`: through the async proxy.
   std::optional<Race> access_async(std::uint64_t offset, std::uint32_t bytes, std::uint32_t warp,
-                                   std::uint32_t lane, AsyncMoment moment, bool writes);
+                                   std::uint32_t lane, AsyncMoment moment, bool writes,
+                                   bool proxy = true);
 
   /// Adds what the warp knows and did to `clock`.
   void give(std::uint32_t warp, WarpClock& clock);

@@ -27,6 +27,8 @@ constexpr std::uint64_t kWindowBytes = 0x100000000ULL;
 constexpr std::uint32_t kSharedBits = 24;
 /// Bytes that a bulk or asynchronous copy moves at once.
 constexpr std::uint32_t kPiece = 16;
+/// Nanoseconds that one look at a clock adds at most: differences of 32 bits do not overflow.
+constexpr std::uint64_t kMostIdle = 1U << 20;
 
 struct AlignedFree {
   void operator()(std::byte* p) const { std::free(p); }
@@ -92,6 +94,7 @@ struct Warp {
   std::uint32_t index = 0;
   std::uint32_t live = 0;
   bool queued = false;
+  std::uint64_t idle = 0;  ///< what its next look at the clock adds, if it does nothing else before
   AlignedBytes registers;
   std::vector<Split> splits;
   std::vector<std::uint32_t> cluster_phase;  ///< per lane: phases of barrier.cluster arrived at
@@ -182,7 +185,7 @@ class Execution::State {
   const LaunchConfig& config() const { return config_; }
   const ExecutionCounts& counts() const { return counts_; }
   std::uint64_t events() const { return events_; }
-  std::string awaited_phase(std::uint32_t block, std::uint32_t warp) const;
+  std::optional<AwaitedPhase> awaited_phase(std::uint32_t block, std::uint32_t warp) const;
 
  private:
   // exec/launch.cpp
@@ -260,6 +263,9 @@ class Execution::State {
 
   // exec/bulk.cpp
   void bulk_copies(Warp& warp, const Op& op, std::uint32_t pc, std::uint32_t mask);
+  AsyncMoment next_engine(Warp& warp, const Op& op);
+  // exec/remote.cpp
+  void remote_writes(Warp& warp, const Op& op, std::uint32_t mask);
   void tensor_copy(Warp& warp, const Op& op, std::uint32_t pc, const BulkCopy& copy);
   /// Writes a piece of at most 16 bytes to shared memory of the blocks that the copy goes to, or
   /// reads one.
@@ -286,7 +292,7 @@ class Execution::State {
   }
   std::uint32_t groups_a_block() const { return (warps_ + 3) / 4; }
   void check_shared_async(Warp& warp, std::uint64_t address, std::uint32_t bytes,
-                          std::uint32_t lane, AsyncMoment moment, bool writes);
+                          std::uint32_t lane, AsyncMoment moment, bool writes, bool proxy = true);
   [[noreturn]] void raise_race(const Warp& warp, const SharedRaces::Race& race, std::uint32_t lane,
                                const std::string& what) const;
   std::uint64_t in_cluster_memory(const Warp& warp, std::uint64_t address) const {

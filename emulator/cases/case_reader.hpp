@@ -1,0 +1,16 @@
+#pragma once
+// What the parts that read a case file share.
+
+#include "emulator/cases/case_file.hpp"
+#include "verify/toml.hpp"
+
+namespace ringfence::cases {
+
+using Reader = verify::TomlReader<CaseError>;
+
+Argument read_argument(const Reader& r, const toml::node& n, unsigned depth = 0);
+
+// Names that are used are declared, and kinds fit.
+void resolve(const Reader& r, const toml::table& root, const CaseFile& c);
+
+}  // namespace ringfence::cases

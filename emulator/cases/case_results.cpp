@@ -1,0 +1,222 @@
+// What a case says of a run that has ended: the checks of [check], in their order.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "emulator/cases/case_program.hpp"
+
+namespace ringfence::cases {
+
+using schedule::Role;
+
+std::span<const std::byte> CaseProgram::consumed(std::uint32_t call, std::uint32_t rank,
+                                                 std::string_view memory) const {
+  const std::size_t m = index_of(memory);
+  return {results_ + consumed_offset(call, rank, m), file_.memories[m].bytes};
+}
+
+machine::AccessInfo CaseProgram::consumer_access(std::uint32_t call, std::uint32_t rank,
+                                                 std::size_t memory, std::uint64_t offset) const {
+  schedule::AgentLabel label;
+  label.role = Role::consumer;
+  label.rank = static_cast<std::uint16_t>(rank);
+  label.call = static_cast<std::uint16_t>(call);
+  machine::AccessInfo a;
+  a.label = schedule::pack(label);
+  a.site = kConsumer;
+  a.region = first_region_ + memory_region_[memory][rank];
+  a.offset = offset;
+  a.bytes = 1;
+  return a;
+}
+
+verify::Comparison CaseProgram::compare(std::uint32_t call, std::uint32_t rank,
+                                        bool is_residual) const {
+  const Expected& e = *payload_.expected(call);
+  const Reference& f = *file_.check.reference;
+  const verify::Problem& p = e.problem;
+  const std::span<const std::byte> bytes =
+      consumed(call, rank, is_residual ? f.residual_out : f.out);
+  const auto* got = reinterpret_cast<const std::uint16_t*>(bytes.data());
+  const auto hidden = static_cast<std::size_t>(p.hidden);
+  const bool whole = bytes.size() >= f.tokens * hidden * 2;
+  const verify::RowRange rows =
+      is_residual ? p.rows_of(static_cast<int>(rank)) : verify::RowRange{0, p.tokens};
+  const std::size_t first = static_cast<std::size_t>(rows.begin) * hidden;
+  const std::size_t count = static_cast<std::size_t>(rows.count()) * hidden;
+  if (whole) got += first;
+  const verify::Shape shape{p.tokens, p.hidden};
+  const char* name = is_residual ? "residual_out" : "out";
+  if (e.exact) {
+    return verify::compare_bits(name, p.dtype, shape, got,
+                                (is_residual ? e.residual_out : e.out).bits() + first, count,
+                                first);
+  }
+  const verify::FusedReference& r = e.reference;
+  return verify::compare(
+      name, p.dtype, shape, got, (is_residual ? r.residual_out : r.out).data() + first,
+      (is_residual ? r.residual_out_bound : r.out_bound).data() + first, count, first);
+}
+
+std::vector<verify::Comparison> CaseProgram::comparisons() const {
+  std::vector<verify::Comparison> all;
+  if (!file_.check.reference) return all;
+  for (std::uint32_t call = 0; call < calls_; ++call) {
+    for (const bool is_residual : {false, true}) {
+      verify::Comparison whole;
+      bool any = false;
+      for (std::uint32_t r = 0; r < file_.ranks; ++r) {
+        if (is_residual &&
+            payload_.expected(call)->problem.rows_of(static_cast<int>(r)).count() == 0) {
+          continue;
+        }
+        const verify::Comparison one = compare(call, r, is_residual);
+        if (any) {
+          whole.merge(one);
+        } else {
+          whole = one;
+        }
+        any = true;
+      }
+      if (calls_ > 1) whole.name += fmt::format(", call {}", call);
+      all.push_back(whole);
+    }
+  }
+  return all;
+}
+
+// A fault leaves one rank at least.
+std::uint32_t CaseProgram::first_left() const {
+  std::uint32_t rank = 0;
+  while (lost(rank)) ++rank;
+  return rank;
+}
+
+std::string CaseProgram::replica_difference() const {
+  for (std::uint32_t call = 0; call < calls_; ++call) {
+    for (const std::string& name : file_.check.equal) {
+      const std::uint32_t base = first_left();
+      const auto first = consumed(call, base, name);
+      for (std::uint32_t r = base + 1; r < file_.ranks; ++r) {
+        if (lost(r)) continue;
+        const auto other = consumed(call, r, name);
+        const auto at = std::mismatch(first.begin(), first.end(), other.begin()).first;
+        if (at == first.end()) continue;
+        const auto byte = static_cast<std::size_t>(at - first.begin());
+        return fmt::format(
+            "after call {}, byte {} of '{}' is 0x{:02x} on rank {} and 0x{:02x} on "
+            "rank {}",
+            call, byte, name, static_cast<unsigned>(first[byte]), base,
+            static_cast<unsigned>(other[byte]), r);
+      }
+    }
+  }
+  return {};
+}
+
+void CaseProgram::after_run(machine::Machine& machine) {
+  if (!any_lost() && !check_restored(machine)) return;
+  if (!check_reference(machine)) return;
+  check_equal(machine);
+}
+
+std::string CaseProgram::numerics() const {
+  for (const auto& kernel : kernels_) {
+    if (!kernel->program.group_products.empty()) {
+      return "wgmma: exact products, added in fp32 in the order of k";
+    }
+  }
+  return {};
+}
+
+bool CaseProgram::check_restored(machine::Machine& machine) {
+  for (const std::string& name : file_.check.restored) {
+    const std::size_t m = index_of(name);
+    std::vector<std::byte> now(file_.memories[m].bytes);
+    for (std::uint32_t r = 0; r < file_.ranks; ++r) {
+      const machine::RegionId region = first_region_ + memory_region_[m][r];
+      machine.peek({region, 0}, now);
+      const std::vector<std::byte>& initial = regions_[memory_region_[m][r]].initial;
+      for (std::size_t i = 0; i < now.size(); ++i) {
+        const std::byte was = initial.empty() ? std::byte{0} : initial[i];
+        if (now[i] == was) continue;
+        mismatch_ = fmt::format("byte {} of {} is 0x{:02x} after the last launch, and was 0x{:02x}",
+                                i, regions_[memory_region_[m][r]].name,
+                                static_cast<unsigned>(now[i]), static_cast<unsigned>(was));
+        machine::Finding f;
+        f.kind = machine::FindingKind::unrestored_signal;
+        schedule::AgentLabel owner;
+        owner.rank = static_cast<std::uint16_t>(r);
+        f.second.label = schedule::pack(owner);
+        f.second.region = region;
+        f.second.offset = i;
+        f.second.bytes = 1;
+        f.has_second = true;
+        machine.report(f);
+        if (machine.failed()) return false;
+        break;
+      }
+    }
+  }
+  return true;
+}
+
+bool CaseProgram::check_reference(machine::Machine& machine) {
+  if (!file_.check.reference) return true;
+  const Reference& f = *file_.check.reference;
+  for (std::uint32_t call = 0; call < calls_; ++call) {
+    for (std::uint32_t r = 0; r < file_.ranks; ++r) {
+      if (lost(r)) continue;
+      // An error in residual_out is nearer to its cause.
+      for (const bool is_residual : {true, false}) {
+        const verify::Problem& p = payload_.expected(call)->problem;
+        if (is_residual && p.rows_of(static_cast<int>(r)).count() == 0) continue;
+        const verify::Comparison c = compare(call, r, is_residual);
+        if (c.passed()) continue;
+        mismatch_ =
+            fmt::format("{}, call {}, rank {}: {}", c.name, call, r, verify::mismatch_text(c));
+        machine::Finding found;
+        found.kind = machine::FindingKind::numeric_mismatch;
+        const std::string& name = is_residual ? f.residual_out : f.out;
+        std::uint64_t offset = c.first.index * 2;
+        if (is_residual && file_.find(name)->bytes < f.tokens * f.hidden * 2) {
+          offset -= static_cast<std::uint64_t>(p.rows_of(static_cast<int>(r)).begin) * f.hidden * 2;
+        }
+        found.second = consumer_access(call, r, index_of(name), offset);
+        found.second.bytes = 2;
+        found.has_second = true;
+        machine.report(found);
+        if (machine.failed()) return false;
+      }
+    }
+  }
+  return true;
+}
+
+bool CaseProgram::check_equal(machine::Machine& machine) {
+  for (std::uint32_t call = 0; call < calls_; ++call) {
+    for (const std::string& name : file_.check.equal) {
+      const std::uint32_t base = first_left();
+      const auto first = consumed(call, base, name);
+      for (std::uint32_t r = base + 1; r < file_.ranks; ++r) {
+        if (lost(r)) continue;
+        const auto other = consumed(call, r, name);
+        const auto at = std::mismatch(first.begin(), first.end(), other.begin()).first;
+        if (at == first.end()) continue;
+        const auto byte = static_cast<std::uint64_t>(at - first.begin());
+        mismatch_ = replica_difference();
+        machine::Finding f;
+        f.kind = machine::FindingKind::replica_mismatch;
+        f.first = consumer_access(call, base, index_of(name), byte);
+        f.second = consumer_access(call, r, index_of(name), byte);
+        f.has_first = f.has_second = true;
+        machine.report(f);
+        if (machine.failed()) return false;
+      }
+    }
+  }
+  return true;
+}
+
+}  // namespace ringfence::cases

@@ -1,0 +1,384 @@
+// Loads and stores of a warp, and where any access goes.
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "emulator/cases/kernel_detail.hpp"
+
+namespace ringfence::cases {
+namespace {
+
+using machine::Order;
+using ptx::each_lane;
+using ptx::first_lane;
+using ptx::kLanes;
+using ptx::Operation;
+
+bool is_packed(ptx::Type type) {
+  return type == ptx::Type::bf16x2 || type == ptx::Type::f16x2 || type == ptx::Type::u16x2 ||
+         type == ptx::Type::s16x2;
+}
+
+bool is_multimem(Operation operation) { return operation >= Operation::multimem_load_reduce; }
+
+machine::Access how_of(const ptx::Access& access, std::uint16_t site) {
+  machine::Access how;
+  switch (access.semantics) {
+    case ptx::Semantics::weak:
+      how.order = Order::weak;
+      break;
+    case ptx::Semantics::relaxed:
+    case ptx::Semantics::volatile_:
+      how.order = Order::relaxed;
+      break;
+    case ptx::Semantics::acquire:
+      how.order = Order::acquire;
+      break;
+    case ptx::Semantics::release:
+      how.order = Order::release;
+      break;
+    case ptx::Semantics::acq_rel:
+    case ptx::Semantics::sc:
+      how.order = Order::acq_rel;
+      break;
+  }
+  // Atomics are strong whatever is written.
+  if (how.order == Order::weak &&
+      (access.operation == Operation::atomic || access.operation == Operation::reduce)) {
+    how.order = Order::relaxed;
+  }
+  how.scope =
+      access.semantics == ptx::Semantics::volatile_ ? machine::Scope::sys : scope_of(access.scope);
+  how.element = static_cast<std::uint8_t>(is_packed(access.type) ? 2 : size_of(access.type));
+  how.proxy = is_multimem(access.operation) ? machine::Proxy::multicast : machine::Proxy::generic;
+  how.reaches_output = access.operation == Operation::multimem_load_reduce;
+  how.site = site;
+  return how;
+}
+
+std::string hex(std::uint64_t value) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string out;
+  do out.insert(out.begin(), kDigits[value & 15U]);
+  while ((value >>= 4) != 0);
+  return "0x" + out;
+}
+
+// 16 bytes of each lane, as they lie in memory, to and from a request's registers.
+template <class F>
+void each_element(const ptx::Request& request, F f) {
+  const std::uint32_t size = size_of(request.access->type);
+  for (std::uint32_t lane = 0; lane < kLanes; ++lane) {
+    for (std::uint32_t e = 0; e < request.access->elements; ++e) {
+      f(std::size_t{lane} * machine::kLineBytes + std::size_t{e} * size,
+        request.elements[e] + std::size_t{lane} * request.lane_bytes, size);
+    }
+  }
+}
+
+void take_lanes(const ptx::Request& request, const std::byte* from, std::uint64_t& digest) {
+  each_element(request, [&](std::size_t at, std::byte* to, std::uint32_t size) {
+    std::uint64_t value = 0;
+    std::memcpy(&value, from + at, size);
+    std::memcpy(to, &value, request.lane_bytes);
+    mix(digest, value);
+  });
+}
+
+void give_lanes(const ptx::Request& request, std::byte* to) {
+  each_element(request, [&](std::size_t at, const std::byte* from, std::uint32_t size) {
+    std::memcpy(to + at, from, size);
+  });
+}
+
+}  // namespace
+
+void KernelRun::locate(Warp& warp, const ptx::Request& request, Target* targets) {
+  const ptx::Access& access = *request.access;
+  const std::uint32_t bytes = access.bytes();
+  const bool multicast = is_multimem(access.operation);
+  each_lane(request.agents.mask, [&](std::uint32_t lane) {
+    const std::uint64_t address = request.address[lane];
+    const Mapping* mapping = space_.find(address);
+    warp.fault_at = {~0u, address};
+    if (mapping == nullptr) {
+      throw ptx::Fault(ptx::FaultKind::out_of_bounds,
+                       "access of " + std::to_string(bytes) + " bytes at " + hex(address) +
+                           ", where no memory is",
+                       lane);
+    }
+    const std::uint64_t offset = address - mapping->address;
+    warp.fault_at = {settings_.first_region + mapping->regions[0], offset};
+    if (offset > mapping->bytes || mapping->bytes - offset < bytes) {
+      throw ptx::Fault(ptx::FaultKind::out_of_bounds,
+                       "access of " + std::to_string(bytes) + " bytes at byte " +
+                           std::to_string(offset) + " of '" + mapping->name + "', which has " +
+                           std::to_string(mapping->bytes),
+                       lane);
+    }
+    if (mapping->multicast != multicast) {
+      throw ptx::Fault(
+          ptx::FaultKind::multicast_misuse,
+          multicast ? "multimem access to '" + mapping->name + "', which is no multicast address"
+                    : "access to '" + mapping->name + "' that is no multimem one",
+          lane);
+    }
+    if (address % bytes != 0) {
+      throw ptx::Fault(ptx::FaultKind::misaligned,
+                       "byte " + std::to_string(offset) + " of '" + mapping->name +
+                           "' is not aligned to " + std::to_string(bytes) + " bytes",
+                       lane);
+    }
+    targets[lane] = {mapping, offset};
+  });
+}
+
+void KernelRun::access(ptx::Request& request) {
+  Warp& warp = warp_of(request.agents);
+  settle(warp);
+  warp.accessed = true;
+  const std::uint16_t site = kernel_.site[request.instruction];
+  warp.last_site = site;
+  Target targets[kLanes];
+  locate(warp, request, targets);
+  const machine::Access how = how_of(*request.access, site);
+  switch (request.access->operation) {
+    case Operation::load:
+      return load(warp, request, targets, how);
+    case Operation::store:
+    case Operation::multimem_store:
+      return store(warp, request, targets, how);
+    case Operation::atomic:
+      return atomic(warp, request, targets, how);
+    case Operation::reduce:
+    case Operation::multimem_reduce:
+      return reduce(warp, request, targets, how);
+    case Operation::multimem_load_reduce:
+      return load_reduce(warp, request, targets, how);
+  }
+}
+
+void KernelRun::signalled(Warp& warp, machine::Address at, std::uint32_t bytes, bool adds,
+                          std::uint16_t site) {
+  warp.agent->signalled(at, bytes);
+  if (settings_.signals == nullptr) return;
+  settings_.signals->wrote(execution_.config().rank, at.region - settings_.first_region, at.offset,
+                           bytes, adds, warp.block, site, settings_.run);
+}
+
+std::uint32_t KernelRun::choose_lanes(Warp& warp, std::uint32_t lanes) {
+  const auto count = static_cast<std::uint32_t>(std::popcount(lanes));
+  if (count < 2) return lanes;
+  std::uint32_t ahead = warp.agent->choose(schedule::DecisionKind::split, count + 1);
+  if (ahead == 0) return lanes;
+  while (--ahead > 0) lanes &= lanes - 1;
+  return lanes & (0U - lanes);
+}
+
+bool KernelRun::side_by_side(const ptx::Request& request, const Target* targets) const {
+  if (request.agents.mask != 0xFFFFFFFFU || request.access->bytes() != machine::kLineBytes ||
+      targets[0].offset % machine::kBlockBytes != 0) {
+    return false;
+  }
+  bool right = true;
+  for (std::uint32_t i = 1; i < kLanes; ++i) {
+    right = right && targets[i].mapping == targets[0].mapping &&
+            targets[i].offset == targets[0].offset + i * machine::kLineBytes;
+  }
+  return right;
+}
+
+void KernelRun::load_lane(machine::Machine& machine, Warp& warp, ptx::Request& request,
+                          std::uint32_t lane, const Target& target, const machine::Access& how,
+                          std::uint64_t& digest) {
+  const ptx::Access& access = *request.access;
+  alignas(16) std::byte buffer[64];
+  const std::uint32_t bytes = access.bytes();
+  machine.read(warp.agent->lane_thread(lane), place(target), how, {buffer, bytes});
+  const std::uint32_t size = size_of(access.type);
+  if (size == 4 && request.lane_bytes == 4) {  // most of them
+    for (std::uint32_t e = 0; e < access.elements; ++e) {
+      std::uint32_t value;
+      std::memcpy(&value, buffer + e * 4, 4);
+      std::memcpy(request.elements[e] + lane * 4, &value, 4);
+      mix(digest, value);
+    }
+    return;
+  }
+  for (std::uint32_t e = 0; e < access.elements; ++e) {
+    std::uint64_t value = 0;
+    std::memcpy(&value, buffer + e * size, size);
+    std::memcpy(request.elements[e] + lane * request.lane_bytes, &value, request.lane_bytes);
+    mix(digest, value);
+  }
+}
+
+void KernelRun::load(Warp& warp, ptx::Request& request, const Target* targets,
+                     const machine::Access& how) {
+  schedule::Agent& agent = *warp.agent;
+  const std::uint32_t lanes = request.agents.mask;
+  std::uint64_t digest = 0;
+  if (how.order == Order::weak) {
+    if (agent.weak_points()) agent.point();
+    agent.act(how.site, [&](machine::Machine& m) {
+      if (side_by_side(request, targets)) {
+        moved_.resize(std::max<std::size_t>(moved_.size(), machine::kBlockBytes));
+        const machine::Address from[] = {place(targets[0])};
+        if (m.read_together(agent.lane_threads(), from, how,
+                            std::span(moved_).first(machine::kBlockBytes))) {
+          take_lanes(request, moved_.data(), digest);
+          agent.note(digest);
+          return;
+        }
+      }
+      each_lane(lanes, [&](std::uint32_t lane) {
+        load_lane(m, warp, request, lane, targets[lane], how, digest);
+      });
+      agent.note(digest);
+    });
+    request.completed = lanes;
+    return;
+  }
+  agent.point();
+  const bool single = std::popcount(lanes) <= kMostSingleLanes;
+  std::uint32_t todo = lanes;
+  const auto keep = [&](std::uint32_t lane, std::uint64_t state) {
+    const std::uint32_t size = how.element;
+    for (std::uint32_t e = 0; e < request.access->elements; ++e) {
+      Poll poll;
+      poll.instruction = request.instruction;
+      poll.digest = e == 0 ? state : 0;
+      poll.at = place(targets[lane]);
+      poll.at.offset += e * size;
+      poll.access = how;
+      std::memcpy(&poll.value, request.elements[e] + lane * request.lane_bytes,
+                  std::min(size, request.lane_bytes));
+      poll.needs = {machine::Compare::ne, poll.value};
+      remember(warp, lane, poll);
+    }
+  };
+  const auto one = [&](machine::Machine& m, std::uint32_t lane) {
+    const std::uint32_t bit = 1U << lane;
+    if ((warp.waiting & bit) != 0 && ((warp.missed & bit) != 0 || !may_go_on(m, warp, lane)))
+      return;
+    std::uint64_t state = 0;
+    if (repeats(warp, request, lane, place(targets[lane]), state)) {
+      warp.armed |= bit;
+      if (!may_go_on(m, warp, lane)) {
+        warp.waiting |= bit;
+        return;
+      }
+    }
+    if ((warp.armed & bit) == 0) {
+      const bool old = agent.late(place(targets[lane]));
+      if (old) agent.read_old(true);
+      load_lane(m, warp, request, lane, targets[lane], how, digest);
+      if (old) agent.read_old(false);
+    } else {
+      std::byte elements[ptx::kMostElements][8] = {};
+      for (std::uint32_t e = 0; e < request.access->elements; ++e) {
+        machine::Address at = place(targets[lane]);
+        at.offset += e * how.element;
+        if (!read_change(m, warp, lane, at, how, elements[e])) {
+          warp.waiting |= bit;
+          warp.missed |= bit;
+          return;
+        }
+      }
+      bool changed = false;
+      for (std::uint32_t e = 0; e < request.access->elements; ++e) {
+        std::memcpy(request.elements[e] + lane * request.lane_bytes, elements[e],
+                    request.lane_bytes);
+        std::uint64_t value = 0;
+        std::memcpy(&value, elements[e], 8);
+        mix(digest, value);
+        machine::Address at = place(targets[lane]);
+        at.offset += e * how.element;
+        const schedule::LaneWait* w = armed_wait(warp, lane, at, false);
+        changed = changed || w == nullptr || w->await.wanted.holds(value);
+      }
+      if (changed) warp.armed &= ~bit;
+    }
+    warp.waiting &= ~bit;
+    request.completed |= bit;
+    keep(lane, state);
+  };
+  if (!single) {
+    agent.act(how.site, [&](machine::Machine& m) {
+      if ((warp.waiting | warp.armed) == 0 && side_by_side(request, targets) &&
+          !was_here(warp, request, targets)) {
+        moved_.resize(std::max<std::size_t>(moved_.size(), machine::kBlockBytes));
+        const machine::Address from[] = {place(targets[0])};
+        if (m.read_together(agent.lane_threads(), from, how,
+                            std::span(moved_).first(machine::kBlockBytes))) {
+          take_lanes(request, moved_.data(), digest);
+          request.completed = lanes;
+          each_lane(lanes, [&](std::uint32_t lane) { keep(lane, 0); });
+          agent.note(digest);
+          return;
+        }
+      }
+      each_lane(lanes, [&](std::uint32_t lane) { one(m, lane); });
+      agent.note(digest);
+    });
+    return;
+  }
+  todo = choose_lanes(warp, todo);
+  for (bool first = true; todo != 0; todo &= todo - 1, first = false) {
+    if (!first) agent.point();
+    agent.act(how.site, [&](machine::Machine& m) {
+      digest = 0;
+      one(m, first_lane(todo));
+      agent.note(digest);
+    });
+  }
+}
+
+void KernelRun::store(Warp& warp, ptx::Request& request, const Target* targets,
+                      const machine::Access& how) {
+  schedule::Agent& agent = *warp.agent;
+  const ptx::Access& access = *request.access;
+  const std::uint32_t size = size_of(access.type);
+  const std::uint32_t bytes = access.bytes();
+  const std::uint32_t lanes = request.agents.mask;
+  const auto one = [&](machine::Machine& m, std::uint32_t lane) {
+    alignas(16) std::byte buffer[64];
+    if (size == 4 && request.lane_bytes == 4) {
+      for (std::uint32_t e = 0; e < access.elements; ++e) {
+        std::memcpy(buffer + e * 4, request.elements[e] + lane * 4, 4);
+      }
+    } else {
+      for (std::uint32_t e = 0; e < access.elements; ++e) {
+        std::memcpy(buffer + e * size, request.elements[e] + lane * request.lane_bytes, size);
+      }
+    }
+    note_taken(m, warp, lane, targets[lane], access.bytes());
+    const std::size_t replicas = targets[lane].mapping->regions.size();
+    for (std::size_t r = 0; r < replicas; ++r) {
+      m.write(agent.lane_thread(lane), place(targets[lane], r), how, {buffer, bytes});
+      if (how.order != Order::weak) {
+        signalled(warp, place(targets[lane], r), bytes, false, how.site);
+      }
+    }
+  };
+  const bool strong = how.order != Order::weak;
+  if (strong || agent.weak_points()) agent.point();
+  if (side_by_side(request, targets)) {
+    const auto to = places(targets[0]);
+    moved_.resize(std::max<std::size_t>(moved_.size(), machine::kBlockBytes));
+    give_lanes(request, moved_.data());
+    agent.act(how.site, [&](machine::Machine& m) {
+      if (!m.write_together(agent.lane_threads(), to, how,
+                            std::span(moved_).first(machine::kBlockBytes))) {
+        each_lane(lanes, [&](std::uint32_t lane) { one(m, lane); });
+      }
+    });
+    request.completed = lanes;
+    return;
+  }
+  write_lanes(warp, request, how, !strong || std::popcount(lanes) > kMostSingleLanes, one);
+  had_effect(warp, lanes);
+}
+
+}  // namespace ringfence::cases

@@ -1,0 +1,263 @@
+// Atomics and reductions of a warp, multimem's too.
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <optional>
+
+#include "emulator/cases/kernel_detail.hpp"
+#include "emulator/ptx/atomic.hpp"
+
+namespace ringfence::cases {
+namespace {
+
+using machine::Order;
+using ptx::each_lane;
+using ptx::first_lane;
+using ptx::kLanes;
+
+ptx::Type half_of(ptx::Type type) {
+  switch (type) {
+    case ptx::Type::bf16x2:
+      return ptx::Type::bf16;
+    case ptx::Type::f16x2:
+      return ptx::Type::f16;
+    case ptx::Type::u16x2:
+      return ptx::Type::u16;
+    case ptx::Type::s16x2:
+      return ptx::Type::s16;
+    default:
+      return type;
+  }
+}
+
+// The operator of an atomic, for the machine's plain function pointer. Set before each use.
+struct Operator {
+  ptx::Combine combine;
+  ptx::Type type;
+  bool flush;
+};
+thread_local Operator current_operator;
+std::uint64_t apply(std::uint64_t old, std::uint64_t operand) {
+  return ptx::apply_atomic(current_operator.combine, current_operator.type, current_operator.flush,
+                           old, operand);
+}
+
+}  // namespace
+
+void KernelRun::atomic(Warp& warp, ptx::Request& request, const Target* targets,
+                       const machine::Access& how) {
+  schedule::Agent& agent = *warp.agent;
+  const ptx::Access& access = *request.access;
+  const std::uint32_t size = size_of(access.type);
+  const bool cas = access.combine == ptx::Combine::cas;
+  const auto one = [&](machine::Machine& m, std::uint32_t lane) {
+    const auto operand_at = [&](const std::byte* slot, std::uint32_t bytes) {
+      std::uint64_t value = 0;
+      std::memcpy(&value, slot + lane * request.lane_bytes, bytes);
+      return value;
+    };
+    const machine::Address at = place(targets[lane]);
+    const machine::ThreadId thread = agent.lane_thread(lane);
+    const std::uint32_t bit = 1U << lane;
+    if ((warp.waiting & bit) != 0 && ((warp.missed & bit) != 0 || !may_go_on(m, warp, lane)))
+      return;
+    std::uint64_t state = 0;
+    if (repeats(warp, request, lane, at, state)) {
+      warp.armed |= bit;
+      if (!may_go_on(m, warp, lane)) {
+        warp.waiting |= bit;
+        return;
+      }
+    }
+    std::optional<std::uint64_t> ended;
+    if (cas && armed_wait(warp, lane, at, true) != nullptr) {
+      const std::uint64_t compare = operand_at(request.compare, size);
+      if (m.can_end(thread, at, how, {machine::Compare::eq, compare}, true)) {
+        ended = m.try_cas_until(thread, at, how, compare, operand_at(request.elements[0], size));
+        if (!ended) {
+          warp.waiting |= bit;
+          warp.missed |= bit;
+          return;
+        }
+      }
+    }
+    warp.armed &= ~bit;
+    warp.waiting &= ~bit;
+    request.completed |= bit;
+    bool effect = false;
+    std::uint64_t first_old = 0;
+    Poll poll;
+    poll.instruction = request.instruction;
+    poll.digest = state;
+    poll.at = at;
+    poll.access = how;
+    poll.by_rmw = true;
+    for (std::uint32_t e = 0; e < access.elements; ++e) {
+      const std::uint64_t operand = operand_at(request.elements[e], size);
+      std::uint64_t old = 0;
+      if (cas) {
+        const std::uint64_t compare = operand_at(request.compare, size);
+        old = ended ? *ended : m.cas(thread, at, how, compare, operand);
+        effect = old == compare;
+        poll.needs = {machine::Compare::eq, compare};
+      } else {
+        // Packed halves are operations of their own.
+        for (std::uint32_t part = 0; part < size; part += how.element) {
+          current_operator = {access.combine, half_of(access.type), access.flush};
+          machine::Address element = at;
+          element.offset += e * size + part;
+          const std::uint64_t kept = how.element == 8 ? ~0ULL : (1ULL << (8 * how.element)) - 1;
+          const std::uint64_t mine = operand >> (8 * part) & kept;
+          const std::uint64_t there = m.rmw(thread, element, how, mine, apply);
+          effect = effect || (apply(there, mine) & kept) != there;
+          old |= there << (8 * part);
+        }
+        poll.needs = {machine::Compare::ne, old};
+      }
+      if (e == 0) first_old = old;
+    }
+    if (request.result != nullptr) {
+      std::memcpy(request.result + lane * request.lane_bytes, &first_old, request.lane_bytes);
+    }
+    agent.note(first_old);
+    if (effect) signalled(warp, at, access.bytes(), true, how.site);
+    if (effect || access.elements > 1 || how.element != size) {
+      had_effect(warp, 1U << lane);
+    } else {
+      poll.value = first_old;
+      remember(warp, lane, poll);
+    }
+  };
+  agent.point();
+  std::uint32_t todo = request.agents.mask;
+  if (std::popcount(todo) > kMostSingleLanes) {
+    agent.act(how.site, [&](machine::Machine& m) {
+      each_lane(todo, [&](std::uint32_t lane) { one(m, lane); });
+    });
+    return;
+  }
+  todo = choose_lanes(warp, todo);
+  for (bool first = true; todo != 0; todo &= todo - 1, first = false) {
+    if (!first) agent.point();
+    agent.act(how.site, [&](machine::Machine& m) { one(m, first_lane(todo)); });
+  }
+}
+
+void KernelRun::reduce(Warp& warp, ptx::Request& request, const Target* targets,
+                       const machine::Access& how) {
+  schedule::Agent& agent = *warp.agent;
+  const ptx::Access& access = *request.access;
+  const std::uint32_t size = size_of(access.type);
+  const std::uint32_t lanes = request.agents.mask;
+  const auto one = [&](machine::Machine& m, std::uint32_t lane) {
+    alignas(16) std::byte buffer[64];
+    for (std::uint32_t e = 0; e < access.elements; ++e) {
+      std::memcpy(buffer + e * size, request.elements[e] + lane * request.lane_bytes, size);
+    }
+    current_operator = {access.combine, half_of(access.type), access.flush};
+    const std::size_t replicas = targets[lane].mapping->regions.size();
+    for (std::size_t r = 0; r < replicas; ++r) {
+      m.reduce(agent.lane_thread(lane), place(targets[lane], r), how, {buffer, access.bytes()},
+               apply);
+      signalled(warp, place(targets[lane], r), access.bytes(), true, how.site);
+    }
+  };
+  had_effect(warp, lanes);
+  agent.point();
+  write_lanes(warp, request, how, std::popcount(lanes) > kMostSingleLanes, one);
+}
+
+void KernelRun::load_reduce(Warp& warp, ptx::Request& request, const Target* targets,
+                            const machine::Access& how) {
+  schedule::Agent& agent = *warp.agent;
+  const ptx::Access& access = *request.access;
+  const std::uint32_t lanes = request.agents.mask;
+  const std::uint32_t size = size_of(access.type);
+  const std::size_t replicas = targets[first_lane(lanes)].mapping->regions.size();
+  if (how.order != Order::weak || agent.weak_points()) agent.point();
+  std::uint64_t seed = settings_.seed;
+  mix(seed, request.address[first_lane(lanes)]);
+  mix(seed, request.instruction);
+  if (settings_.policy == ptx::SumPolicy::seeded_order && replicas > 1) {
+    seed += std::uint64_t{agent.choose(schedule::DecisionKind::sum, 64)} << 32;
+  }
+  // [replica][element][lane], in words of 32 bits or pairs of them.
+  const std::size_t words = size == 8 ? 2 : 1;
+  const std::size_t stride = kLanes * words;
+  if (gathered_.size() < replicas * access.elements * stride) {
+    gathered_.resize(replicas * access.elements * stride);
+  }
+  agent.act(how.site, [&](machine::Machine& m) {
+    std::uint64_t digest = 0;
+    if (size == 4 && side_by_side(request, targets)) {
+      const std::size_t bytes = replicas * machine::kBlockBytes;
+      if (moved_.size() < bytes) moved_.resize(bytes);
+      if (m.read_together(agent.lane_threads(), places(targets[0]), how,
+                          std::span(moved_).first(bytes))) {
+        for (std::uint32_t lane = 0; lane < kLanes; ++lane) {
+          for (std::size_t r = 0; r < replicas; ++r) {
+            std::uint32_t parts[4];
+            std::memcpy(parts, &moved_[r * machine::kBlockBytes + lane * machine::kLineBytes], 16);
+            for (std::uint32_t e = 0; e < 4; ++e) gathered_[(r * 4 + e) * stride + lane] = parts[e];
+            mix(digest, std::uint64_t{parts[1]} << 32 | parts[0]);
+            mix(digest, std::uint64_t{parts[3]} << 32 | parts[2]);
+          }
+        }
+        agent.note(digest);
+        return;
+      }
+    }
+    each_lane(lanes, [&](std::uint32_t lane) {
+      alignas(16) std::byte buffer[64];
+      for (std::size_t r = 0; r < replicas; ++r) {
+        m.read(agent.lane_thread(lane), place(targets[lane], r), how, {buffer, access.bytes()});
+        if (access.bytes() == 16 && size == 4) {
+          std::uint32_t* const to = &gathered_[r * 4 * stride + lane];
+          std::uint32_t parts[4];
+          std::memcpy(parts, buffer, 16);
+          for (std::uint32_t e = 0; e < 4; ++e) to[e * stride] = parts[e];
+          mix(digest, std::uint64_t{parts[1]} << 32 | parts[0]);
+          mix(digest, std::uint64_t{parts[3]} << 32 | parts[2]);
+          continue;
+        }
+        for (std::uint32_t e = 0; e < access.elements; ++e) {
+          std::uint64_t value = 0;
+          std::memcpy(&value, buffer + e * size, size);
+          std::memcpy(&gathered_[(r * access.elements + e) * stride + lane * words], &value,
+                      words * 4);
+          mix(digest, value);
+        }
+      }
+    });
+    agent.note(digest);
+  });
+  constexpr std::size_t kMost = 72;
+  for (std::uint32_t e = 0; e < access.elements; ++e) {
+    if (size == 4 && request.lane_bytes == 4) {
+      const std::uint32_t* rows[kMost];
+      alignas(64) std::uint32_t sums[kLanes];
+      for (std::size_t r = 0; r < replicas; ++r) {
+        rows[r] = &gathered_[(r * access.elements + e) * stride];
+      }
+      reduce_replica_lanes(access, settings_.policy, seed + e, std::span(rows, replicas), sums);
+      each_lane(lanes, [&](std::uint32_t lane) {
+        std::memcpy(request.elements[e] + lane * 4, &sums[lane], 4);
+      });
+      continue;
+    }
+    each_lane(lanes, [&](std::uint32_t lane) {
+      std::uint64_t values[kMost] = {};
+      for (std::size_t r = 0; r < replicas; ++r) {
+        std::memcpy(&values[r], &gathered_[(r * access.elements + e) * stride + lane * words],
+                    size);
+      }
+      const std::uint64_t sum =
+          reduce_replicas(access, settings_.policy, seed + lane + e, std::span(values, replicas));
+      std::memcpy(request.elements[e] + lane * request.lane_bytes, &sum, request.lane_bytes);
+    });
+  }
+  request.completed = lanes;
+}
+
+}  // namespace ringfence::cases
