@@ -52,12 +52,35 @@ class Axioms {
     return out;
   }
 
+  // Whether the write needs the value that was read, in whatever execution has it. An atomic that
+  // reads a later write may leave what it read here to another one: what depends on it only because
+  // its own write was taken does not count.
+  bool depends(std::uint32_t r, std::uint32_t w) const {
+    const std::uint32_t own = nodes_[r].other;
+    if (!air_(r, w) || own == kNone || own == w) return air_(r, w);
+    std::vector<std::uint32_t> left{r};
+    std::vector<bool> seen(n_);
+    seen[r] = seen[own] = true;
+    while (!left.empty()) {
+      const std::uint32_t x = left.back();
+      left.pop_back();
+      if (x == w) return true;
+      for (std::uint32_t y = 0; y < n_; ++y) {
+        if (!seen[y] && needs_(x, y)) {
+          seen[y] = true;
+          left.push_back(y);
+        }
+      }
+    }
+    return false;
+  }
+
   // Reads that some execution may have before the write that they return, in program order and
   // reads-from. Which write a read returns here says little of that: an atomic that came first took
   // what another one could have had. So any write is taken for one that any read may return.
-  std::vector<Foreseen> later() const {
+  std::vector<Proposal> later() const {
     const std::vector<std::uint32_t> candidates = deferrable();
-    std::vector<Foreseen> out;
+    std::vector<Proposal> out;
     if (candidates.empty()) return out;
     Relation way = order_;
     for (const std::uint32_t r : reads_) {
@@ -72,10 +95,26 @@ class Axioms {
       if (read.foreseen) continue;
       for (const std::uint32_t w : at_[read.location]) {
         // Causality: a read takes no write of its causal future.
-        if (nodes_[w].kind == Kind::initial || order_(r, w) || !way(r, w) || air_(r, w)) continue;
-        out.push_back({read.place, record_.locations()[read.location], nodes_[w].place,
-                       nodes_[w].value, read.other != kNone});
+        if (nodes_[w].kind == Kind::initial || order_(r, w) || !way(r, w) || depends(r, w))
+          continue;
+        out.push_back(
+            {{read.place, record_.locations()[read.location], nodes_[w].place, nodes_[w].value},
+             air_(r, w)});
       }
+    }
+    return out;
+  }
+
+  // Foreseen reads that were told something else than their write came to write.
+  std::vector<Proposal> corrections() const {
+    std::vector<Proposal> out;
+    for (const std::uint32_t r : reads_) {
+      const Node& read = nodes_[r];
+      if (!read.foreseen || nodes_[read.source].value == read.value || air_(r, read.source)) {
+        continue;
+      }
+      out.push_back({{read.place, record_.locations()[read.location], nodes_[read.source].place,
+                      nodes_[read.source].value}});
     }
     return out;
   }
@@ -173,6 +212,7 @@ class Axioms {
         }
       }
     }
+    needs_ = air_;
     air_.close();
   }
 
@@ -428,7 +468,8 @@ class Axioms {
   std::vector<std::uint32_t> reads_;
   std::vector<std::pair<std::uint32_t, std::uint32_t>> sc_pairs_;
   Relation order_;  // program order, launches, barriers; closed
-  Relation air_;
+  Relation needs_;  // reads-from and dependencies
+  Relation air_;    // closed
   Relation observation_;
   Relation given_;  // morally strong writes as the run's coherence orders them
 };
@@ -439,6 +480,8 @@ bool may_buffer(const Record& record) {
   const Axioms axioms(record);
   return axioms.has_sc_pair() || !axioms.deferrable().empty();
 }
+
+std::vector<Proposal> corrections(const Record& record) { return Axioms(record).corrections(); }
 
 Judged judge(const Record& record, machine::Machine& machine) {
   Judged out;

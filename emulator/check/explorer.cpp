@@ -27,6 +27,7 @@ struct Item {
   double share = 1;
   std::uint32_t generation = 0;                // of the sets
   std::shared_ptr<const Foresight> foresight;  // of a search for what has no order of execution
+  std::uint32_t corrections = 0;               // of the foresight
 };
 
 // What a run gave.
@@ -61,7 +62,8 @@ class Search {
     for (const CellKey& c : left.ordered) sets_.turn_off(c);
     if (left.all_ordered) sets_.turn_all_off();
     started_ = sets_.generation();
-    for (const Left::Item& i : left.items) items_.push_back({i.graph, i.share, started_, nullptr});
+    for (const Left::Item& i : left.items)
+      items_.push_back({i.graph, i.share, started_, nullptr, 0});
     result_.complete = left.complete;
     result_.blocked = left.blocked;
     result_.bounded = left.bounded;
@@ -121,7 +123,7 @@ class Search {
       Record record;
       std::unique_lock lock(mutex_);
       for (;;) {
-        changed_.wait(lock, [&] { return stop_ || !items_.empty() || active_ == 0; });
+        changed_.wait(lock, [&] { return stop_ || any_item() || active_ == 0; });
         if (stop_ || items_.empty()) break;
         Item item = std::move(items_.back());
         items_.pop_back();
@@ -143,13 +145,24 @@ class Search {
     changed_.notify_all();
   }
 
+  // Whether there is something to explore. A foresight's turn comes when all others are done with,
+  // so that what is known of values by then is known to it (Foresights).
+  bool any_item() {
+    if (items_.empty()) {
+      if (auto f = foresights_.next()) {
+        items_.push_back({{}, 0, sets_.generation(), std::move(f->foresight), f->corrections});
+      }
+    }
+    return !items_.empty();
+  }
+
   Explored explore(Item& item, schedule::InlineExecutor& executor, Walk& walk, Record* record) {
     Explored out;
     walk.set_foresight(item.foresight.get(), record);
     walk.start(item.graph, executor.execution());
     if (record != nullptr) record->start(executor.machine(), run_.policy);
     executor.set_arbiter(&walk);
-    executor.set_listener(record);
+    executor.set_listener(record != nullptr ? &walk : nullptr);
     const auto leave = [&] {
       executor.set_listener(nullptr);
       executor.set_arbiter(nullptr);
@@ -169,8 +182,17 @@ class Search {
     }
     if (item.foresight == nullptr) {
       out.may_buffer = may_buffer(*record);
-    } else if (record->resolve(*item.foresight)) {
-      out.judged = judge(*record, executor.machine());
+      return out;
+    }
+    switch (record->resolve(*item.foresight)) {
+      case Record::Resolved::yes:
+        out.judged = judge(*record, executor.machine());
+        break;
+      case Record::Resolved::otherwise:
+        out.judged.later = corrections(*record);
+        break;
+      case Record::Resolved::no:
+        break;
     }
     return out;
   }
@@ -187,19 +209,16 @@ class Search {
     }
     std::vector<Item> next;
     for (Graph& g : walk.found()) {
-      next.push_back({std::move(g), 0, item.generation, item.foresight});
+      next.push_back({std::move(g), 0, item.generation, item.foresight, item.corrections});
     }
     walk.found().clear();
     if (explored.may_buffer && !buffered_) {
       buffered_ = true;
-      next.push_back({{}, 0, item.generation, std::make_shared<const Foresight>()});
+      next.push_back({{}, 0, item.generation, std::make_shared<const Foresight>(), 0});
     }
-    for (const Foreseen& f : explored.judged.later) {
-      Foresight longer = *item.foresight;
-      longer.insert(std::upper_bound(longer.begin(), longer.end(), f), f);
-      if (!foresights_.insert(longer).second) continue;
-      next.push_back(
-          {{}, 0, item.generation, std::make_shared<const Foresight>(std::move(longer))});
+    for (const Proposal& p : explored.judged.later) {
+      if (!foresights_.propose(*item.foresight, item.corrections, p))
+        explored.judged.unclear = true;
     }
     const double share = item.share / static_cast<double>(next.size() + 1);
     result_.explored += share;
@@ -283,7 +302,7 @@ class Search {
     if (started_ == sets_.generation()) return;
     started_ = sets_.generation();
     items_.clear();
-    items_.push_back({{}, 1, started_, nullptr});
+    items_.push_back({{}, 1, started_, nullptr, 0});
     seen_.clear();
     buffered_ = false;
     foresights_.clear();
@@ -315,7 +334,7 @@ class Search {
   std::unordered_set<std::uint64_t> seen_;
   bool buffering_ = false;
   bool buffered_ = false;  // the search out of order was begun
-  std::set<Foresight> foresights_;
+  Foresights foresights_;
   std::unordered_set<std::uint64_t> executions_;  // those out of order, by fingerprint
   CheckResult result_;
 };
