@@ -56,6 +56,8 @@ void Walk::on_read(const Question& q, std::span<Message* const> options) {
   const bool set = sets_.is_set(cell);
   const Message* chosen = nullptr;
   Live live;
+  // Repeated with other values, the program may have gone another way.
+  if (given != kNone && lives_[given].event.cell != cell) return abandon();
   if (given != kNone) {
     live = std::move(lives_[given]);
     if (live.event.stuck) {
@@ -251,6 +253,7 @@ void Walk::on_message(const Question& q, const Message& m) {
   const std::uint32_t piece = rmw ? piece_ - 1 : piece_++;
   const std::uint32_t given = find(self, piece, true);
   Live live;
+  if (given != kNone && lives_[given].event.cell != cell) return abandon();
   if (given != kNone) {
     lives_[given].thread = q.who;
     lives_[given].access = *q.access;

@@ -30,20 +30,21 @@ struct Judged {
   // Consistent executions that no order of execution respecting program order, reads-from and
   // fence-sc order has; the others are those of the search in order.
   std::vector<Judgement> executions;
-  // What of this run asks for another one: a read that may return a write which comes after it; or
-  // what one that was foreseen should return instead.
-  std::vector<Proposal> later;
+  // What of this run asks for another one: a read that may return a write which comes after it.
+  std::vector<Foreseen> later;
   // It could not be judged: overlapping cells of different sizes, or aliases that need fences.
   bool unclear = false;
 };
 
 // `record` has its sources (Record::resolve() gave yes). `machine` still holds the run: which of
 // two morally strong writes coherence puts first is read from it.
-Judged judge(const Record& record, machine::Machine& machine);
+// `straight`: every run makes the same accesses, whatever it reads (an atomic may fail). A run that
+// the axioms rule out is then followed only where it contradicts them.
+Judged judge(const Record& record, machine::Machine& machine, bool straight);
 
-// Resolve() gave `otherwise`: a write does not write what its read was told. Nothing follows of
-// such a run but what the read should be told, as the value does not depend on the read.
-std::vector<Proposal> corrections(const Record& record);
+// Resolve() gave `otherwise`: a write does not write what its read was told. What the reads should
+// be told; nothing if what one of them was told takes part in what its write writes.
+std::vector<Foreseen> corrections(const Record& record);
 
 // Whether load buffering or a fence-sc order of its own could show in executions of the program
 // whose record this is.

@@ -28,6 +28,7 @@ struct Item {
   std::uint32_t generation = 0;                // of the sets
   std::shared_ptr<const Foresight> foresight;  // of a search for what has no order of execution
   std::uint32_t corrections = 0;               // of the foresight
+  bool again = false;                          // a run that was made, with other values foreseen
 };
 
 // What a run gave.
@@ -35,6 +36,9 @@ struct Explored {
   schedule::Outcome outcome;
   Judged judged;
   bool may_buffer = false;  // a run in order: there is something to search for out of order
+  bool straight = false;    // see CheckSpec
+  bool differs = false;     // with other values foreseen the program goes another way
+  std::vector<Foreseen> corrections;
 };
 
 class Search {
@@ -131,7 +135,7 @@ class Search {
         Walk& walk = item.foresight != nullptr ? loose : in_order;
         const bool recorded = item.foresight != nullptr || (buffering_ && !buffered_);
         lock.unlock();
-        Explored explored = explore(item, executor, walk, recorded ? &record : nullptr);
+        Explored explored = explore(item, *program, executor, walk, recorded ? &record : nullptr);
         lock.lock();
         --active_;
         take(item, std::move(explored), *program, executor, walk, record);
@@ -156,7 +160,8 @@ class Search {
     return !items_.empty();
   }
 
-  Explored explore(Item& item, schedule::InlineExecutor& executor, Walk& walk, Record* record) {
+  Explored explore(Item& item, const schedule::Program& program, schedule::InlineExecutor& executor,
+                   Walk& walk, Record* record) {
     Explored out;
     walk.set_foresight(item.foresight.get(), record);
     walk.start(item.graph, executor.execution());
@@ -176,6 +181,7 @@ class Search {
     }
     leave();
     const auto end = out.outcome.end;
+    if (item.again && walk.abandoned()) out.differs = true;
     if (record == nullptr || walk.abandoned() ||
         (end != schedule::RunEnd::complete && end != schedule::RunEnd::deadlock)) {
       return out;
@@ -184,15 +190,14 @@ class Search {
       out.may_buffer = may_buffer(*record);
       return out;
     }
-    switch (record->resolve(*item.foresight)) {
-      case Record::Resolved::yes:
-        out.judged = judge(*record, executor.machine());
-        break;
-      case Record::Resolved::otherwise:
-        out.judged.later = corrections(*record);
-        break;
-      case Record::Resolved::no:
-        break;
+    out.straight = spec_.straight && spec_.straight(program);
+    const Record::Resolved resolved = record->resolve(*item.foresight);
+    if (item.again && (!walk.as_given() || resolved == Record::Resolved::no)) {
+      out.differs = true;
+    } else if (resolved == Record::Resolved::yes) {
+      out.judged = judge(*record, executor.machine(), out.straight);
+    } else if (resolved == Record::Resolved::otherwise) {
+      out.corrections = corrections(*record);
     }
     return out;
   }
@@ -208,6 +213,7 @@ class Search {
       return;
     }
     std::vector<Item> next;
+    if (item.again) walk.found().clear();
     for (Graph& g : walk.found()) {
       next.push_back({std::move(g), 0, item.generation, item.foresight, item.corrections});
     }
@@ -216,10 +222,7 @@ class Search {
       buffered_ = true;
       next.push_back({{}, 0, item.generation, std::make_shared<const Foresight>(), 0});
     }
-    for (const Proposal& p : explored.judged.later) {
-      if (!foresights_.propose(*item.foresight, item.corrections, p))
-        explored.judged.unclear = true;
-    }
+    if (item.foresight != nullptr) follow(item, explored, walk, next);
     const double share = item.share / static_cast<double>(next.size() + 1);
     result_.explored += share;
     for (Item& i : next) {
@@ -246,13 +249,30 @@ class Search {
     }
   }
 
+  // What follows from a run out of order, besides its graphs.
+  void follow(const Item& item, Explored& explored, const Walk& walk, std::vector<Item>& next) {
+    const Foresights::Next mine{item.foresight, item.corrections};
+    for (const Foreseen& f : explored.judged.later) foresights_.propose(mine, f);
+    if (explored.differs) foresights_.propose_values(mine);
+    if (explored.corrections.empty()) return;
+    if (item.corrections >= Foresights::kCorrections) {
+      explored.judged.unclear = true;
+      return;
+    }
+    const Foresights::Next right{
+        std::make_shared<const Foresight>(corrected(*item.foresight, explored.corrections)),
+        item.corrections + 1};
+    next.push_back({walk.graph(), 0, item.generation, right.foresight, right.corrections, true});
+    if (!explored.straight) foresights_.propose_values(right);
+  }
+
   // A run out of order: what the axioms leave of it.
   void count_judged(const Explored& explored, const schedule::Program& program,
                     schedule::InlineExecutor& executor, const Record& record) {
     const schedule::Outcome& outcome = explored.outcome;
     if (outcome.end == schedule::RunEnd::step_limit) ++result_.bounded;
     if (explored.judged.unclear) ++result_.unjudged;
-    if (explored.judged.executions.empty()) ++result_.ruled_out;
+    if (explored.judged.executions.empty() && explored.corrections.empty()) ++result_.ruled_out;
     for (const Judgement& j : explored.judged.executions) {
       // One execution may come of several foresights.
       if (!executions_.insert(j.fingerprint).second) continue;

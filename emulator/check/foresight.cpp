@@ -12,39 +12,34 @@ const Foreseen* find(const Foresight& foresight, const Place& read, const CellKe
   return nullptr;
 }
 
-bool Foresights::propose(const Foresight& from, std::uint32_t corrections,
-                         const Proposal& proposal) {
-  const Foreseen& f = proposal.what;
-  Foresight all = from;
-  const auto same = [&](const Foreseen& x) { return x.read == f.read && x.cell == f.cell; };
-  const bool correction = std::erase_if(all, same) > 0;
-  all.insert(std::upper_bound(all.begin(), all.end(), f), f);
-  Foresight any = all;
-  std::find_if(any.begin(), any.end(), same)->value = 0;
-  if (proposal.seed && some_value_.contains(any)) return true;
-  if (known_.contains(all)) return true;
-  if (correction && corrections >= kCorrections) return false;
-  Next next{std::make_shared<const Foresight>(all), corrections + (correction ? 1 : 0)};
-  if (proposal.seed) {
-    seeds_.emplace_back(std::move(next), std::move(any));
-    return true;
+Foresight corrected(Foresight foresight, const std::vector<Foreseen>& by) {
+  for (const Foreseen& f : by) {
+    for (Foreseen& x : foresight) {
+      if (x.read == f.read && x.cell == f.cell) x = f;
+    }
   }
-  known_.insert(std::move(all));
-  some_value_.insert(std::move(any));
-  plain_.push_back(std::move(next));
-  return true;
+  std::sort(foresight.begin(), foresight.end());
+  return foresight;
+}
+
+void Foresights::propose(const Next& from, const Foreseen& more) {
+  Foresight all = *from.foresight;
+  all.insert(std::upper_bound(all.begin(), all.end(), more), more);
+  Foresight writes = all;
+  for (Foreseen& f : writes) f.value = 0;
+  std::sort(writes.begin(), writes.end());
+  if (!writes_.insert(std::move(writes)).second) return;
+  propose_values({std::make_shared<const Foresight>(std::move(all)), from.corrections});
+}
+
+void Foresights::propose_values(const Next& values) {
+  if (known_.insert(*values.foresight).second) due_.push_back(values);
 }
 
 std::optional<Foresights::Next> Foresights::next() {
-  while (plain_.empty() && !seeds_.empty()) {
-    auto [next, any] = std::move(seeds_.front());
-    seeds_.pop_front();
-    if (!some_value_.insert(std::move(any)).second) continue;
-    if (known_.insert(*next.foresight).second) plain_.push_back(std::move(next));
-  }
-  if (plain_.empty()) return std::nullopt;
-  Next next = std::move(plain_.front());
-  plain_.pop_front();
+  if (due_.empty()) return std::nullopt;
+  Next next = std::move(due_.front());
+  due_.pop_front();
   return next;
 }
 

@@ -36,37 +36,33 @@ using Foresight = std::vector<Foreseen>;
 // Of an access that is about to be made.
 const Foreseen* find(const Foresight& foresight, const Place& read, const CellKey& cell);
 
-// What a run asks for: another run in which one more read is foreseen, or one that was returns
-// another value.
-struct Proposal {
-  Foreseen what;
-  // The write came after what the read's own atomic left, so its value is right by chance at most;
-  // but told anything, the atomic leaves to others what it took here. Then they show the value.
-  bool seed = false;
-};
-
-// The foresights of a search: each is handed out once. Seeds come last, and only where nothing
-// else has been foreseen for that read and write.
+// The foresights of a search: each is handed out once. A read may be told anything at first: a run
+// whose write turns out to write something else is repeated with that value, and only where the
+// program then goes another way is the value searched with by itself.
 class Foresights {
  public:
   struct Next {
     std::shared_ptr<const Foresight> foresight;
     std::uint32_t corrections = 0;
   };
-  // A read is told what its write will write, and that does not depend on the read: a value is
-  // right after as many corrections as values depend on one another. More than this are refused.
+  // What a read is told is what its write will write, and that does not depend on the read: it is
+  // right after as many corrections as values depend on one another. More than this are given up.
   static constexpr std::uint32_t kCorrections = 32;
 
-  // `from`: of the run that asks. False: too many corrections.
-  bool propose(const Foresight& from, std::uint32_t corrections, const Proposal& proposal);
+  // One more read, unless it was foreseen to return that write (with any value).
+  void propose(const Next& from, const Foreseen& more);
+  // The same reads and writes with these values.
+  void propose_values(const Next& values);
   std::optional<Next> next();
   void clear() { *this = Foresights{}; }
 
  private:
-  std::deque<Next> plain_;
-  std::deque<std::pair<Next, Foresight>> seeds_;  // with what `known_` would have
-  std::set<Foresight> known_;                     // handed out or due
-  std::set<Foresight> some_value_;                // the same with one value taken out
+  std::deque<Next> due_;
+  std::set<Foresight> known_;   // handed out or due
+  std::set<Foresight> writes_;  // the same with all values 0
 };
+
+// With these in place of what was foreseen for the same reads.
+Foresight corrected(Foresight foresight, const std::vector<Foreseen>& by);
 
 }  // namespace ringfence::check

@@ -96,6 +96,8 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
   // The graph is not consistent, or a stuck poll turned out to have an end: no execution.
   bool abandoned() const { return abandoned_; }
   bool unfair() const { return unfair_; }
+  // The run was that of the graph given, and nothing more.
+  bool as_given() const { return !abandoned_ && remaining_ == 0 && lives_.size() == given_; }
   std::size_t events() const { return lives_.size(); }
   // The most orders that a sum of any run had; 1 if none was asked for.
   std::uint32_t sum_orders() const { return sum_orders_; }

@@ -315,6 +315,7 @@ void LitmusProgram::before_run(machine::Machine& machine) {
   for (std::uint16_t r = 0; r < ranks_; ++r) streams_.push_back(machine.add_stream(r));
   states_.clear();
   bounded_ = false;
+  straight_ = true;
   for (const Thread& t : test_.threads) {
     ThreadState s;
     for (const RegisterInfo& r : t.registers) {
@@ -682,7 +683,10 @@ std::size_t LitmusProgram::step(schedule::Agent& agent, std::size_t thread, std:
     s.from[index(local->destination)] =
         from(thread, local->a) | (local->op == LocalOp::Move ? 0 : from(thread, local->b));
   } else if (const auto* branch = std::get_if<Branch>(&i.what)) {
-    if (branch->comparison) s.control |= from(thread, branch->a) | from(thread, branch->b);
+    if (branch->comparison) {
+      s.control |= from(thread, branch->a) | from(thread, branch->b);
+      straight_ = false;
+    }
     const bool taken = !branch->comparison || compare(value(thread, branch->a), *branch->comparison,
                                                       value(thread, branch->b));
     if (taken) {

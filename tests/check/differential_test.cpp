@@ -326,3 +326,24 @@ exists (P0:r0 == 16 /\ P1:r1 == 0)
   const litmus::Test bound = litmus::parse(dependent, "here");
   CHECK(litmus::judge(bound, testing::search(bound, policy).states).satisfying == 0);
 }
+
+TEST_CASE("a race counts although no execution that has it completes") {
+  // Where P0's exchange comes first it races with the weak store, and P1 waits for ever.
+  const char* const program = R"(PTX a
+{
+x=0;
+}
+ P0@cta 0,gpu 0                 | P1@cta 0,gpu 0       ;
+ atom.acq_rel.sys.exch r0, x, 1 | st.weak x, 2         ;
+                                | st.release.sys x, 3  ;
+                                | L0:                  ;
+                                | ld.relaxed.sys r5, x ;
+                                | bne r5, 1, L0        ;
+locations [x;P0:r0;P1:r5;]
+exists (0 == 0)
+)";
+  CHECK(compare(program) == "");
+  const auto searched = testing::search(litmus::parse(program, "here"), testing::letter());
+  CHECK(searched.race_of_blocked);
+  CHECK(searched.states.size() == 1);
+}
