@@ -16,19 +16,43 @@ bool is_write(const Node& n) { return n.kind == Kind::write || n.kind == Kind::i
 class Axioms {
  public:
   explicit Axioms(const Record& record)
-      : record_(record), nodes_(record.nodes()), n_(nodes_.size()) {
+      : record_(record), nodes_(record.nodes()), n_(nodes_.size()), out_(n_) {
     order_ = Relation(n_);
     for (const auto& thread : record.threads()) {
       for (std::size_t i = 0; i + 1 < thread.size(); ++i) order_.add(thread[i], thread[i + 1]);
     }
     for (const auto& [a, b] : record.edges()) order_.add(a, b);
     order_.close();
-    at_.resize(record.locations().size());
-    for (std::uint32_t i = 0; i < n_; ++i) {
-      if (is_write(nodes_[i])) at_[nodes_[i].location].push_back(i);
-      if (nodes_[i].kind == Kind::read) reads_.push_back(i);
-    }
+    list();
     depend();
+  }
+
+  // The same, of which only the reads of `kept` return something, and an atomic whose read does not
+  // writes only if one of them returns that, in no place of its own. What contradicts the axioms
+  // here does so whatever the other reads return.
+  Axioms(const Axioms& all, const std::vector<bool>& kept)
+      : record_(all.record_), nodes_(all.nodes_), n_(all.n_), out_(n_), order_(all.order_) {
+    std::vector<bool> read_from(n_);
+    for (const std::uint32_t r : all.reads_) {
+      out_[r] = !kept[r];
+      if (kept[r]) read_from[nodes_[r].source] = true;
+    }
+    std::vector<bool> moved(n_);
+    for (const std::uint32_t r : all.reads_) {
+      if (kept[r] || nodes_[r].other == kNone) continue;
+      moved[nodes_[r].other] = true;
+      out_[nodes_[r].other] = !read_from[nodes_[r].other];
+    }
+    list();
+    depend();
+    given_ = Relation(n_);
+    for (const auto& writes : at_) {
+      for (const std::uint32_t a : writes) {
+        for (const std::uint32_t b : writes) {
+          if (!moved[a] && !moved[b] && all.given_(a, b)) given_.add(a, b);
+        }
+      }
+    }
   }
 
   bool thin_air() const {
@@ -43,8 +67,9 @@ class Axioms {
   std::vector<std::uint32_t> deferrable() const {
     std::vector<std::uint32_t> out;
     for (const std::uint32_t r : reads_) {
+      if (nodes_[r].foreseen) continue;
       for (std::uint32_t w = 0; w < n_; ++w) {
-        if (nodes_[w].kind != Kind::write || !order_(r, w) || air_(r, w)) continue;
+        if (nodes_[w].kind != Kind::write || !order_(r, w) || bound_(r, w)) continue;
         out.push_back(r);
         break;
       }
@@ -55,9 +80,9 @@ class Axioms {
   // Reads that some execution may have before the write that they return, in program order and
   // reads-from. Which write a read returns here says little of that: an atomic that came first took
   // what another one could have had. So any write is taken for one that any read may return.
-  std::vector<Foreseen> later() const {
+  std::vector<std::pair<std::uint32_t, Foreseen>> later() const {
     const std::vector<std::uint32_t> candidates = deferrable();
-    std::vector<Foreseen> out;
+    std::vector<std::pair<std::uint32_t, Foreseen>> out;
     if (candidates.empty()) return out;
     Relation way = order_;
     for (const std::uint32_t r : reads_) {
@@ -69,13 +94,50 @@ class Axioms {
     way.close();
     for (const std::uint32_t r : candidates) {
       const Node& read = nodes_[r];
-      if (read.foreseen) continue;
       for (const std::uint32_t w : at_[read.location]) {
         // Causality: a read takes no write of its causal future.
-        if (nodes_[w].kind == Kind::initial || order_(r, w) || !way(r, w) || air_(r, w)) continue;
-        out.push_back({read.place, record_.locations()[read.location], nodes_[w].place,
-                       nodes_[w].value, read.other != kNone});
+        if (nodes_[w].kind == Kind::initial || order_(r, w) || !way(r, w)) continue;
+        if (air_(r, w) && needs_whatever(r, w)) continue;
+        out.push_back(
+            {r,
+             {read.place, record_.locations()[read.location], nodes_[w].place, nodes_[w].value}});
       }
+    }
+    return out;
+  }
+
+  // Of those, in a run that contradicts the axioms: the ones of reads that take part in it. An
+  // execution that has what is foreseen, and of which this run shows as much as the order allows,
+  // differs from it in one of them.
+  std::vector<Foreseen> of_conflict() const {
+    const auto proposals = later();
+    std::vector<bool> kept(n_, true);
+    std::vector<std::uint32_t> free = deferrable();
+    for (const std::uint32_t r : free) kept[r] = false;
+    const auto contradicts = [&] { return !Axioms(*this, kept).consistent(); };
+    std::vector<Foreseen> out;
+    if (proposals.empty() || contradicts()) return out;
+    for (const std::uint32_t r : free) kept[r] = true;
+    for (const std::uint32_t r : free) {
+      kept[r] = false;
+      if (!contradicts()) kept[r] = true;
+    }
+    for (const auto& [r, p] : proposals) {
+      if (kept[r]) out.push_back(p);
+    }
+    return out;
+  }
+
+  // What the foreseen reads that were told something else should be told. Nothing where one of them
+  // is needed for what its own write writes.
+  std::vector<Foreseen> corrections() const {
+    std::vector<Foreseen> out;
+    for (const std::uint32_t r : reads_) {
+      const Node& read = nodes_[r];
+      if (!read.foreseen || nodes_[read.source].value == read.value) continue;
+      if (air_(r, read.source)) return {};
+      out.push_back({read.place, record_.locations()[read.location], nodes_[read.source].place,
+                     nodes_[read.source].value});
     }
     return out;
   }
@@ -118,8 +180,15 @@ class Axioms {
     return true;
   }
 
-  void run(std::vector<Judgement>& out) {
-    if (thin_air()) return;
+  bool consistent() {
+    run(nullptr);
+    return consistent_;
+  }
+
+  // False: no fence-sc order makes it consistent. With `out`, what has an order of execution is
+  // taken for consistent, and left out of it.
+  bool run(std::vector<Judgement>* out) {
+    if (thin_air()) return false;
     observe();
     // PTX, "Release and Acquire Patterns": what the first operation of a release pattern orders
     // before the last one of an acquire pattern whose read observes its write.
@@ -148,31 +217,71 @@ class Axioms {
     }
     std::vector<bool> chosen;
     choose_sc(0, base, run, chosen, out);
+    return consistent_;
   }
 
  private:
+  // The writes of each location, and the reads.
+  void list() {
+    at_.assign(record_.locations().size(), {});
+    for (std::uint32_t i = 0; i < n_; ++i) {
+      if (out_[i]) continue;
+      if (is_write(nodes_[i])) at_[nodes_[i].location].push_back(i);
+      if (nodes_[i].kind == Kind::read) reads_.push_back(i);
+    }
+  }
+
+  // Whether the write needs the value that was read, in whatever execution has it: not where a read
+  // on the way may return something else, or where an atomic took what the read's own left and
+  // would have left otherwise.
+  bool needs_whatever(std::uint32_t r, std::uint32_t w) const {
+    const std::uint32_t own = nodes_[r].other;
+    if (own == w) return true;
+    std::vector<bool> free(n_), seen(n_);
+    for (const std::uint32_t x : deferrable()) free[x] = true;
+    std::vector<std::uint32_t> left{r};
+    seen[r] = true;
+    if (own != kNone) seen[own] = true;
+    while (!left.empty()) {
+      const std::uint32_t x = left.back();
+      left.pop_back();
+      if (x == w) return true;
+      for (std::uint32_t y = 0; y < n_; ++y) {
+        if (seen[y] || !needs_(x, y) || (free[y] && nodes_[y].source == x)) continue;
+        seen[y] = true;
+        left.push_back(y);
+      }
+    }
+    return false;
+  }
+
   std::uint32_t node_of(const machine::Message& m, std::uint32_t location) const {
     return record_.find_write(m.initial ? 0 : m.step, location);
   }
 
   // Axiom No Thin Air: reads-from and dependencies.
   void depend() {
-    air_ = Relation(n_);
+    bound_ = Relation(n_);
     for (const auto& thread : record_.threads()) {
       for (std::size_t i = 0; i < thread.size(); ++i) {
         const Node& read = nodes_[thread[i]];
         if (read.kind != Kind::read) continue;
-        if (read.source != kNone) air_.add(read.source, thread[i]);
-        if (read.other != kNone) air_.add(thread[i], read.other);
+        if (read.other != kNone) bound_.add(thread[i], read.other);
         const std::uint64_t mine = std::uint64_t{1} << std::min<std::uint32_t>(read.nth_read, 63);
         for (std::size_t j = i + 1; j < thread.size(); ++j) {
           const Node& later = nodes_[thread[j]];
           if (is_memory(later) && later.step != read.step && (later.depends & mine) != 0) {
-            air_.add(thread[i], thread[j]);
+            bound_.add(thread[i], thread[j]);
           }
         }
       }
     }
+    needs_ = bound_;
+    for (const std::uint32_t r : reads_) {
+      if (nodes_[r].source != kNone) needs_.add(nodes_[r].source, r);
+    }
+    air_ = needs_;
+    bound_.close();
     air_.close();
   }
 
@@ -223,7 +332,8 @@ class Axioms {
     for (const std::uint32_t a : record_.threads()[write.thread]) {
       const Node& x = nodes_[a];
       if (x.kind == Kind::fence && x.order != machine::Order::acquire) out.push_back(a);
-      if (x.kind == Kind::write && x.location == write.location && machine::releases(x.order)) {
+      if (x.kind == Kind::write && !out_[a] && x.location == write.location &&
+          machine::releases(x.order)) {
         out.push_back(a);
       }
       if (a == w) break;
@@ -249,7 +359,8 @@ class Axioms {
 
   // Fence-SC order, pair by pair; both relations are closed and have the pairs chosen so far.
   void choose_sc(std::size_t i, const Relation& base, const Relation& run,
-                 std::vector<bool>& chosen, std::vector<Judgement>& out) {
+                 std::vector<bool>& chosen, std::vector<Judgement>* out) {
+    if (consistent_ && out == nullptr) return;
     if (i == sc_pairs_.size()) return with_base(base, run, chosen, out);
     const auto [a, b] = sc_pairs_[i];
     // Axiom Fence-SC: it does not contradict causality.
@@ -266,14 +377,17 @@ class Axioms {
   }
 
   void with_base(const Relation& base, const Relation& run, const std::vector<bool>& chosen,
-                 std::vector<Judgement>& out) {
+                 std::vector<Judgement>* out) {
     bool in_order = true;
     for (std::uint32_t i = 0; i < n_; ++i) {
       if (nodes_[i].kind == Kind::meeting) continue;  // barriers order both ways
       if (base(i, i)) return;
       in_order = in_order && !run(i, i);
     }
-    if (in_order) return;
+    if (in_order && out != nullptr) {
+      consistent_ = true;
+      return;
+    }
     // Causality order: base causality, or an observation and then base causality.
     Relation cause = base;
     for (std::uint32_t w = 0; w < n_; ++w) {
@@ -303,6 +417,8 @@ class Axioms {
       }
     }
     if (!reads_allow(co, cause) || !sc_per_location(co)) return;
+    consistent_ = true;
+    if (out == nullptr) return;
     Judgement j;
     j.race = race(cause);
     j.fingerprint = fingerprint(co, chosen);
@@ -314,7 +430,7 @@ class Axioms {
         if (last) j.final_writes.back().push_back(w);
       }
     }
-    out.push_back(std::move(j));
+    out->push_back(std::move(j));
   }
 
   // Axioms Causality (no read of what its past overwrote) and Atomicity.
@@ -424,12 +540,16 @@ class Axioms {
   const Record& record_;
   const std::vector<Node>& nodes_;
   const std::size_t n_;
+  std::vector<bool> out_;                       // reads and writes that do not count
   std::vector<std::vector<std::uint32_t>> at_;  // the writes of each location
   std::vector<std::uint32_t> reads_;
   std::vector<std::pair<std::uint32_t, std::uint32_t>> sc_pairs_;
   Relation order_;  // program order, launches, barriers; closed
-  Relation air_;
+  Relation bound_;  // dependencies; closed
+  Relation needs_;  // reads-from and dependencies
+  Relation air_;    // closed
   Relation observation_;
+  bool consistent_ = false;
   Relation given_;  // morally strong writes as the run's coherence orders them
 };
 
@@ -440,13 +560,19 @@ bool may_buffer(const Record& record) {
   return axioms.has_sc_pair() || !axioms.deferrable().empty();
 }
 
-Judged judge(const Record& record, machine::Machine& machine) {
+std::vector<Foreseen> corrections(const Record& record) { return Axioms(record).corrections(); }
+
+Judged judge(const Record& record, machine::Machine& machine, bool straight) {
   Judged out;
   Axioms axioms(record);
-  if (axioms.thin_air()) return out;
-  out.later = axioms.later();
   out.unclear = !record.plain() || !axioms.take_coherence(machine);
-  if (!out.unclear) axioms.run(out.executions);
+  const bool consistent = !out.unclear && axioms.run(&out.executions);
+  if (!straight || consistent || out.unclear) {
+    if (axioms.thin_air()) return out;
+    for (auto& [read, proposal] : axioms.later()) out.later.push_back(proposal);
+  } else {
+    out.later = axioms.of_conflict();
+  }
   return out;
 }
 

@@ -36,9 +36,15 @@ struct Judged {
   bool unclear = false;
 };
 
-// `record` has its sources (Record::resolve). `machine` still holds the run: which of two morally
-// strong writes coherence puts first is read from it.
-Judged judge(const Record& record, machine::Machine& machine);
+// `record` has its sources (Record::resolve() gave yes). `machine` still holds the run: which of
+// two morally strong writes coherence puts first is read from it.
+// `straight`: every run makes the same accesses, whatever it reads (an atomic may fail). A run that
+// the axioms rule out is then followed only where it contradicts them.
+Judged judge(const Record& record, machine::Machine& machine, bool straight);
+
+// Resolve() gave `otherwise`: a write does not write what its read was told. What the reads should
+// be told; nothing if what one of them was told takes part in what its write writes.
+std::vector<Foreseen> corrections(const Record& record);
 
 // Whether load buffering or a fence-sc order of its own could show in executions of the program
 // whose record this is.

@@ -27,6 +27,8 @@ struct Item {
   double share = 1;
   std::uint32_t generation = 0;                // of the sets
   std::shared_ptr<const Foresight> foresight;  // of a search for what has no order of execution
+  std::uint32_t corrections = 0;               // of the foresight
+  bool again = false;                          // a run that was made, with other values foreseen
 };
 
 // What a run gave.
@@ -34,6 +36,9 @@ struct Explored {
   schedule::Outcome outcome;
   Judged judged;
   bool may_buffer = false;  // a run in order: there is something to search for out of order
+  bool straight = false;    // see CheckSpec
+  bool differs = false;     // with other values foreseen the program goes another way
+  std::vector<Foreseen> corrections;
 };
 
 class Search {
@@ -61,7 +66,8 @@ class Search {
     for (const CellKey& c : left.ordered) sets_.turn_off(c);
     if (left.all_ordered) sets_.turn_all_off();
     started_ = sets_.generation();
-    for (const Left::Item& i : left.items) items_.push_back({i.graph, i.share, started_, nullptr});
+    for (const Left::Item& i : left.items)
+      items_.push_back({i.graph, i.share, started_, nullptr, 0});
     result_.complete = left.complete;
     result_.blocked = left.blocked;
     result_.bounded = left.bounded;
@@ -121,7 +127,7 @@ class Search {
       Record record;
       std::unique_lock lock(mutex_);
       for (;;) {
-        changed_.wait(lock, [&] { return stop_ || !items_.empty() || active_ == 0; });
+        changed_.wait(lock, [&] { return stop_ || any_item() || active_ == 0; });
         if (stop_ || items_.empty()) break;
         Item item = std::move(items_.back());
         items_.pop_back();
@@ -129,7 +135,7 @@ class Search {
         Walk& walk = item.foresight != nullptr ? loose : in_order;
         const bool recorded = item.foresight != nullptr || (buffering_ && !buffered_);
         lock.unlock();
-        Explored explored = explore(item, executor, walk, recorded ? &record : nullptr);
+        Explored explored = explore(item, *program, executor, walk, recorded ? &record : nullptr);
         lock.lock();
         --active_;
         take(item, std::move(explored), *program, executor, walk, record);
@@ -143,13 +149,25 @@ class Search {
     changed_.notify_all();
   }
 
-  Explored explore(Item& item, schedule::InlineExecutor& executor, Walk& walk, Record* record) {
+  // Whether there is something to explore. A foresight's turn comes when all others are done with,
+  // so that what is known of values by then is known to it (Foresights).
+  bool any_item() {
+    if (items_.empty()) {
+      if (auto f = foresights_.next()) {
+        items_.push_back({{}, 0, sets_.generation(), std::move(f->foresight), f->corrections});
+      }
+    }
+    return !items_.empty();
+  }
+
+  Explored explore(Item& item, const schedule::Program& program, schedule::InlineExecutor& executor,
+                   Walk& walk, Record* record) {
     Explored out;
     walk.set_foresight(item.foresight.get(), record);
     walk.start(item.graph, executor.execution());
     if (record != nullptr) record->start(executor.machine(), run_.policy);
     executor.set_arbiter(&walk);
-    executor.set_listener(record);
+    executor.set_listener(record != nullptr ? &walk : nullptr);
     const auto leave = [&] {
       executor.set_listener(nullptr);
       executor.set_arbiter(nullptr);
@@ -163,14 +181,23 @@ class Search {
     }
     leave();
     const auto end = out.outcome.end;
+    if (item.again && walk.abandoned()) out.differs = true;
     if (record == nullptr || walk.abandoned() ||
         (end != schedule::RunEnd::complete && end != schedule::RunEnd::deadlock)) {
       return out;
     }
     if (item.foresight == nullptr) {
       out.may_buffer = may_buffer(*record);
-    } else if (record->resolve(*item.foresight)) {
-      out.judged = judge(*record, executor.machine());
+      return out;
+    }
+    out.straight = spec_.straight && spec_.straight(program);
+    const Record::Resolved resolved = record->resolve(*item.foresight);
+    if (item.again && (!walk.as_given() || resolved == Record::Resolved::no)) {
+      out.differs = true;
+    } else if (resolved == Record::Resolved::yes) {
+      out.judged = judge(*record, executor.machine(), out.straight);
+    } else if (resolved == Record::Resolved::otherwise) {
+      out.corrections = corrections(*record);
     }
     return out;
   }
@@ -186,21 +213,16 @@ class Search {
       return;
     }
     std::vector<Item> next;
+    if (item.again) walk.found().clear();
     for (Graph& g : walk.found()) {
-      next.push_back({std::move(g), 0, item.generation, item.foresight});
+      next.push_back({std::move(g), 0, item.generation, item.foresight, item.corrections});
     }
     walk.found().clear();
     if (explored.may_buffer && !buffered_) {
       buffered_ = true;
-      next.push_back({{}, 0, item.generation, std::make_shared<const Foresight>()});
+      next.push_back({{}, 0, item.generation, std::make_shared<const Foresight>(), 0});
     }
-    for (const Foreseen& f : explored.judged.later) {
-      Foresight longer = *item.foresight;
-      longer.insert(std::upper_bound(longer.begin(), longer.end(), f), f);
-      if (!foresights_.insert(longer).second) continue;
-      next.push_back(
-          {{}, 0, item.generation, std::make_shared<const Foresight>(std::move(longer))});
-    }
+    if (item.foresight != nullptr) follow(item, explored, walk, next);
     const double share = item.share / static_cast<double>(next.size() + 1);
     result_.explored += share;
     for (Item& i : next) {
@@ -227,13 +249,30 @@ class Search {
     }
   }
 
+  // What follows from a run out of order, besides its graphs.
+  void follow(const Item& item, Explored& explored, const Walk& walk, std::vector<Item>& next) {
+    const Foresights::Next mine{item.foresight, item.corrections};
+    for (const Foreseen& f : explored.judged.later) foresights_.propose(mine, f);
+    if (explored.differs) foresights_.propose_values(mine);
+    if (explored.corrections.empty()) return;
+    if (item.corrections >= Foresights::kCorrections) {
+      explored.judged.unclear = true;
+      return;
+    }
+    const Foresights::Next right{
+        std::make_shared<const Foresight>(corrected(*item.foresight, explored.corrections)),
+        item.corrections + 1};
+    next.push_back({walk.graph(), 0, item.generation, right.foresight, right.corrections, true});
+    if (!explored.straight) foresights_.propose_values(right);
+  }
+
   // A run out of order: what the axioms leave of it.
   void count_judged(const Explored& explored, const schedule::Program& program,
                     schedule::InlineExecutor& executor, const Record& record) {
     const schedule::Outcome& outcome = explored.outcome;
     if (outcome.end == schedule::RunEnd::step_limit) ++result_.bounded;
     if (explored.judged.unclear) ++result_.unjudged;
-    if (explored.judged.executions.empty()) ++result_.ruled_out;
+    if (explored.judged.executions.empty() && explored.corrections.empty()) ++result_.ruled_out;
     for (const Judgement& j : explored.judged.executions) {
       // One execution may come of several foresights.
       if (!executions_.insert(j.fingerprint).second) continue;
@@ -283,7 +322,7 @@ class Search {
     if (started_ == sets_.generation()) return;
     started_ = sets_.generation();
     items_.clear();
-    items_.push_back({{}, 1, started_, nullptr});
+    items_.push_back({{}, 1, started_, nullptr, 0});
     seen_.clear();
     buffered_ = false;
     foresights_.clear();
@@ -315,7 +354,7 @@ class Search {
   std::unordered_set<std::uint64_t> seen_;
   bool buffering_ = false;
   bool buffered_ = false;  // the search out of order was begun
-  std::set<Foresight> foresights_;
+  Foresights foresights_;
   std::unordered_set<std::uint64_t> executions_;  // those out of order, by fingerprint
   CheckResult result_;
 };

@@ -29,7 +29,11 @@ struct CheckSpec {
   std::uint64_t executions = 0;  // at most so many, complete or not; 0: no limit
   double seconds = 0;            // at most; 0: no limit
   bool fingerprints = false;     // count how often a graph was reached twice (tests)
-  const Left* left = nullptr;    // go on with what an earlier search left
+  // Whether the program makes the same accesses whatever it reads, so far as the run that just
+  // ended shows (compare-and-swaps may fail): load buffering is then searched with less. None: it
+  // may not.
+  std::function<bool(const schedule::Program&)> straight;
+  const Left* left = nullptr;  // go on with what an earlier search left
   // Which order the program's sums take where it lets the strategy choose one (modulo the number of
   // orders that it offers).
   std::uint32_t sum_order = 0;

@@ -6,14 +6,6 @@ namespace ringfence::check {
 
 using machine::ThreadId;
 
-const Foreseen* find(const Foresight& foresight, const Place& read,
-                     const std::optional<CellKey>& cell) {
-  for (const Foreseen& f : foresight) {
-    if (f.read == read && (!cell || f.cell == *cell)) return &f;
-  }
-  return nullptr;
-}
-
 void Record::start(const machine::Machine& machine, const machine::Policy& policy) {
   *this = Record{};
   machine_ = &machine;
@@ -190,24 +182,27 @@ void Record::on_block_barrier(std::span<const ThreadId> arriving,
   }
 }
 
-bool Record::resolve(const Foresight& foresight) {
+Record::Resolved Record::resolve(const Foresight& foresight) {
   std::size_t found = 0;
+  bool same = true;
   for (Node& n : nodes_) {
     if (n.kind != Node::Kind::read || !n.foreseen) continue;
     const Foreseen* f = find(foresight, n.place, locations_[n.location]);
-    if (f == nullptr) return false;
+    if (f == nullptr) return Resolved::no;
     ++found;
     n.source = Node::kNone;
     for (std::uint32_t w = 0; w < nodes_.size(); ++w) {
       const Node& write = nodes_[w];
       if (write.kind == Node::Kind::write && write.location == n.location &&
-          write.place == f->write && write.value == f->value) {
+          write.place == f->write) {
         n.source = w;
       }
     }
-    if (n.source == Node::kNone) return false;
+    if (n.source == Node::kNone) return Resolved::no;
+    same = same && nodes_[n.source].value == f->value;
   }
-  return found == foresight.size();
+  if (found != foresight.size()) return Resolved::no;
+  return same ? Resolved::yes : Resolved::otherwise;
 }
 
 }  // namespace ringfence::check

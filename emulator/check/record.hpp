@@ -55,9 +55,13 @@ class Record final : public machine::Listener {
   std::uint32_t count(std::uint64_t label) const;
 
   // -- after the run --------------------------------------------------------------------------
-  // Gives the foreseen reads their sources. False: one of them was not made, or its write was not,
-  // or wrote something else.
-  bool resolve(const Foresight& foresight);
+  enum class Resolved : std::uint8_t {
+    yes,
+    otherwise,  // but some write wrote something else than was foreseen
+    no          // some read was not made, or its write was not
+  };
+  // Gives the foreseen reads their sources.
+  Resolved resolve(const Foresight& foresight);
   // Whether the axioms can judge it: no cells of different sizes overlap, and causality needs no
   // proxy fences.
   bool plain() const { return plain_; }

@@ -161,6 +161,7 @@ void Walk::revisit(const Incoming& w) {
   for (std::uint32_t i = 0; i < w.limit; ++i) {
     const Live& r = lives_[i];
     if (r.event.write || r.event.cell != w.cell || w.past.has(r.event.self)) continue;
+    if (r.event.from == kLater) continue;
     bool deletable = maximal(i, w);
     for (std::uint32_t j = i + 1; j < w.limit && deletable; ++j) {
       deletable = w.past.has(lives_[j].event.self) || maximal(j, w);
@@ -182,7 +183,7 @@ bool Walk::maximal(std::uint32_t event, const Incoming& w) const {
 bool Walk::maximal_read(std::uint32_t event, const Incoming& w) const {
   const Live& e = lives_[event];
   if (e.event.stuck) return false;
-  if (e.event.from == kTotal) return true;
+  if (e.event.from == kTotal || e.event.from == kLater) return true;
   const machine::Cell* cell = cell_of(e.event.cell);
   if (cell == nullptr) return false;
   const Before* given = e.event.cell == w.cell ? w.before.get() : nullptr;
@@ -190,7 +191,7 @@ bool Walk::maximal_read(std::uint32_t event, const Incoming& w) const {
   MessageSet excluded = 0;
   for (const Message* m = cell->newest; m != nullptr; m = m->older) {
     if ((e.known & bit(*m)) != 0) excluded |= given != nullptr ? (*given)[m->id] : m->before;
-    const auto at = writes_.find(std::uint64_t{m->step} << 32 | (e.event.cell.offset & 0xffffffff));
+    const auto at = writes_.find(key_of(*m, e.event.cell));
     const bool earlier = m->initial || at == writes_.end() || at->second < event ||
                          (at->second < w.limit && w.past.has(lives_[at->second].event.self) &&
                           lives_[at->second].event.self != w.self);
@@ -236,7 +237,7 @@ bool Walk::maximal_write(std::uint32_t event, const Incoming& w) const {
   for (const Message* m = cell->newest; m != nullptr; m = m->older) {
     const MessageSet before = given != nullptr ? (*given)[m->id] : m->before;
     if ((before & bit(*mine)) == 0) continue;
-    const auto at = writes_.find(std::uint64_t{m->step} << 32 | (e.event.cell.offset & 0xffffffff));
+    const auto at = writes_.find(key_of(*m, e.event.cell));
     if (at != writes_.end() && earlier(at->second)) return false;
   }
   for (std::uint32_t i = 0; i < event; ++i) {

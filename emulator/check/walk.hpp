@@ -73,7 +73,7 @@ class Sets {
   std::set<CellKey> ordered_;
 };
 
-class Walk final : public schedule::Strategy, public machine::Arbiter {
+class Walk final : public schedule::Strategy, public machine::Arbiter, public machine::Listener {
  public:
   // `weak_events`: weak accesses are events too, for searches that go on past races. Without it a
   // weak access has one answer only, or it races.
@@ -83,8 +83,8 @@ class Walk final : public schedule::Strategy, public machine::Arbiter {
 
   // Before a run of `execution` with this strategy and arbiter.
   void start(Graph graph, schedule::Execution& execution);
-  // The next runs are of the program in which these reads return what is foreseen, without being
-  // events, and fence.sc is fence.acq_rel; `record` counts the accesses. nullptr for neither.
+  // The next runs are of the program in which these reads return what is foreseen, and fence.sc is
+  // fence.acq_rel; `record` is told what happens. nullptr for neither.
   void set_foresight(const Foresight* foresight, Record* record) {
     foresight_ = foresight;
     record_ = record;
@@ -96,6 +96,8 @@ class Walk final : public schedule::Strategy, public machine::Arbiter {
   // The graph is not consistent, or a stuck poll turned out to have an end: no execution.
   bool abandoned() const { return abandoned_; }
   bool unfair() const { return unfair_; }
+  // The run was that of the graph given, and nothing more.
+  bool as_given() const { return !abandoned_ && remaining_ == 0 && lives_.size() == given_; }
   std::size_t events() const { return lives_.size(); }
   // The most orders that a sum of any run had; 1 if none was asked for.
   std::uint32_t sum_orders() const { return sum_orders_; }
@@ -132,6 +134,9 @@ class Walk final : public schedule::Strategy, public machine::Arbiter {
                         std::span<const machine::ThreadId> syncing) override {
     if (record_ != nullptr) record_->on_block_barrier(arriving, syncing);
   }
+
+  // Listener, of runs that are recorded
+  void on_event(const machine::Event& e) override;
 
  private:
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
@@ -173,6 +178,11 @@ class Walk final : public schedule::Strategy, public machine::Arbiter {
     std::shared_ptr<const Before> before;
   };
 
+  // Of a message among all of the run (writes_).
+  static std::uint64_t key_of(const machine::Message& m, const CellKey& cell) {
+    return std::uint64_t{m.step} << 32 | (cell.offset & 0xffffffff);
+  }
+
   // walk.cpp
   AgentState& current() { return agents_[current_]; }
   void abandon();
@@ -189,12 +199,13 @@ class Walk final : public schedule::Strategy, public machine::Arbiter {
   Name name_of(const machine::Message& m) const;
   std::uint32_t add(Live live);
   void executed(std::uint32_t event);
+
+  // answer.cpp
   const machine::Message* last(const std::vector<const machine::Message*>& among,
                                const Before* before = nullptr) const;
   void offer_reads(const Question& q, const Event& event,
                    const std::vector<const machine::Message*>& candidates,
                    const machine::Message* chosen);
-  void check_set_read(const Question& q, const Live& live, std::size_t candidates);
   bool strong_fences(const Live& a, const Live& b) const;
   bool lands_as_given(std::uint32_t event, const machine::Message& m,
                       const machine::Cell& cell) const;
@@ -210,6 +221,7 @@ class Walk final : public schedule::Strategy, public machine::Arbiter {
   Graph restricted(std::uint32_t read, const Incoming& w, bool stuck) const;
   const machine::Cell* cell_of(const CellKey& key) const;
   void not_a_set(const CellKey& cell);
+  void check_set_read(const Question& q, const Live& live, std::size_t candidates);
 
   Agents& names_of_;
   Sets& sets_;

@@ -91,6 +91,7 @@ void explore(const LitmusOptions& o, TestResult& r) {
   spec.weak_events = spec.all = true;
   spec.executions = o.executions;
   spec.seconds = o.seconds;
+  spec.straight = litmus::straight;
   bool bounded = false;
   r.whole = true;
   r.load_buffering = spec.run.policy.load_buffering == machine::LoadBuffering::on &&

@@ -119,6 +119,7 @@ void LitmusProgram::before_run(machine::Machine& machine) {
   for (std::uint16_t r = 0; r < ranks_; ++r) streams_.push_back(machine.add_stream(r));
   states_.clear();
   bounded_ = false;
+  straight_ = true;
   for (const Thread& t : test_.threads) {
     ThreadState s;
     for (const RegisterInfo& r : t.registers) {

@@ -50,6 +50,9 @@ class LitmusProgram final : public schedule::Program {
   std::vector<State> final_states(const FinalValues& final_values) const;
   // Whether the last run gave up a loop.
   bool bounded() const { return bounded_; }
+  // Whether it made the accesses that every run makes: no branch depended on anything, but for
+  // waits.
+  bool straight() const { return straight_; }
 
   std::uint16_t ranks() const override { return ranks_; }
   std::uint64_t shared_bytes() const override;
@@ -116,6 +119,12 @@ class LitmusProgram final : public schedule::Program {
   using BarrierKey = std::vector<std::int64_t>;
   std::map<BarrierKey, std::unique_ptr<schedule::BlockBarrier>> barriers_;
   bool bounded_ = false;
+  bool straight_ = true;
 };
+
+// check::CheckSpec::straight of such a program.
+inline bool straight(const schedule::Program& program) {
+  return dynamic_cast<const LitmusProgram&>(program).straight();
+}
 
 }  // namespace ringfence::litmus

@@ -346,7 +346,10 @@ std::size_t LitmusProgram::step(schedule::Agent& agent, std::size_t thread, std:
     s.from[index(local->destination)] =
         from(thread, local->a) | (local->op == LocalOp::Move ? 0 : from(thread, local->b));
   } else if (const auto* branch = std::get_if<Branch>(&i.what)) {
-    if (branch->comparison) s.control |= from(thread, branch->a) | from(thread, branch->b);
+    if (branch->comparison) {
+      s.control |= from(thread, branch->a) | from(thread, branch->b);
+      straight_ = false;
+    }
     const bool taken = !branch->comparison || compare(value(thread, branch->a), *branch->comparison,
                                                       value(thread, branch->b));
     if (taken) {

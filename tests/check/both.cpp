@@ -24,6 +24,7 @@ Searched search(const litmus::Test& test, const machine::Policy& policy, bool fi
   spec.weak_events = spec.all = true;
   spec.fingerprints = fingerprints;
   spec.executions = executions;
+  spec.straight = litmus::straight;
   for (std::uint32_t reversed = 0; reversed < 1u << litmus::LitmusProgram::unordered(test);
        ++reversed) {
     out.result = check::check(
@@ -31,7 +32,10 @@ Searched search(const litmus::Test& test, const machine::Policy& policy, bool fi
         [&](const check::Execution& e) {
           const auto& run = dynamic_cast<const litmus::LitmusProgram&>(e.program);
           out.bounded = out.bounded || run.bounded();
-          if (e.outcome.end != schedule::RunEnd::complete) return;
+          if (e.outcome.end != schedule::RunEnd::complete) {
+            out.race_of_blocked = out.race_of_blocked || e.race();
+            return;
+          }
           out.race = out.race || e.race();
           for (const litmus::State& s : run.final_states(
                    [&](machine::Address at, std::uint32_t n) { return e.final_values(at, n); })) {
@@ -80,7 +84,11 @@ std::string difference(const litmus::Test& test, machine::LoadBuffering bufferin
   for (const auto& [s, n] : searched.states) {
     if (!expected.contains(s)) out += "only the machine:" + text(s) + "\n";
   }
-  if (!expected.empty() && searched.race != result.race_unobserved) {
+  // The machine reports a race when the second access is about to be made, whatever it then reads:
+  // where that ends well, another execution has the race. The axioms see it if that one is
+  // complete.
+  const bool elsewhere = searched.race && searched.race_of_blocked && !result.race_unobserved;
+  if (!expected.empty() && !elsewhere && searched.race != result.race_unobserved) {
     out += searched.race ? "only the machine: a race\n"
                          : "only the axioms: a race, " + result.race_text + "\n";
   }

@@ -12,8 +12,9 @@
 namespace ringfence::testing {
 
 struct Searched {
-  litmus::States states;  // with how many executions ended in each
-  bool race = false;
+  litmus::States states;         // with how many executions ended in each
+  bool race = false;             // in a complete execution
+  bool race_of_blocked = false;  // in one that waits for ever
   bool bounded = false;
   check::CheckResult result;
 };

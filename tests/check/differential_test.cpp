@@ -262,3 +262,88 @@ locations [x;P1:r1;P2:r0;P2:r1;P3:r0;]
 exists (0 == 0)
 )") == "");
 }
+
+TEST_CASE("a write that was foreseen to be read may land behind or before a write of another") {
+  // P2's add reads what P1 writes, and 2 comes between 53 and 5.
+  CHECK(compare(R"(PTX a
+{
+x=0;
+}
+ P0@cta 0,gpu 0      | P1@cta 0,gpu 0                 | P2@cta 0,gpu 1                 ;
+ st.relaxed.sys x, 2 | ld.weak r0, x                  | atom.relaxed.sys.add r0, x, 32 ;
+                     | atom.relaxed.cta.add r1, x, 16 | atom.relaxed.sys.exch r1, x, 5 ;
+locations [x;P1:r0;P1:r1;P2:r0;P2:r1;]
+exists (0 == 0)
+)") == "");
+}
+
+TEST_CASE("so may one of two atomics whose writes a thread of narrower scope reads") {
+  CHECK(compare(R"(PTX a
+{
+x=0;
+}
+ P0@cta 0,gpu 1                 | P1@cta 0,gpu 0                  | P2@cta 0,gpu 0      ;
+ atom.relaxed.sys.add r0, x, 32 | ld.weak r0, x                   | st.relaxed.sys x, 1 ;
+ atom.relaxed.sys.add r1, x, 64 | atom.relaxed.gpu.add r1, x, 256 |                     ;
+locations [x;P0:r0;P0:r1;P1:r0;P1:r1;]
+exists (0 == 0)
+)") == "");
+}
+
+TEST_CASE(
+    "an atomic that reads a later write leaves what it read before to the one that writes it") {
+  // In every order of execution P0's add comes first and takes the 0 that P1's needs to write 16.
+  const char* const program = R"(PTX a
+{
+x=0;
+y=0;
+}
+ P0@cta 0,gpu 0                 | P1@cta 0,gpu 0                 ;
+ atom.relaxed.sys.add r0, x, 1  | ld.relaxed.sys r0, y           ;
+ st.relaxed.sys y, 1            | bne r0, 1, L0                  ;
+                                | atom.relaxed.sys.add r1, x, 16 ;
+                                | L0:                            ;
+exists (P0:r0 == 16 /\ P1:r1 == 0)
+)";
+  CHECK(compare(program) == "");
+  machine::Policy policy = testing::letter();
+  policy.load_buffering = machine::LoadBuffering::on;
+  const litmus::Test test = litmus::parse(program, "here");
+  CHECK(litmus::judge(test, testing::search(test, policy).states).satisfying > 0);
+  // The broken twin: the signal depends on the add.
+  const std::string dependent = [&] {
+    std::string text = program;
+    const std::string store = " st.relaxed.sys y, 1            |";
+    text.replace(text.find(store), store.size(), " st.relaxed.sys y, r2           |");
+    const std::string first =
+        " atom.relaxed.sys.add r0, x, 1  | ld.relaxed.sys r0, y           ;\n";
+    text.insert(text.find(first) + first.size(),
+                " xor r2, r0, r0                 |                                ;\n"
+                " add r2, r2, 1                  |                                ;\n");
+    return text;
+  }();
+  CHECK(compare(dependent.c_str()) == "");
+  const litmus::Test bound = litmus::parse(dependent, "here");
+  CHECK(litmus::judge(bound, testing::search(bound, policy).states).satisfying == 0);
+}
+
+TEST_CASE("a race counts although no execution that has it completes") {
+  // Where P0's exchange comes first it races with the weak store, and P1 waits for ever.
+  const char* const program = R"(PTX a
+{
+x=0;
+}
+ P0@cta 0,gpu 0                 | P1@cta 0,gpu 0       ;
+ atom.acq_rel.sys.exch r0, x, 1 | st.weak x, 2         ;
+                                | st.release.sys x, 3  ;
+                                | L0:                  ;
+                                | ld.relaxed.sys r5, x ;
+                                | bne r5, 1, L0        ;
+locations [x;P0:r0;P1:r5;]
+exists (0 == 0)
+)";
+  CHECK(compare(program) == "");
+  const auto searched = testing::search(litmus::parse(program, "here"), testing::letter());
+  CHECK(searched.race_of_blocked);
+  CHECK(searched.states.size() == 1);
+}

@@ -1,0 +1,444 @@
+// What a read returns and where a write lands in a run, and which graphs follow from that.
+
+#include <algorithm>
+#include <iterator>
+
+#include "emulator/check/walk.hpp"
+
+namespace ringfence::check {
+
+using machine::bit;
+using machine::Message;
+using machine::MessageSet;
+
+namespace {
+
+CellKey cell_asked(const machine::Arbiter::Question& q) {
+  return {q.at.region, q.at.offset, q.size};
+}
+
+}  // namespace
+
+// -- reads ----------------------------------------------------------------------------------------
+
+// The last in coherence order; of several (racing writes are unordered) the one of the last name.
+const Message* Walk::last(const std::vector<const Message*>& among, const Before* given) const {
+  MessageSet before = 0;
+  for (const Message* m : among) before |= given != nullptr ? (*given)[m->id] : m->before;
+  const Message* best = nullptr;
+  for (const Message* m : among) {
+    if ((before & bit(*m)) != 0) continue;
+    if (best == nullptr || name_of(*best) == kInitial ||
+        (name_of(*m) != kInitial && name_of(*best) < name_of(*m))) {
+      best = m;
+    }
+  }
+  return best;
+}
+
+void Walk::on_read(const Question& q, std::span<Message* const> options) {
+  prepared_ = 0;
+  if (abandoned_) return;
+  AgentState& agent = current();
+  const CellKey cell = cell_asked(q);
+  std::vector<const Message*> candidates;
+  for (const Message* m = q.cell->newest; m != nullptr; m = m->older) {
+    const std::uint64_t value = value_of(*m, cell.size);
+    if ((q.may & bit(*m)) == 0 || (q.wanted != nullptr && !q.wanted->holds(value))) continue;
+    const bool writes =
+        q.kind == machine::AccessKind::rmw && (q.compare == nullptr || value == *q.compare);
+    if (writes && (q.takes & bit(*m)) == 0) continue;
+    candidates.push_back(m);
+  }
+
+  const Name self{agent.index, agent.nth};
+  const std::uint32_t given = find(self, piece_, false);
+  const bool set = sets_.is_set(cell);
+  const Message* chosen = nullptr;
+  Live live;
+  // Repeated with other values, the program may have gone another way.
+  if (given != kNone && lives_[given].event.cell != cell) return abandon();
+  if (given != kNone) {
+    live = std::move(lives_[given]);
+    if (live.event.stuck) {
+      // The poll fails; valid if what it sees is the last one, and does not satisfy it.
+      bool newest = false;
+      for (const Message* m = q.cell->newest; m != nullptr; m = m->older) {
+        if (name_of(*m) != live.event.from || q.wanted == nullptr) continue;
+        newest = !q.wanted->holds(value_of(*m, cell.size));
+        for (const Message* x = q.cell->newest; x != nullptr; x = x->older) {
+          newest = newest && (x->before & bit(*m)) == 0;
+        }
+      }
+      lives_[given] = std::move(live);
+      if (!newest) {
+        unfair_ = true;
+        abandon();
+      }
+      return;
+    }
+    if (live.event.from == kTotal) {
+      chosen = candidates.empty() ? nullptr : candidates.front();
+    } else {
+      for (const Message* m : candidates) {
+        if (name_of(*m) == live.event.from) chosen = m;
+      }
+    }
+    if (chosen == nullptr || (q.pointed && chosen != q.cell->newest)) {
+      lives_[given] = std::move(live);
+      // It reads what it may not write behind, as somebody else has; it may have been the first.
+      for (const Message* m = q.cell->newest; m != nullptr; m = m->older) {
+        const std::uint64_t value = value_of(*m, cell.size);
+        const bool writes = q.kind == machine::AccessKind::rmw &&
+                            (q.may & ~q.takes & bit(*m)) != 0 &&
+                            (q.compare == nullptr || value == *q.compare) &&
+                            (q.wanted == nullptr || q.wanted->holds(value));
+        if (writes && chosen == nullptr && name_of(*m) == lives_[given].event.from) {
+          revisit_as_first(q, Event(lives_[given].event), *m, false);
+        }
+      }
+      return abandon();
+    }
+  } else {
+    live.event.self = self;
+    live.event.piece = static_cast<std::uint16_t>(piece_);
+    live.event.cell = cell;
+    live.event.pointed = q.pointed;
+    chosen = candidates.empty() || q.pointed ? q.cell->newest : last(candidates);
+  }
+  if (q.kind == machine::AccessKind::rmw) {
+    auto before = std::make_shared<Before>();
+    for (const Message* m = q.cell->newest; m != nullptr; m = m->older) {
+      (*before)[m->id] = m->before;
+    }
+    before_ = std::move(before);
+  }
+  const Live* const source = writer(*chosen, cell);
+  const bool red = q.kind == machine::AccessKind::rmw && !q.result;
+  live.rmw = q.kind == machine::AccessKind::rmw;
+  live.red = red;
+  live.known = q.known;
+  live.thread = q.who;
+  live.operand = q.operand;
+  if (q.wanted != nullptr) live.wanted = *q.wanted;
+  live.past = agent.past;
+  if (source != nullptr && !(set && red)) live.past.join(source->carried);
+  live.past.add(self);
+  const bool total = set && (red || (source != nullptr && source->red));
+  if (given == kNone) {
+    live.event.from = total ? kTotal : name_of(*chosen);
+    if (set) check_set_read(q, live, candidates.size());
+    if (!set || (!red && !total)) offer_reads(q, live.event, candidates, chosen);
+  }
+  agent.past = live.past;
+  for (std::size_t i = 0; i < options.size(); ++i) {
+    if (options[i] == chosen) prepared_ = static_cast<std::uint32_t>(i);
+  }
+  // An await whose condition the newest message does not satisfy may miss: that is answer 0.
+  if (q.wanted != nullptr && !q.wanted->holds(value_of(*q.cell->newest, cell.size))) ++prepared_;
+  if (given != kNone) {
+    lives_[given] = std::move(live);
+    executed(given);
+  } else {
+    live.executed = true;
+    add(std::move(live));
+  }
+  ++piece_;
+}
+
+// The graphs in which this read returns something else.
+void Walk::offer_reads(const Question& q, const Event& event,
+                       const std::vector<const Message*>& candidates, const Message* chosen) {
+  const auto offer = [&](const Name& from, bool stuck) {
+    Graph g = graph();
+    g.push_back(event);
+    g.back().from = from;
+    g.back().stuck = stuck;
+    found_.push_back(std::move(g));
+  };
+  // At the point of coherence a read returns what is newest when it runs: nothing that what it
+  // depends on has overwritten.
+  const auto overwritten = [&](const Message& m) {
+    for (const Message* x = q.cell->newest; x != nullptr && q.pointed; x = x->older) {
+      if ((x->before & bit(m)) == 0) continue;
+      if (name_of(*x) == kUnknown || current().past.has(name_of(*x))) return true;
+    }
+    return false;
+  };
+  for (const Message* m : candidates) {
+    if (m != chosen && name_of(*m) != kUnknown && !overwritten(*m)) offer(name_of(*m), false);
+  }
+  if (q.wanted != nullptr) {
+    MessageSet before = 0;
+    for (const Message* m = q.cell->newest; m != nullptr; m = m->older) before |= m->before;
+    for (const Message* m = q.cell->newest; m != nullptr; m = m->older) {
+      if ((before & bit(*m)) != 0 || name_of(*m) == kUnknown) continue;
+      if (!q.wanted->holds(value_of(*m, q.size))) offer(name_of(*m), true);
+    }
+  }
+  if (q.kind == machine::AccessKind::rmw) revisit_taken(q, event);
+}
+
+// -- writes ---------------------------------------------------------------------------------------
+
+void Walk::on_place(const Question& q, std::span<const MessageSet> options) {
+  prepared_ = 0;
+  if (abandoned_) return;
+  const Name self{current().index, current().nth};
+  const CellKey cell = cell_asked(q);
+  const std::uint32_t piece = q.kind == machine::AccessKind::rmw ? piece_ - 1 : piece_;
+  const std::uint32_t given = find(self, piece, true);
+  if (given != kNone && !lives_[given].event.open) {
+    MessageSet offered = 0, behind = 0;
+    for (const MessageSet o : options) offered |= o;
+    for (const Message* m = q.cell->newest; m != nullptr; m = m->older) {
+      const std::uint32_t other = find_write(name_of(*m), cell);
+      if (other == kNone) continue;
+      if (other < given) {
+        if (overtakes(lives_[given].event, lives_[other].event)) behind |= bit(*m);
+      } else if (!overtakes(lives_[other].event, lives_[given].event)) {
+        behind |= bit(*m);
+      }
+    }
+    behind &= offered;
+    if (q.pointed && behind != 0) return abandon();
+    const auto at = std::find(options.begin(), options.end(), behind);
+    if (at == options.end()) return abandon();
+    prepared_ = static_cast<std::uint32_t>(at - options.begin());
+    return;
+  }
+  if (options.size() < 2) return;
+  if (sets_.is_set(cell)) {
+    // Unordered with a reduction: then its order matters.
+    for (const Live& l : lives_) {
+      if (l.executed && l.red && l.event.cell == cell) return not_a_set(cell);
+    }
+  }
+  Event event;
+  event.self = self;
+  event.piece = static_cast<std::uint16_t>(piece);
+  event.write = true;
+  event.pointed = q.pointed;
+  event.cell = cell;
+  for (std::size_t k = 1; k < options.size(); ++k) {
+    event.after.clear();
+    bool possible = true;
+    for (const Message* m = q.cell->newest; m != nullptr; m = m->older) {
+      if ((options[k] & bit(*m)) == 0) continue;
+      event.after.push_back(name_of(*m));
+      // Order of execution is coherence order there: not before what this write depends on.
+      if (q.pointed && (name_of(*m) == kUnknown || current().past.has(name_of(*m)))) {
+        possible = false;
+      }
+    }
+    if (!possible) continue;
+    Graph g = graph();
+    if (given != kNone) {
+      g[given] = event;
+    } else {
+      g.push_back(event);
+    }
+    found_.push_back(std::move(g));
+  }
+}
+
+void Walk::on_message(const Question& q, const Message& m) {
+  if (abandoned_) return;
+  AgentState& agent = current();
+  const Name self{agent.index, agent.nth};
+  const CellKey cell = cell_asked(q);
+  if (step_names_.size() <= m.step) step_names_.resize(m.step + 1, kUnknown);
+  step_names_[m.step] = self;
+  const bool rmw = q.kind == machine::AccessKind::rmw;
+  const std::uint32_t piece = rmw ? piece_ - 1 : piece_++;
+  const std::uint32_t given = find(self, piece, true);
+  Live live;
+  if (given != kNone && lives_[given].event.cell != cell) return abandon();
+  if (given != kNone) {
+    lives_[given].thread = q.who;
+    lives_[given].access = *q.access;
+    if (!lives_[given].event.open && !lands_as_given(given, m, *q.cell)) return abandon();
+    live = std::move(lives_[given]);
+    live.event.open = false;
+    // Of what is there, the machine knows best: an atomic lands behind what it read.
+    std::erase_if(live.event.after, [&](const Name& n) {
+      const std::uint32_t x = find_write(n, cell);
+      return x == kNone || lives_[x].executed;
+    });
+    for (const Message* x = q.cell->newest; x != nullptr; x = x->older) {
+      const std::uint32_t other = find_write(name_of(*x), cell);
+      if ((x->before & bit(m)) != 0 && other < given) live.event.after.push_back(name_of(*x));
+    }
+  } else {
+    live.event.self = self;
+    live.event.piece = static_cast<std::uint16_t>(piece);
+    live.event.write = true;
+    live.event.pointed = q.pointed;
+    live.event.cell = cell;
+    for (const Message* x = q.cell->newest; x != nullptr; x = x->older) {
+      if ((x->before & bit(m)) != 0) live.event.after.push_back(name_of(*x));
+    }
+    // What of the graph is still to come at the point of coherence comes later in coherence too.
+    for (std::uint32_t i = 0; i < given_ && remaining_ > 0; ++i) {
+      const Live& x = lives_[i];
+      if (!x.executed && x.event.write && x.event.cell == cell && (x.event.pointed || q.pointed)) {
+        live.event.after.push_back(x.event.self);
+      }
+    }
+  }
+  const std::uint32_t read = rmw ? find(self, piece, false) : kNone;
+  agent.past.add(self);
+  live.rmw = rmw;
+  live.red = read != kNone && lives_[read].red;
+  live.thread = q.who;
+  live.access = *q.access;
+  live.past = live.carried = agent.past;
+  if (live.red) {
+    live.operand = lives_[read].operand;
+    const Live* const source = m.source != nullptr ? writer(*m.source, cell) : nullptr;
+    if (source != nullptr && sets_.is_set(cell)) live.carried.join(source->carried);
+  }
+  Incoming w{self,     cell, live.past, value_of(m, cell.size),
+             live.red, 0,    {},        rmw ? before_ : nullptr};
+  std::uint32_t at = given;
+  if (given != kNone) {
+    lives_[given] = std::move(live);
+    executed(given);
+  } else {
+    live.executed = true;
+    at = add(std::move(live));
+  }
+  writes_[key_of(m, cell)] = at;
+  if (given != kNone) return;
+  w.limit = lives_.size();
+  w.own.push_back(lives_[at].event);
+  w.own.back().open = true;
+  if (!rmw) w.own.back().after.clear();
+  due_.push_back(std::move(w));
+}
+
+// Causality may have put a write elsewhere than the graph does: then the graph is not consistent.
+bool Walk::lands_as_given(std::uint32_t event, const Message& m, const machine::Cell& cell) const {
+  const Live& mine = lives_[event];
+  for (const Message* x = cell.newest; x != nullptr; x = x->older) {
+    const std::uint32_t at = find_write(name_of(*x), mine.event.cell);
+    if (x == &m || at == kNone || !lives_[at].executed) continue;
+    const Live& other = lives_[at];
+    if (!execution_->machine().morally_strong(mine.thread, mine.access, other.thread,
+                                              other.access)) {
+      continue;
+    }
+    const bool behind =
+        at < event ? overtakes(mine.event, other.event) : !overtakes(other.event, mine.event);
+    if (behind != ((x->before & bit(m)) != 0)) return false;
+  }
+  return true;
+}
+
+bool Walk::strong_fences(const Live& a, const Live& b) const {
+  if (a.event.self.agent == b.event.self.agent) return true;
+  const auto& machine = execution_->machine();
+  const auto& x = machine.placement(a.thread);
+  const auto& y = machine.placement(b.thread);
+  return machine::reaches(a.access.scope, x, y) && machine::reaches(b.access.scope, y, x);
+}
+
+void Walk::on_fence_sc(machine::ThreadId who, machine::Scope scope) {
+  if (abandoned_) return;
+  AgentState& agent = current();
+  const Name self{agent.index, agent.nth};
+  const std::uint32_t given = find(self, piece_, true);
+  Live live;
+  if (given != kNone) {
+    live = std::move(lives_[given]);
+  } else {
+    live.event.self = self;
+    live.event.piece = static_cast<std::uint16_t>(piece_);
+    live.event.write = true;
+    live.event.cell = kFences;
+    live.event.scope = scope;
+  }
+  agent.past.add(self);
+  live.past = live.carried = agent.past;
+  live.thread = who;
+  live.access.scope = scope;
+  if (given == kNone) {
+    // Any set of earlier fences that is closed upwards may come after this one.
+    std::vector<std::uint32_t> others;
+    for (std::uint32_t i = 0; i < lives_.size(); ++i) {
+      const Live& x = lives_[i];
+      if (x.event.cell == kFences && !live.past.has(x.event.self) && strong_fences(live, x)) {
+        others.push_back(i);
+      }
+    }
+    const std::size_t n = std::min<std::size_t>(others.size(), 12);
+    for (std::uint32_t set = 1; set < (1u << n); ++set) {
+      bool closed = true;
+      for (std::size_t a = 0; a < n; ++a) {
+        for (std::size_t b = 0; b < n; ++b) {
+          if ((set >> a & 1) == 0 || (set >> b & 1) != 0 || a == b) continue;
+          const Live& x = lives_[others[a]];
+          const Live& y = lives_[others[b]];
+          if (!strong_fences(x, y)) continue;
+          const bool x_first = a < b ? !overtakes(y.event, x.event) : overtakes(x.event, y.event);
+          closed = closed && !x_first;
+        }
+      }
+      if (!closed) continue;
+      Graph g = graph();
+      g.push_back(live.event);
+      for (std::size_t a = 0; a < n; ++a) {
+        if ((set >> a & 1) != 0) g.back().after.push_back(lives_[others[a]].event.self);
+      }
+      found_.push_back(std::move(g));
+    }
+    live.executed = true;
+    add(std::move(live));
+  } else {
+    lives_[given] = std::move(live);
+    executed(given);
+  }
+  ++piece_;
+}
+
+// -- load buffering -------------------------------------------------------------------------------
+
+std::optional<std::uint64_t> Walk::foreseen(std::uint64_t label, machine::Address cell,
+                                            std::uint8_t size) const {
+  const Foreseen* f = check::find(*foresight_, {label, record_->count(label)},
+                                  CellKey{cell.region, cell.offset, size});
+  return f == nullptr ? std::nullopt : std::optional(f->value);
+}
+
+// A read that returns what was foreseen is an event that nothing can change; the machine only tells
+// of it. If it is a read-modify-write's, the write follows as a piece of its own (on_message).
+void Walk::on_event(const machine::Event& e) {
+  if (e.foreseen && !abandoned_) {
+    AgentState& agent = current();
+    const Name self{agent.index, agent.nth};
+    const std::uint32_t given = find(self, piece_, false);
+    Live live;
+    if (given != kNone) {
+      live = std::move(lives_[given]);
+    } else {
+      live.event.self = self;
+      live.event.piece = static_cast<std::uint16_t>(piece_);
+      live.event.cell = {e.address.region, e.address.offset, static_cast<std::uint8_t>(e.bytes)};
+      live.event.from = kLater;
+    }
+    agent.past.add(self);
+    live.past = agent.past;
+    live.thread = e.thread;
+    if (given != kNone) {
+      lives_[given] = std::move(live);
+      executed(given);
+    } else {
+      live.executed = true;
+      add(std::move(live));
+    }
+    ++piece_;
+  }
+  if (record_ != nullptr) record_->on_event(e);
+}
+
+}  // namespace ringfence::check
