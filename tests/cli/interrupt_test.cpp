@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <thread>
@@ -29,6 +30,28 @@ TEST_CASE("Ctrl-C ends a campaign with 4 and leaves no process and no file") {
   CHECK(std::chrono::steady_clock::now() - began < 5s);
   CHECK_FALSE(c.left_behind());
   CHECK(f.files().empty());
+}
+
+TEST_CASE("SIGINT and SIGTERM to the whole group, as timeout sends them, make no finding") {
+  for (const int number : {SIGINT, SIGTERM}) {
+    CAPTURE(number);
+    const Folder f;
+    Command c(f, "fuzz --ranks 4 --boundary coherent --time 120");
+    until_running(c, 5);
+    pid_t rank = -1;
+    for (int i = 0; i < 500 && rank < 0; ++i) {
+      rank = c.rank(2);
+      std::this_thread::sleep_for(10ms);
+    }
+    REQUIRE(rank > 0);
+    ::kill(-getpgid(rank), number);
+    const Result r = c.wait();
+    CHECK(r.status == 4);
+    CHECK(r.err == "ringfence: interrupted\n");
+    CHECK(r.out.find("rank-lost") == std::string::npos);
+    CHECK_FALSE(c.left_behind());
+    CHECK(f.files().empty());
+  }
 }
 
 TEST_CASE("SIGKILL of the parent takes the rank processes with it") {
