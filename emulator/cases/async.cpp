@@ -66,6 +66,11 @@ void KernelRun::bulk(const ptx::Agents& agents, ptx::Operation operation, std::u
   });
 }
 
+// A copy may take any time: the strategy may let the first look at its end miss it.
+bool KernelRun::bytes_have_come(const ptx::Agents& agents) {
+  return warp_of(agents).agent->choose(schedule::DecisionKind::miss, 2) == 0;
+}
+
 void KernelRun::note_polls(Warp& warp, std::uint64_t events) {
   std::vector<ptx::SplitRef> ready;
   execution_.ready(warp.block, warp.index, ready);

@@ -76,6 +76,7 @@ class KernelRun final : public ptx::GlobalMemory {
              std::uint32_t instruction) override;
   void arrive(ptx::SyncToken token, const ptx::Agents& agents) override;
   void depart(ptx::SyncToken token, const ptx::Agents& agents) override;
+  bool bytes_have_come(const ptx::Agents& agents) override;
   void retire(ptx::SyncToken token) override { tokens_.erase(token); }
   bool dependencies_met(const ptx::Agents&) override { return true; }
 

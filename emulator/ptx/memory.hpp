@@ -110,6 +110,13 @@ class GlobalMemory {
   virtual void depart(SyncToken token, const Agents& agents) = 0;
   /// Nothing departs from the token any more.
   virtual void retire(SyncToken) {}
+  /// A look at an mbarrier's phase that asynchronous bytes completed, by the thread in agents.mask;
+  /// nobody has seen it complete yet. False: they have not come, for this look. The rest of the
+  /// phase's looks find them.
+  virtual bool bytes_have_come(const Agents& agents) {
+    static_cast<void>(agents);
+    return true;
+  }
   /// griddepcontrol.wait: true once the launches before this one are complete and visible.
   virtual bool dependencies_met(const Agents& agents) = 0;
 };

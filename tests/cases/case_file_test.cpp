@@ -2,6 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <string>
 
 using namespace ringfence;
@@ -212,4 +215,18 @@ TEST_CASE("a reference of the whole operator names both operands, and its own re
   CHECK(says(refusal(with("x = \"data\"\n", "tensor = \"data\"\n")), "unknown key '"));
   CHECK(says(refusal(with("x = \"data\"\n", "x = \"data\"\ntensor = \"data\"\n")),
              "reference has tensor, or x and weight"));
+}
+
+TEST_CASE("the corpus of the fuzz target is read, or refused in one line") {
+  unsigned read = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("tests/fuzz/corpus/case")) {
+    std::ifstream in(entry.path(), std::ios::binary);
+    const std::string text{std::istreambuf_iterator<char>(in), {}};
+    CAPTURE(entry.path().string());
+    const std::string message = refusal(text);
+    read += message == "accepted" ? 1U : 0U;
+    CHECK(message.find('\n') == std::string::npos);
+    if (message != "accepted") CHECK(message.rfind("a/b.toml:", 0) == 0);
+  }
+  CHECK(read == 7);
 }

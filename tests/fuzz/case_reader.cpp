@@ -6,6 +6,19 @@
 
 #include "emulator/cases/case_file.hpp"
 
+namespace {
+
+// The byte behind the last that a tensor map names, not wrapped.
+double reach(const ringfence::cases::Argument& a, std::uint32_t ranks) {
+  double end = static_cast<double>(a.offset) + static_cast<double>(a.offset_per_rank) * (ranks - 1);
+  for (unsigned i = 0; i < a.map.dimensions; ++i) {
+    end += static_cast<double>(a.map.size[i] - 1) * static_cast<double>(a.map.stride[i]);
+  }
+  return end + a.map.element_bytes;
+}
+
+}  // namespace
+
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace ringfence::cases;
   try {
@@ -17,6 +30,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       if (launch.grid.size() != 1 && launch.grid.size() != file.ranks) std::abort();
       for (const Argument& a : launch.args) {
         if (!a.name.empty() && file.find(a.name) == nullptr) std::abort();
+        if (a.kind == Argument::Kind::tensor_map && reach(a, file.ranks) > file.find(a.name)->bytes)
+          std::abort();
       }
     }
   } catch (const CaseError& e) {

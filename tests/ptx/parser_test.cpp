@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <filesystem>
 #include <string>
 
 #include "emulator/ptx/error.hpp"
@@ -257,6 +258,20 @@ TEST_CASE("traces: the PTX kept here was made of the sources here") {
     CHECK(first == "// tests/ptx/kernels/" + std::string(name) + ".cu cksum " +
                        std::to_string(Cksum().add(source).value()));
   }
+}
+
+TEST_CASE("the corpus of the fuzz target is read and decoded") {
+  unsigned kernels = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("tests/fuzz/corpus/ptx")) {
+    CAPTURE(entry.path().string());
+    const Module module = parse(read_file(entry.path().string()), "corpus.ptx");
+    for (const Function& function : module.functions) {
+      if (!function.entry || !function.has_body) continue;
+      CHECK(decode(module, function).ops.size() == function.instructions.size());
+      ++kernels;
+    }
+  }
+  CHECK(kernels >= 7);
 }
 
 }  // namespace ringfence::ptx::test

@@ -166,6 +166,8 @@ void Execution::State::mbarrier_check(Mbarrier& barrier) {
   ++barrier.phase;
   ++events_;
   barrier.pending = barrier.expected;
+  barrier.unseen = barrier.bytes;
+  barrier.bytes = false;
   if (barrier.previous != 0) memory_.retire(barrier.previous);
   barrier.previous = barrier.token;
   barrier.previous_clock = barrier.clock;
@@ -208,6 +210,7 @@ Execution::State::Outcome Execution::State::mbarrier(Warp& warp, const Op& op, s
   std::array<std::uint64_t, kLanes> at;
   addresses(warp, op.a, form.offset, form.wide_address, mask, at);
   std::uint32_t truth = 0;
+  const Mbarrier* missed = nullptr;  // by the lanes' look, all of it
   each_lane(mask, [&](std::uint32_t lane) {
     const std::uint32_t address = shared_offset(at[lane]);
     plain(warp, Space::shared, address, 8, lane);
@@ -282,8 +285,14 @@ Execution::State::Outcome Execution::State::mbarrier(Warp& warp, const Op& op, s
         break;
       }
       default: {  // test_wait, try_wait
-        const bool passed = form.parity ? (barrier.phase & 1U) != (words(warp, op.b)[lane] & 1U)
-                                        : barrier.phase > (longs(warp, op.b)[lane] & 0xFFFFFFFFU);
+        bool passed = form.parity ? (barrier.phase & 1U) != (words(warp, op.b)[lane] & 1U)
+                                  : barrier.phase > (longs(warp, op.b)[lane] & 0xFFFFFFFFU);
+        if (passed && barrier.unseen) {
+          barrier.unseen = false;
+          if (!memory_.bytes_have_come(agents(warp, 1U << lane))) missed = &barrier;
+          ++events_;  // another look finds more
+        }
+        passed = passed && missed != &barrier;
         if (passed) {
           truth |= 1U << lane;
           if (barrier.previous != 0) memory_.depart(barrier.previous, agents(warp, 1U << lane));

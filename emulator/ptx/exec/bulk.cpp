@@ -63,6 +63,7 @@ void Execution::State::bulk_end(Warp& warp, const BulkCopy& copy, std::uint32_t 
     plain(warp, Space::shared, at, 8, copy.lane);
     Mbarrier& barrier = mbarrier_at(warp, at, copy.lane);
     barrier.transactions -= bytes;
+    barrier.bytes = true;
     memory_.arrive(barrier.token, agents(warp, 1U << copy.lane));
     if (races != nullptr) races->end_async(in_cluster(warp), copy.moment, barrier.clock);
     mbarrier_check(barrier);

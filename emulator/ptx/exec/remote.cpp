@@ -56,6 +56,7 @@ void Execution::State::remote_writes(Warp& warp, const Op& op, std::uint32_t mas
     plain(warp, Space::shared, signal, 8, lane);
     Mbarrier& barrier = mbarrier_at(warp, signal, lane);
     barrier.transactions -= bytes;
+    barrier.bytes = true;
     memory_.arrive(barrier.token, agents(warp, 1U << lane));
     if (races != nullptr) {
       if (form.form == CopyOp::Form::remote_store) {

@@ -123,6 +123,8 @@ struct Mbarrier {
   std::uint64_t phase = 0;
   SyncToken token = 0;
   SyncToken previous = 0;  ///< token of the phase before
+  bool bytes = false;      ///< bytes have come asynchronously in this phase
+  bool unseen = false;     ///< they have in the phase before, and no look has missed or seen that
   WarpClock clock;
   WarpClock previous_clock;
 };
