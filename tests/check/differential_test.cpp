@@ -365,3 +365,17 @@ exists (0 == 0)
   CHECK(compare(program) == "");
   CHECK(testing::search(litmus::parse(program, "here"), testing::letter()).race);
 }
+
+TEST_CASE("an atomic may come before a read that keeps it from what it reads") {
+  // P0's second exchange lands before 19, and so does its first: not once P2 has read the first.
+  CHECK(compare(R"(PTX a
+{
+x=0;
+}
+ P0@cta 0,gpu 1                 | P1@cta 0,gpu 0                 | P2@cta 0,gpu 0                 ;
+ atom.relaxed.gpu.exch r0, x, 1 | atom.relaxed.gpu.exch r0, x, 3 | atom.relaxed.sys.add r0, x, 16 ;
+ atom.relaxed.sys.exch r1, x, 2 | ld.weak r1, x                  | ld.weak r1, x                  ;
+locations [x;P0:r0;P0:r1;P1:r0;P1:r1;P2:r0;P2:r1;]
+exists (0 == 0)
+)") == "");
+}
