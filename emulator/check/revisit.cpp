@@ -104,8 +104,9 @@ const machine::Cell* Walk::cell_of(const CellKey& key) const {
   return cell != nullptr && cell->size == key.size ? cell : nullptr;
 }
 
-// A read-modify-write that may not take a message because another one has: it could have been the
-// first, and the other one (or whatever came after) would have read from it.
+// A read-modify-write that may not take a message because another one has, or because its write
+// would then outdate a read that was made: it could have been the first, and the other one (or
+// whatever came after) would have read from it.
 void Walk::revisit_taken(const Question& q, const Event& read) {
   for (const Message* m = q.cell->newest; m != nullptr; m = m->older) {
     if ((q.may & ~q.takes & bit(*m)) == 0 || name_of(*m) == kUnknown) continue;
@@ -123,9 +124,14 @@ void Walk::revisit_as_first(const Question& q, const Event& read, const Message&
   w.self = read.self;
   w.cell = read.cell;
   w.past = agents_[current_].past;
+  // Axiom Atomicity: what took the message is in the way only where the write lands behind it.
+  const machine::Access other{
+      .order = m.order, .scope = m.scope, .element = m.element, .proxy = m.proxy};
+  const bool behind = m.initial || (q.known & bit(m)) != 0 ||
+                      execution_->machine().morally_strong(q.who, *q.access, m.at.thread, other);
   if (const Live* source = writer(m, read.cell); source != nullptr) w.past.join(source->carried);
   for (const Message* x = q.cell->newest; x != nullptr; x = x->older) {
-    if (x->source != &m || !x->source_strong) continue;
+    if (x->source != &m || !x->source_strong || !behind) continue;
     // Axiom Atomicity takes nothing away from what it is not morally strong with.
     const machine::Access its{
         .order = x->order, .scope = x->scope, .element = x->element, .proxy = x->proxy};

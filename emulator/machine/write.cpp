@@ -116,15 +116,13 @@ void Machine::write_cell(const Now& now, Cell& cell, const std::byte* in) {
   wake(cell);
 }
 
-// After a write that is ordered after a read, a later write need only be ordered after the write,
-// unless it could be morally strong with the write but not with the read.
+// After a weak write that is ordered after a read, a later write need only be ordered after that
+// write. Not so after a strong one: whoever observes it comes after it, but not after the read.
 void Machine::drop_readers(const Now& now, Cell& cell) {
+  if (is_strong(now.access->order)) return;
   for (Reader** link = &cell.readers; *link != nullptr;) {
     Reader* r = *link;
-    const bool stands_for = !is_strong(now.access->order) ||
-                            (is_strong(r->order) && r->scope == Scope::sys &&
-                             r->element == now.access->element && r->proxy == now.access->proxy);
-    if (stands_for && in_past(*now.thread, now.id, r->at)) {
+    if (in_past(*now.thread, now.id, r->at)) {
       *link = r->next;
       readers_.give(r);
     } else {

@@ -277,15 +277,15 @@ exists (0 == 0)
 )") == "");
 }
 
-TEST_CASE("so may one of two atomics whose writes a thread of narrower scope reads") {
+TEST_CASE("so may the first of two atomics, beside readers of narrower scope") {
   CHECK(compare(R"(PTX a
 {
 x=0;
 }
- P0@cta 0,gpu 1                 | P1@cta 0,gpu 0                  | P2@cta 0,gpu 0      ;
- atom.relaxed.sys.add r0, x, 32 | ld.weak r0, x                   | st.relaxed.sys x, 1 ;
- atom.relaxed.sys.add r1, x, 64 | atom.relaxed.gpu.add r1, x, 256 |                     ;
-locations [x;P0:r0;P0:r1;P1:r0;P1:r1;]
+ P0@cta 0,gpu 0 | P1@cta 0,gpu 1                 | P2@cta 0,gpu 0                  | P3@cta 0,gpu 0      ;
+ ld.weak r0, x  | atom.relaxed.sys.add r0, x, 32 | ld.weak r0, x                   | st.relaxed.sys x, 1 ;
+                | atom.relaxed.sys.add r1, x, 64 | atom.relaxed.gpu.add r1, x, 256 |                     ;
+locations [x;P0:r0;P1:r0;P1:r1;P2:r0;P2:r1;]
 exists (0 == 0)
 )") == "");
 }
@@ -346,4 +346,36 @@ exists (0 == 0)
   const auto searched = testing::search(litmus::parse(program, "here"), testing::letter());
   CHECK(searched.race_of_blocked);
   CHECK(searched.states.size() == 1);
+}
+
+TEST_CASE("who observes a write comes after it, but not after its thread's read before it") {
+  // P1's weak store races with P0's load, though not with P0's store, which P1 read.
+  const char* const program = R"(PTX a
+{
+x=0;
+}
+ P0@cta 0,gpu 0       | P1@cta 0,gpu 0       ;
+ ld.relaxed.sys r0, x | ld.relaxed.sys r0, x ;
+ xor r1, r0, r0       | beq r0, 0, L1        ;
+ add r1, r1, 1        | st.weak x, 2         ;
+ st.relaxed.sys x, r1 | L1:                  ;
+locations [x;P0:r0;P1:r0;]
+exists (0 == 0)
+)";
+  CHECK(compare(program) == "");
+  CHECK(testing::search(litmus::parse(program, "here"), testing::letter()).race);
+}
+
+TEST_CASE("an atomic may come before a read that keeps it from what it reads") {
+  // P0's second exchange lands before 19, and so does its first: not once P2 has read the first.
+  CHECK(compare(R"(PTX a
+{
+x=0;
+}
+ P0@cta 0,gpu 1                 | P1@cta 0,gpu 0                 | P2@cta 0,gpu 0                 ;
+ atom.relaxed.gpu.exch r0, x, 1 | atom.relaxed.gpu.exch r0, x, 3 | atom.relaxed.sys.add r0, x, 16 ;
+ atom.relaxed.sys.exch r1, x, 2 | ld.weak r1, x                  | ld.weak r1, x                  ;
+locations [x;P0:r0;P0:r1;P1:r0;P1:r1;P2:r0;P2:r1;]
+exists (0 == 0)
+)") == "");
 }

@@ -97,3 +97,8 @@ TEST_CASE("the search gives the extended corpus its verdicts under the policies 
   run("tests/litmus/corpus-extended", 60, machine::LoadBuffering::on);
   run("tests/litmus/corpus-extended", 60, machine::LoadBuffering::off);
 }
+
+TEST_CASE("barriers hold, load buffering or not, and their broken twins do not") {
+  run("tests/litmus/barriers", 14, machine::LoadBuffering::on);
+  run("tests/litmus/barriers", 14, machine::LoadBuffering::off);
+}
