@@ -62,6 +62,19 @@ TEST_CASE("nvcc is asked once for a .cu, however many programs a search makes of
   CHECK(content(zoo.f / "asked") == "asked\n");
 }
 
+TEST_CASE("a case template is refused until it is filled in, so that it passes as nothing") {
+  Zoo zoo("scope-fault");
+  const Result made = ringfence(zoo.f, "ptx zoo.ptx --case-template scope_gpu");
+  REQUIRE(made.status == 0);
+  zoo.write("made.toml", made.out);
+  const Result r = ringfence(zoo.f, "run --case made.toml");
+  CHECK(r.status == 2);
+  CHECK(lines(r.err) == 1);
+  CHECK(r.err.find("made.toml:8:") != std::string::npos);
+  CHECK(r.err.find("FILL") != std::string::npos);
+  CHECK(r.err.find("symmetric") != std::string::npos);
+}
+
 TEST_CASE("a kernel's fault is found, shrunk, confirmed over processes and replayed") {
   const Zoo z("scope-fault");
   const Result fuzz = ringfence(
