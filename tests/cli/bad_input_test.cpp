@@ -74,6 +74,17 @@ TEST_CASE("a report goes neither over a file that is read nor over another repor
   CHECK(ringfence(f, "replay t.jsonl --json /dev/null --html /dev/null").status == 1);
 }
 
+TEST_CASE("a folder, and a device without an end, are no files to read") {
+  const Folder f;
+  refused(f, "replay .", {".: is a folder", "trace file is due"});
+  refused(f, "replay /dev/zero", {"/dev/zero: more than 1024 MiB"});
+  std::filesystem::create_directory(f / "left");
+  refused(f, "check --resume left", {"--resume left: is a folder"});
+  std::ofstream(f / "c.toml") << "version = 1\nranks = 2\n[[launch]]\nptx = \"left\"\n"
+                              << "kernel = \"k\"\ngrid = [1]\nblock = [1]\nargs = []\n";
+  refused(f, "run --case c.toml", {"left: is a folder"});
+}
+
 TEST_CASE("what cannot be simulated is refused") {
   const Folder f;
   refused(f, "simulate --ranks 4..2", {"--ranks 4..2", "4 is more than 2"});
