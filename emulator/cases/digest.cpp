@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 
@@ -14,6 +15,8 @@ namespace ringfence::cases {
 namespace {
 
 std::uint64_t add_file(std::uint64_t digest, const std::string& path) {
+  std::error_code none;
+  if (std::filesystem::is_directory(path, none)) throw CaseError(path + ": is a folder");
   std::ifstream in(path, std::ios::binary);
   const std::string bytes{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
   if (!in.is_open() || in.bad()) {

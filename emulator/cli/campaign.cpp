@@ -15,6 +15,7 @@
 #include "emulator/cli/progress.hpp"
 #include "emulator/cli/shard.hpp"
 #include "emulator/cli/swarm.hpp"
+#include "emulator/cli/validators.hpp"
 #include "emulator/cli/version.hpp"
 #include "emulator/machine/names.hpp"
 #include "emulator/schedule/failure.hpp"
@@ -197,7 +198,7 @@ void add_campaign_options(CLI::App& app, CampaignOptions& o) {
                                 "appended as JSON Lines and resumed; ringfence merge adds them up")
                      ->group(group);
   app.add_option("--units", o.units, "Searches of the whole campaign, each of --schedules a mode")
-      ->check(CLI::PositiveNumber)
+      ->check(above_zero())
       ->capture_default_str()
       ->needs(folder)
       ->group(group);

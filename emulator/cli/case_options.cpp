@@ -9,6 +9,7 @@
 #include "emulator/cli/case_program.hpp"
 #include "emulator/cli/errors.hpp"
 #include "emulator/cli/models.hpp"
+#include "emulator/cli/validators.hpp"
 #include "emulator/machine/names.hpp"
 #include "emulator/trace/trace.hpp"
 #include "verify/inputs.hpp"
@@ -229,7 +230,7 @@ void add_executor_options(CLI::App& app, ExecutorOptions& o) {
       ->group(group);
   app.add_option("--stall", o.stall_seconds,
                  "Seconds after which a rank that does not step is lost")
-      ->check(CLI::PositiveNumber)
+      ->check(above_zero())
       ->capture_default_str()
       ->group(group);
 }

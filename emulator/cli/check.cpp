@@ -16,6 +16,7 @@
 #include "emulator/cli/progress.hpp"
 #include "emulator/cli/report.hpp"
 #include "emulator/cli/resume_file.hpp"
+#include "emulator/cli/validators.hpp"
 #include "emulator/machine/names.hpp"
 #include "emulator/schedule/failure.hpp"
 #include "emulator/schedule/interrupt.hpp"
@@ -218,10 +219,10 @@ void add_check(CLI::App& app, Exit& exit) {
   add_model_options(*sub, o->c);
   const char* group = "Search";
   sub->add_option("--schedules", o->executions, "At most so many executions for each mode")
-      ->check(CLI::PositiveNumber)
+      ->check(above_zero())
       ->group(group);
   sub->add_option("--time", o->seconds, "At most so many seconds for all modes together")
-      ->check(CLI::PositiveNumber)
+      ->check(above_zero())
       ->group(group);
   sub->add_option("--jobs", o->jobs, "Workers that share the search")
       ->check(CLI::Range(1, 1024))
@@ -240,7 +241,7 @@ void add_check(CLI::App& app, Exit& exit) {
   sub->add_option("--stall", o->executor.stall_seconds,
                   "Seconds after which a rank that does not step is lost, when a finding is "
                   "confirmed over processes")
-      ->check(CLI::PositiveNumber)
+      ->check(above_zero())
       ->capture_default_str()
       ->group(group);
   sub->add_option("--trace", o->trace,

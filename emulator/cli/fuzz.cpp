@@ -17,6 +17,7 @@
 #include "emulator/cli/progress.hpp"
 #include "emulator/cli/report.hpp"
 #include "emulator/cli/sarif.hpp"
+#include "emulator/cli/validators.hpp"
 #include "emulator/machine/names.hpp"
 #include "emulator/schedule/failure.hpp"
 #include "emulator/schedule/interrupt.hpp"
@@ -318,12 +319,12 @@ void add_fuzz(CLI::App& app, Exit& exit) {
   const char* group = "Search";
   o->schedules_given =
       sub->add_option("--schedules", o->schedules, "Schedules for each mode, after the default one")
-          ->check(CLI::PositiveNumber)
+          ->check(above_zero())
           ->capture_default_str()
           ->group(group);
   sub->add_option("--time", o->seconds,
                   "Seconds for all modes together; with no --schedules, time alone ends the search")
-      ->check(CLI::PositiveNumber)
+      ->check(above_zero())
       ->group(group);
   sub->add_option("--strategy", o->strategy, "random: a random walk; pct: random priorities")
       ->check(CLI::IsMember({"random", "pct"}))
@@ -335,7 +336,7 @@ void add_fuzz(CLI::App& app, Exit& exit) {
       ->group(group);
   sub->add_option("--stale", o->stale,
                   "How often a read with several answers takes an old one, 0 to 1")
-      ->check(CLI::Range(0.0, 1.0))
+      ->check(fraction())
       ->capture_default_str()
       ->group(group);
   sub->add_option("--seed", o->seed, "First seed; equal seeds search equal schedules")

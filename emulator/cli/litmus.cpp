@@ -12,6 +12,7 @@
 #include "emulator/cli/case_options.hpp"
 #include "emulator/cli/commands.hpp"
 #include "emulator/cli/report.hpp"
+#include "emulator/cli/validators.hpp"
 #include "emulator/litmus/expectation.hpp"
 #include "emulator/litmus/parser.hpp"
 #include "emulator/litmus/run.hpp"
@@ -292,10 +293,10 @@ void add_litmus(CLI::App& app, Exit& exit) {
       ->allow_extra_args(false);
   group = "Search";
   sub->add_option("--schedules", o->executions, "At most so many executions of a test")
-      ->check(CLI::PositiveNumber)
+      ->check(above_zero())
       ->group(group);
   sub->add_option("--time", o->seconds, "At most so many seconds for a test")
-      ->check(CLI::PositiveNumber)
+      ->check(above_zero())
       ->group(group);
   sub->add_option("--jobs", o->jobs, "Workers that share a test's search")
       ->check(CLI::Range(1, 1024))

@@ -13,6 +13,7 @@
 #include "emulator/cli/errors.hpp"
 #include "emulator/cli/gpu.hpp"
 #include "emulator/cli/progress.hpp"
+#include "emulator/cli/validators.hpp"
 #include "emulator/cli/version.hpp"
 #include "emulator/schedule/interrupt.hpp"
 
@@ -95,6 +96,7 @@ int main(int argc, char** argv) {
         "Say on standard error what is being done");
     for (CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; })) {
       sub->fallthrough(sub->get_name() != "gpu");
+      sub->parse_complete_callback([sub] { check_outputs_apart(*sub); });
     }
     check_subcommand(app, argc, argv);
     app.parse(argc, argv);

@@ -17,6 +17,7 @@
 #include "emulator/cli/memory.hpp"
 #include "emulator/cli/progress.hpp"
 #include "emulator/cli/report.hpp"
+#include "emulator/cli/validators.hpp"
 #include "emulator/machine/names.hpp"
 #include "emulator/schedule/failure.hpp"
 #include "emulator/schedule/interrupt.hpp"
@@ -294,16 +295,16 @@ void add_relax(CLI::App& app, Exit& exit) {
   add_model_options(*sub, o->c);
   const char* group = "Search";
   sub->add_option("--schedules", o->executions, "At most so many executions for each check")
-      ->check(CLI::PositiveNumber)
+      ->check(above_zero())
       ->capture_default_str()
       ->group(group);
   sub->add_option("--time", o->seconds, "At most so many seconds for each check")
-      ->check(CLI::PositiveNumber)
+      ->check(above_zero())
       ->capture_default_str()
       ->group(group);
   sub->add_option("--fuzz", o->schedules,
                   "Random schedules where a bound ended the exhaustive search")
-      ->check(CLI::PositiveNumber)
+      ->check(above_zero())
       ->capture_default_str()
       ->group(group);
   sub->add_option("--jobs", o->jobs, "Workers that share a search")

@@ -20,6 +20,9 @@ constexpr const char* kHead = "ringfence check 1";
 LeftByMode read_resume(const std::string& path, const std::string& what) {
   LeftByMode out;
   if (path.empty() || !std::filesystem::exists(path)) return out;
+  if (std::filesystem::is_directory(path)) {
+    throw UsageError(fmt::format("--resume {}: is a folder; a file's name is due", path));
+  }
   std::ifstream in(path, std::ios::binary);
   std::string line;
   if (!in || !std::getline(in, line) || line != kHead) {

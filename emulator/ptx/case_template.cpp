@@ -78,7 +78,7 @@ std::string case_template(const Module& module, const Function& kernel, const st
                  "\n";
     if (!pointer) continue;
     out += "\n[memory.p" + std::to_string(i) +
-           "]\nkind = \"local\"       # FILL: symmetric | local\n"
+           "]\nkind = \"FILL\"        # symmetric | local\n"
            "bytes = 4096         # FILL\ninit = \"zero\"        # FILL: zero | poison | { bf16 = "
            "\"integers\" } | { file = \"x.safetensors\", tensor = \"x\" }\n";
   }

@@ -4,13 +4,17 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <map>
+#include <mutex>
 #include <optional>
 #include <sstream>
+#include <utility>
 #include <vector>
 
 #include "emulator/ptx/error.hpp"
@@ -118,7 +122,8 @@ std::string compile(const std::string& path) {
         path, 0,
         "'" + nvcc + "' cannot be started (give PTX, or set NVCC): " + std::strerror(failed));
   }
-  waitpid(child, &status, 0);
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
   if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
     std::filesystem::remove(out);
     throw Error(path, 0, "'" + nvcc + "' could not compile it");
@@ -126,6 +131,18 @@ std::string compile(const std::string& path) {
   std::string text = slurp(out);
   std::filesystem::remove(out);
   return text;
+}
+
+// A process asks for a kernel many times: once a mode, a job, a replay and a remedy that is tried.
+// nvcc takes seconds, so it is asked once for a text. Headers are not looked at again: all runs of
+// a process are of one kernel.
+std::string compile_once(const std::string& path, std::string source) {
+  static std::mutex mutex;
+  static std::map<std::pair<std::string, std::string>, std::string> compiled;
+  const std::lock_guard lock(mutex);
+  const std::pair key(path, std::move(source));
+  const auto at = compiled.find(key);
+  return at != compiled.end() ? at->second : compiled.emplace(key, compile(path)).first->second;
 }
 
 }  // namespace
@@ -149,8 +166,7 @@ std::string ptx_in_binary(const std::string& bytes, const std::string& path) {
 std::string read_ptx(const std::string& path) {
   if (std::filesystem::is_directory(path)) throw Error(path, 0, "is a folder");
   if (std::filesystem::path(path).extension() == ".cu") {
-    slurp(path);  // A missing file is our message, not nvcc's.
-    return compile(path);
+    return compile_once(path, slurp(path));  // A missing file is our message, not nvcc's.
   }
   std::string bytes = slurp(path);
   const bool elf = bytes.starts_with(

@@ -4,8 +4,8 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <limits>
 
 #include "emulator/machine/names.hpp"
@@ -18,6 +18,9 @@
 namespace ringfence::trace {
 
 namespace {
+
+// A bound for what a pipe or a device may send: the longest recorded traces have a few MiB.
+constexpr std::size_t kMostBytes = std::size_t{1} << 30;
 
 constexpr std::array<std::string_view, 3> kVerdicts{"pass", "finding", "unknown"};
 
@@ -283,8 +286,19 @@ Trace parse(const std::string& file, std::string_view text) {
 }
 
 Trace read_file(const std::string& path) {
+  std::error_code none;
+  if (std::filesystem::is_directory(path, none)) {
+    throw TraceError(fmt::format("{}: is a folder; a trace file is due", path));
+  }
   std::ifstream in(path, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+  std::string text, part(1 << 16, '\0');
+  while (in.read(part.data(), static_cast<std::streamsize>(part.size())) || in.gcount() > 0) {
+    text.append(part, 0, static_cast<std::size_t>(in.gcount()));
+    if (text.size() > kMostBytes) {
+      throw TraceError(
+          fmt::format("{}: more than {} MiB; no trace is that long", path, kMostBytes >> 20));
+    }
+  }
   if (!in.is_open() || in.bad()) {
     throw TraceError(fmt::format("{}: cannot read: {}", path, std::strerror(errno)));
   }

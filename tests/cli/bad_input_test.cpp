@@ -50,6 +50,41 @@ TEST_CASE("unknown options, words and subcommands are refused with a hint") {
   refused(f, "run --payload random", {"random", "exact"});
 }
 
+TEST_CASE("numbers that are none, or not above 0, are refused in a short line") {
+  const Folder f;
+  refused(f, "run --stall nan", {"--stall", "above 0", "nan"});
+  refused(f, "run --stall 0", {"--stall", "a number above 0 is due, not 0;"});
+  refused(f, "fuzz --time nan", {"--time", "above 0"});
+  refused(f, "fuzz --time inf", {"--time", "above 0"});
+  refused(f, "fuzz --stale nan", {"--stale", "from 0 to 1"});
+  refused(f, "fuzz --stale 1.5", {"--stale", "from 0 to 1", "1.5"});
+  refused(f, "fuzz --schedules 0", {"--schedules", "a number above 0 is due, not 0;"});
+  refused(f, "check --time nan", {"--time", "above 0"});
+  refused(f, "relax --fuzz 0", {"--fuzz", "above 0"});
+}
+
+TEST_CASE("a report goes neither over a file that is read nor over another report") {
+  const Folder f;
+  std::filesystem::copy_file("traces/end-put-relaxed.trace.jsonl", f / "t.jsonl");
+  const std::string before = content(f / "t.jsonl");
+  refused(f, "replay t.jsonl --html t.jsonl", {"--html t.jsonl", "the file of trace too"});
+  refused(f, "replay t.jsonl --json ./t.jsonl", {"--json ./t.jsonl", "the file of trace too"});
+  refused(f, "run --json a --html ./a", {"--html ./a", "the file of --json too"});
+  CHECK(content(f / "t.jsonl") == before);
+  CHECK(ringfence(f, "replay t.jsonl --json /dev/null --html /dev/null").status == 1);
+}
+
+TEST_CASE("a folder, and a device without an end, are no files to read") {
+  const Folder f;
+  refused(f, "replay .", {".: is a folder", "trace file is due"});
+  refused(f, "replay /dev/zero", {"/dev/zero: more than 1024 MiB"});
+  std::filesystem::create_directory(f / "left");
+  refused(f, "check --resume left", {"--resume left: is a folder"});
+  std::ofstream(f / "c.toml") << "version = 1\nranks = 2\n[[launch]]\nptx = \"left\"\n"
+                              << "kernel = \"k\"\ngrid = [1]\nblock = [1]\nargs = []\n";
+  refused(f, "run --case c.toml", {"left: is a folder"});
+}
+
 TEST_CASE("what cannot be simulated is refused") {
   const Folder f;
   refused(f, "simulate --ranks 4..2", {"--ranks 4..2", "4 is more than 2"});

@@ -2,7 +2,9 @@
 #include <doctest/doctest.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <string>
 
 #include "tests/cli/command.hpp"
@@ -37,6 +39,40 @@ struct Zoo {
 
 bool says(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
+}
+
+// A compiler in nvcc's place, in `f`: it writes the zoo's PTX, and a line to `asked`.
+void use_compiler(const Folder& f) {
+  const std::string script = f / "compiler";
+  std::ofstream(script) << "#!/bin/sh\necho asked >> '" << (f / "asked") << "'\n"
+                        << "for out; do :; done\ncp '" << (f / "zoo.ptx") << "' \"$out\"\n";
+  fs::permissions(script, fs::perms::owner_all);
+  ::setenv("NVCC", script.c_str(), 1);
+}
+
+TEST_CASE("nvcc is asked once for a .cu, however many programs a search makes of it") {
+  Zoo zoo("scope-fault");
+  zoo.edit("zoo.ptx", "zoo.cu");
+  zoo.write("zoo.cu", "// one text");
+  use_compiler(zoo.f);
+  const Result r = ringfence(zoo.f, "fuzz --case case.toml --executor inline");
+  ::unsetenv("NVCC");
+  CHECK(r.status == 1);
+  CHECK(r.out.find("What would make it pass") != std::string::npos);  // remedies were tried
+  CHECK(content(zoo.f / "asked") == "asked\n");
+}
+
+TEST_CASE("a case template is refused until it is filled in, so that it passes as nothing") {
+  Zoo zoo("scope-fault");
+  const Result made = ringfence(zoo.f, "ptx zoo.ptx --case-template scope_gpu");
+  REQUIRE(made.status == 0);
+  zoo.write("made.toml", made.out);
+  const Result r = ringfence(zoo.f, "run --case made.toml");
+  CHECK(r.status == 2);
+  CHECK(lines(r.err) == 1);
+  CHECK(r.err.find("made.toml:8:") != std::string::npos);
+  CHECK(r.err.find("FILL") != std::string::npos);
+  CHECK(r.err.find("symmetric") != std::string::npos);
 }
 
 TEST_CASE("a kernel's fault is found, shrunk, confirmed over processes and replayed") {
