@@ -20,11 +20,14 @@ void Machine::note_read(const Now& now, Cell& cell, Message& m, MessageSet known
     Observer* o = observers_.take(m.observers, at);
     m.observers = o;
   }
-  // Readers that this one stands for: earlier in causality, and at least as strong.
+  // Readers that this one stands for: earlier in causality, and whatever later write is ordered
+  // after this one, or morally strong with it, is so with them. A weak read leaves a write only
+  // order; a strong one also scopes, which reach another block or not as they like.
   for (Reader** link = &cell.readers; *link != nullptr;) {
     Reader* r = *link;
-    const bool stronger = !is_strong(a.order) || (is_strong(r->order) && r->scope == Scope::sys) ||
-                          (r->at.thread == now.id && is_strong(r->order) && r->scope >= a.scope);
+    const bool stronger = !is_strong(a.order) ||
+                          (is_strong(r->order) && r->scope >= a.scope &&
+                           distance(placement(r->at.thread), placement(now.id)) == Scope::cta);
     if (stronger && (r->mask & ~now.mask) == 0 && r->element == a.element && r->proxy == a.proxy &&
         in_past(t, now.id, r->at)) {
       *link = r->next;

@@ -390,6 +390,25 @@ TEST_CASE("observation reaches back through read-modify-writes: no race with wha
   CHECK(o.all == std::set<std::string>{"b=2"});
 }
 
+TEST_CASE("a read does not hide another block's earlier one from a write of narrower scope") {
+  // Rank 1's read is before rank 0's in causality. The write is morally strong with rank 0's read
+  // alone, and follows it by a relaxed signal, which orders neither.
+  const auto race = [](bool rank0_reads, Scope write) {
+    Explorer e;
+    e.regions = {word(0), word(1), word(2)};
+    const Address z{2, 0};
+    std::vector<Step> between{await(y, 1, acq), st(z, 1, rlx)};
+    if (rank0_reads) between.insert(between.begin() + 1, ld("", x, rlx));
+    e.threads = {{1, 0, {ld("", x, rlx), st(y, 1, rel)}},
+                 {0, 0, between},
+                 {0, 1, {await(z, 1, rlx), st(x, 1, rlx, write)}}};
+    return e.run().findings.count(FindingKind::data_race) == 1;
+  };
+  CHECK(race(false, Scope::gpu));
+  CHECK(race(true, Scope::gpu));
+  CHECK_FALSE(race(true, Scope::sys));
+}
+
 TEST_CASE("what follows a release is not published by it") {
   auto e = on_two_words(
       {{0, 0, {st(y, 1, rel), st(x, 1, weak)}}, {1, 0, {await(y, 1, acq), ld("b", x, weak)}}});
