@@ -21,6 +21,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr auto kProgressEvery = std::chrono::milliseconds(200);
 
+constexpr double kAlmostAll = 0.999;  // explored, before the search has ended
+
 // A graph to explore, with its share of the whole search.
 struct Item {
   Graph graph;
@@ -224,7 +226,8 @@ class Search {
     }
     if (item.foresight != nullptr) follow(item, explored, walk, next);
     const double share = item.share / static_cast<double>(next.size() + 1);
-    result_.explored += share;
+    // Foresights have no share: nobody knows how many there will be.
+    result_.explored = std::min(result_.explored + share, kAlmostAll);
     for (Item& i : next) {
       i.share = share;
       items_.push_back(std::move(i));

@@ -193,3 +193,13 @@ TEST_CASE("load buffering adds nothing to a barrier of compare-and-swaps: its wa
     CHECK(wrong.race);
   }
 }
+
+TEST_CASE("a bound that ends the search out of order is not taken for its end") {
+  machine::Policy policy = testing::letter();
+  policy.load_buffering = machine::LoadBuffering::on;
+  const litmus::Test test = litmus::parse_file("tests/litmus/barriers/Tokenweave+2.litmus");
+  const auto bounded = testing::search(test, policy, false, 20);
+  CHECK(bounded.result.verdict == Verdict::unknown);
+  CHECK(bounded.result.explored < 1);
+  CHECK(testing::search(test, policy).result.explored == 1);
+}
