@@ -30,7 +30,7 @@ std::string identity(const std::string& path) {
   namespace fs = std::filesystem;
   std::error_code error;
   if (fs::exists(path, error) && !fs::is_regular_file(path, error)) return {};
-  return fs::weakly_canonical(path, error).string();
+  return fs::weakly_canonical(fs::absolute(path, error), error).string();  // also of none yet
 }
 
 // The options that name files which are read. Of a positional one the name without dashes.

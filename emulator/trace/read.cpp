@@ -20,7 +20,7 @@ namespace ringfence::trace {
 namespace {
 
 // A bound for what a pipe or a device may send: the longest recorded traces have a few MiB.
-constexpr std::size_t kMostBytes = std::size_t{1} << 30;
+constexpr std::size_t kMostBytes = std::size_t{1} << 28;
 
 constexpr std::array<std::string_view, 3> kVerdicts{"pass", "finding", "unknown"};
 

@@ -77,7 +77,7 @@ TEST_CASE("a report goes neither over a file that is read nor over another repor
 TEST_CASE("a folder, and a device without an end, are no files to read") {
   const Folder f;
   refused(f, "replay .", {".: is a folder", "trace file is due"});
-  refused(f, "replay /dev/zero", {"/dev/zero: more than 1024 MiB"});
+  refused(f, "replay /dev/zero", {"/dev/zero: more than 256 MiB"});
   std::filesystem::create_directory(f / "left");
   refused(f, "check --resume left", {"--resume left: is a folder"});
   std::ofstream(f / "c.toml") << "version = 1\nranks = 2\n[[launch]]\nptx = \"left\"\n"
