@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include <exception>
+
 #include "emulator/cli/instance.hpp"
 #include "emulator/cli/reduce.hpp"
 #include "emulator/cli/version.hpp"
@@ -121,18 +123,30 @@ Recorded record_finding(const Case& c, machine::Boundary mode, const schedule::S
   r.trace.verdict = trace::make_verdict(outcome, *inline_instance.program);
   const std::string folder = options.folder.empty() ? "" : options.folder + "/";
   r.path = options.path.empty() ? folder + trace::file_name(r.trace) : options.path;
-  trace::write_file(r.path, r.trace);
   if (replayable) r.token = short_token(r.trace);
+  std::string replay = replay_command(r.path);
+  std::exception_ptr unwritten;
+  try {
+    trace::write_file(r.path, r.trace);
+  } catch (const std::exception&) {
+    unwritten = std::current_exception();
+    replay.clear();  // the token is told, too
+  }
   if (replayable && options.remedies) {
     r.remedies = find_remedies(config, base, outcome.decisions);
   }
-  write_pictures(options.pictures, r.trace, outcome, *inline_instance.program,
-                 replay_command(r.path), text(r.remedies));
-  r.story = trace::story(r.trace, outcome, *inline_instance.program,
-                         {.replay = replay_command(r.path),
-                          .token = r.token,
-                          .remedy = text(r.remedies),
-                          .color = options.color});
+  r.story = trace::story(
+      r.trace, outcome, *inline_instance.program,
+      {.replay = replay, .token = r.token, .remedy = text(r.remedies), .color = options.color});
+  try {
+    if (unwritten) std::rethrow_exception(unwritten);
+    write_pictures(options.pictures, r.trace, outcome, *inline_instance.program, replay,
+                   text(r.remedies));
+  } catch (const std::exception&) {
+    // Whoever catches this has no room for a story, and a finding may not be lost for a full disk.
+    fmt::print("{}\n", r.story);
+    throw;
+  }
   return r;
 }
 

@@ -103,5 +103,22 @@ TEST_CASE("time alone bounds a search if only time is given") {
   CHECK(seconds < 10);
 }
 
+TEST_CASE("a finding is told, with its token, where its trace cannot be written") {
+  const Folder f;
+  const std::string name(300, 'x');  // longer than any file system takes
+  const Result r =
+      ringfence(f, "fuzz --set end.put=relaxed --boundary strict --schedules 200 --trace " + name);
+  CHECK(r.status == 2);
+  CHECK(r.err.find(name) != std::string::npos);
+  CHECK(r.out.find("What would make it pass") != std::string::npos);
+  const std::string replay = "ringfence replay ";
+  const std::size_t at = r.out.find(replay + "rf1,");
+  REQUIRE(at != std::string::npos);
+  const std::size_t end = r.out.find('\n', at);
+  const std::string token = r.out.substr(at + replay.size(), end - at - replay.size());
+  CHECK(ringfence(f, "replay " + token).status == 1);
+  CHECK(f.files().empty());
+}
+
 }  // namespace
 }  // namespace ringfence::cli
