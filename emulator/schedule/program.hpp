@@ -69,8 +69,8 @@ class Program {
   virtual std::string slot_writer(machine::Address at, const machine::Wanted&) const {
     return slot_name(at).writer;
   }
-  // The numbers behind the finding that the program's own end checks reported in the last run
-  // (wrong numbers, replicas that differ, slots not restored): one line, empty if there was none.
+  // What the program's own checks add to the last run's finding (wrong numbers, slots not restored),
+  // in one line; empty if nothing. It may stand in the memory of the executor that ran: it must live.
   virtual std::string last_mismatch() const { return {}; }
 
  private:
