@@ -42,7 +42,7 @@ void CaseProgram::encode(const Launch& launch, const Argument& a, std::uint32_t 
   const std::uint64_t offset = a.offset + a.offset_per_rank * rank;
   switch (a.kind) {
     case Argument::Kind::memory:
-      return number(address(a.name, rank) + offset, 8);
+      return number(address(a.name, (rank + a.peer) % file_.ranks) + offset, 8);
     case Argument::Kind::multicast:
       return number(multicast_address_[index_of(a.name)] + offset, 8);
     case Argument::Kind::peers:

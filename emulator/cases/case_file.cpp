@@ -13,6 +13,7 @@
 
 #include "emulator/cases/case_reader.hpp"
 #include "emulator/machine/names.hpp"
+#include "emulator/ptx/execution.hpp"
 
 namespace ringfence::cases {
 
@@ -77,6 +78,15 @@ Dim3 read_dim(const Reader& r, const toml::array& a, std::string_view what, std:
   return out;
 }
 
+Dim3 read_grid(const Reader& r, const toml::array& a) {
+  const Dim3 out = read_dim(r, a, "grid", ptx::kMostBlocks);
+  // Within 64 bits: of three numbers the first has 25, the others 16.
+  if (std::uint64_t{out[0]} * out[1] * out[2] > ptx::kMostBlocks) {
+    r.fail(a.source(), "a grid has at most {} blocks", ptx::kMostBlocks);
+  }
+  return out;
+}
+
 Launch read_launch(const Reader& r, const toml::table& t, std::uint32_t ranks) {
   r.only(t, "[[launch]]",
          {"ptx", "kernel", "grid", "block", "cluster", "shared_bytes", "stream", "args"});
@@ -91,10 +101,10 @@ Launch read_launch(const Reader& r, const toml::table& t, std::uint32_t ranks) {
              grid.size(), ranks);
     }
     for (const toml::node& g : grid) {
-      out.grid.push_back(read_dim(r, r.array(g, "grid"), "grid", 0x7fffffff));
+      out.grid.push_back(read_grid(r, r.array(g, "grid")));
     }
   } else {
-    out.grid.push_back(read_dim(r, grid, "grid", 0x7fffffff));
+    out.grid.push_back(read_grid(r, grid));
   }
   out.block = read_dim(r, r.array(r.need(t, "[[launch]]", "block"), "block"), "block", 1024);
   if (std::uint64_t{out.block[0]} * out.block[1] * out.block[2] > 1024) {

@@ -51,7 +51,7 @@ struct Memory {
 // One kernel argument.
 struct Argument {
   enum class Kind : std::uint8_t {
-    memory,     // the address of the rank's own replica
+    memory,     // the address of the rank's own replica, or of the one `peer` ranks on
     multicast,  // the multicast address of a symmetric memory
     peers,      // the address of a device array of all ranks' replicas, by rank
     rank,       // as many bytes as the parameter has; 4 in a struct
@@ -65,6 +65,7 @@ struct Argument {
   std::string name;                   // memory, multicast, peers
   std::uint64_t offset = 0;           // added to the address
   std::uint64_t offset_per_rank = 0;  // times the rank, added too
+  std::uint32_t peer = 0;             // memory: rank r is given the replica of (r + peer) mod R
   std::vector<std::uint8_t> bytes;    // scalar: 1, 2, 4 or 8 of a number, or those of a struct
   std::uint64_t count = 1;            // replicas: places in the array; those beyond R are zero
   std::vector<Argument> fields;       // structure

@@ -118,7 +118,9 @@ Argument read_argument(const Reader& r, const toml::node& n, unsigned depth) {
   }
   const toml::table& t = r.table(n, "an argument");
   const auto address = [&](const char* key, Argument::Kind kind) {
-    if (kind != Argument::Kind::replicas) {
+    if (kind == Argument::Kind::memory) {
+      r.only(t, "an argument", {key, "peer", "offset", "offset_per_rank"});
+    } else if (kind != Argument::Kind::replicas) {
       r.only(t, "an argument", {key, "offset", "offset_per_rank"});
     }
     out.kind = kind;
@@ -129,7 +131,12 @@ Argument read_argument(const Reader& r, const toml::node& n, unsigned depth) {
     }
     return out;
   };
-  if (t.contains("memory")) return address("memory", Argument::Kind::memory);
+  if (t.contains("memory")) {
+    if (const auto* o = t.get("peer")) {
+      out.peer = static_cast<std::uint32_t>(r.number(*o, "peer", 1, kMaxRanks - 1));
+    }
+    return address("memory", Argument::Kind::memory);
+  }
   if (t.contains("multicast")) return address("multicast", Argument::Kind::multicast);
   if (t.contains("peers")) return address("peers", Argument::Kind::peers);
   if (t.contains("tensor_map")) {

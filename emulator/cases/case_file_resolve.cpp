@@ -18,8 +18,9 @@ void resolve(const Reader& r, const toml::table& root, const CaseFile& c) {
       for (const Argument& field : a.fields) self(self, field);
       if (a.name.empty()) return;
       const Memory& m = at(a.name, fmt::format("the launch at line {}", l.line));
-      if (a.kind != Argument::Kind::memory && a.kind != Argument::Kind::tensor_map &&
-          m.kind != MemoryKind::symmetric) {
+      const bool own =
+          (a.kind == Argument::Kind::memory && a.peer == 0) || a.kind == Argument::Kind::tensor_map;
+      if (!own && m.kind != MemoryKind::symmetric) {
         r.fail(root.source(),
                "the launch at line {} wants {} of '{}', which is local; make it symmetric", l.line,
                a.kind == Argument::Kind::multicast ? "a multicast address" : "the peers", a.name);

@@ -25,9 +25,9 @@ void Machine::note_read(const Now& now, Cell& cell, Message& m, MessageSet known
   // order; a strong one also scopes, which reach another block or not as they like.
   for (Reader** link = &cell.readers; *link != nullptr;) {
     Reader* r = *link;
-    const bool stronger = !is_strong(a.order) ||
-                          (is_strong(r->order) && r->scope >= a.scope &&
-                           distance(placement(r->at.thread), placement(now.id)) == Scope::cta);
+    const bool stronger =
+        !is_strong(a.order) || (is_strong(r->order) && r->scope >= a.scope &&
+                                distance(placement(r->at.thread), placement(now.id)) == Scope::cta);
     if (stronger && (r->mask & ~now.mask) == 0 && r->element == a.element && r->proxy == a.proxy &&
         in_past(t, now.id, r->at)) {
       *link = r->next;

@@ -29,7 +29,7 @@ Argument argument_of(const Variable& parameter, std::size_t index, bool& pointer
       if (parameter.bytes == 8) {
         pointer = true;
         return {"{memory = \"p" + number + "\"}",
-                "FILL: {memory}, {multicast}, {peers = NAME} for a pointer, or {u64 = N}"};
+                "FILL: {memory}, {memory, peer = 1}, {multicast}, {peers} for a pointer; or {u64 = N}"};
       }
       break;
     case Type::u32:

@@ -46,6 +46,9 @@ class SeededChooser final : public Chooser {
   std::uint64_t state_;
 };
 
+/// Blocks of one launch.
+inline constexpr std::uint32_t kMostBlocks = 1U << 24;
+
 struct LaunchConfig {
   std::uint32_t rank = 0;
   std::uint32_t launch = 0;  ///< handed through in Agents::launch

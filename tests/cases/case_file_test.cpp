@@ -136,6 +136,12 @@ TEST_CASE(
   CHECK(says(refusal(edited("equal = [\"data\"]", "equal = [\"dat\"]")), "check.equal"));
 }
 
+TEST_CASE("a grid of more blocks than a launch can have is refused where it stands") {
+  CHECK(says(refusal(edited("grid = [[2], [3]]", "grid = [2147483647]")), "a/b.toml:"));
+  CHECK(says(refusal(edited("grid = [[2], [3]]", "grid = [[65535, 65535, 2], [3]]")),
+             "at most 16777216 blocks"));
+}
+
 TEST_CASE("a case cut at any byte is refused or complete, never more") {
   for (std::size_t n = 0; n < kGood.size(); ++n) {
     try {

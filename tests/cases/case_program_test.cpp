@@ -1,7 +1,10 @@
 // Case files as programs: compiled kernels on emulated ranks under the memory model.
 #include <doctest/doctest.h>
 
+#include <unistd.h>
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
 #include <string>
 
 #include "emulator/ptx/error.hpp"
@@ -115,8 +118,12 @@ TEST_CASE("memory too small for what a kernel touches is a finding that names bo
     if (m.name == "pad") m.bytes = 8;  // two ranks and one block; the grid has two
   }
   CaseProgram program(std::move(file), {});
-  const schedule::SearchResult r = fuzz(program, Boundary::coherent, 1);
-  CHECK(found(r) == "out-of-bounds");
+  const auto executor = ranks::make_inline(program);
+  schedule::RunSpec spec;
+  spec.strategy.kind = schedule::StrategySpec::Kind::first;
+  const schedule::Outcome outcome = executor->run(spec);
+  REQUIRE(schedule::failure(outcome));
+  CHECK(schedule::failure(outcome)->kind == machine::FindingKind::out_of_bounds);
   const std::string what = program.last_mismatch();
   CHECK(says(what, "'pad of rank"));
   CHECK(says(what, "fused.ptx:"));
@@ -128,4 +135,64 @@ TEST_CASE("a loop without an end is a livelock once the budget of instructions i
   file.budget = 20;
   CaseProgram program(std::move(file), {});
   CHECK(found(fuzz(program, Boundary::coherent, 1)) == "livelock");
+}
+
+TEST_CASE("a pointer to one peer is the replica so many ranks on, and a local memory has none") {
+  // Each rank signals through `theirs` and waits for the signal of the rank `step` before it.
+  const std::string ptx = R"(.version 8.0
+.target sm_90a
+.address_size 64
+.visible .entry ring(.param .u64 mine, .param .u64 theirs, .param .u32 rank, .param .u32 world,
+                     .param .u32 step)
+{
+  .reg .pred %p0;
+  .reg .b32 %r<6>;
+  .reg .b64 %rd<2>;
+  ld.param.u64 %rd0, [mine];
+  ld.param.u64 %rd1, [theirs];
+  ld.param.u32 %r0, [rank];
+  ld.param.u32 %r1, [world];
+  ld.param.u32 %r2, [step];
+  add.u32 %r3, %r0, 1;
+  st.release.sys.global.u32 [%rd1], %r3;
+  add.u32 %r4, %r0, %r1;
+  sub.u32 %r4, %r4, %r2;
+  rem.u32 %r4, %r4, %r1;
+  add.u32 %r4, %r4, 1;
+WAIT:
+  ld.acquire.sys.global.u32 %r5, [%rd0];
+  setp.ne.u32 %p0, %r5, %r4;
+  @%p0 bra WAIT;
+  ret;
+}
+)";
+  const auto file = std::filesystem::temp_directory_path() /
+                    ("ringfence-ring-" + std::to_string(::getpid()) + ".ptx");
+  std::ofstream(file, std::ios::binary) << ptx;
+  const auto text = [&](const std::string& kind, const std::string& peer, int step) {
+    return "version = 1\nranks = 3\n[memory.pad]\nkind = \"" + kind +
+           "\"\nbytes = 4\n[[launch]]\nptx = \"" + file.string() +
+           "\"\nkernel = \"ring\"\ngrid = [1]\nblock = [1]\nargs = [ {memory = \"pad\"}, "
+           "{memory = \"pad\", peer = " +
+           peer + "}, \"rank\", \"world\", {u32 = " + std::to_string(step) + "} ]\n";
+  };
+  const auto end = [&](const std::string& peer, int step) {
+    CaseProgram program(cases::parse_case(text("symmetric", peer, step), "ring.toml"), {});
+    return run(program, false).end;
+  };
+  const auto refused = [&](const std::string& kind, const std::string& peer) -> std::string {
+    try {
+      cases::parse_case(text(kind, peer, 1), "ring.toml");
+    } catch (const cases::CaseError& e) {
+      return e.what();
+    }
+    return "accepted";
+  };
+  CHECK(end("1", 1) == schedule::RunEnd::complete);
+  CHECK(end("2", 2) == schedule::RunEnd::complete);
+  CHECK(end("1", 2) == schedule::RunEnd::deadlock);
+  CHECK(end("2", 1) == schedule::RunEnd::deadlock);
+  CHECK(says(refused("local", "1"), "make it symmetric"));
+  CHECK(says(refused("symmetric", "0"), "peer"));
+  std::filesystem::remove(file);
 }

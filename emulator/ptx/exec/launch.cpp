@@ -13,7 +13,6 @@ namespace {
 
 constexpr std::uint32_t kMostThreads = 1024;
 constexpr std::uint64_t kMostShared = 227 * 1024;
-constexpr std::uint32_t kMostBlocks = 1U << 24;
 // Copies that may be under way at once and are still told apart.
 constexpr std::uint32_t kCopyEngines = 64;
 
