@@ -28,8 +28,9 @@ Argument argument_of(const Variable& parameter, std::size_t index, bool& pointer
     case Type::s64:
       if (parameter.bytes == 8) {
         pointer = true;
-        return {"{memory = \"p" + number + "\"}",
-                "FILL: {memory}, {memory, peer = 1}, {multicast}, {peers} for a pointer; or {u64 = N}"};
+        return {
+            "{memory = \"p" + number + "\"}",
+            "FILL: {memory}, {memory, peer = 1}, {multicast}, {peers} for a pointer; or {u64 = N}"};
       }
       break;
     case Type::u32:

@@ -69,8 +69,9 @@ class Program {
   virtual std::string slot_writer(machine::Address at, const machine::Wanted&) const {
     return slot_name(at).writer;
   }
-  // What the program's own checks add to the last run's finding (wrong numbers, slots not restored),
-  // in one line; empty if nothing. It may stand in the memory of the executor that ran: it must live.
+  // What the program's own checks add to the last run's finding (wrong numbers, slots not
+  // restored), in one line; empty if nothing. It may stand in the memory of the executor that ran:
+  // it must live.
   virtual std::string last_mismatch() const { return {}; }
 
  private:
