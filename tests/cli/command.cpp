@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <atomic>
 #include <fstream>
-#include <iterator>
 #include <sstream>
 #include <thread>
 
@@ -27,8 +26,7 @@ std::vector<pid_t> living(pid_t group) {
   for (const auto& entry : fs::directory_iterator("/proc")) {
     if (entry.path().filename().string().find_first_not_of("0123456789") != std::string::npos)
       continue;
-    std::ifstream in(entry.path() / "stat");
-    const std::string stat{std::istreambuf_iterator<char>(in), {}};
+    const std::string stat = content(entry.path() / "stat");
     // "pid (name) state ppid pgrp ...", and the name may hold anything.
     const std::size_t close = stat.rfind(')');
     if (close == std::string::npos) continue;
@@ -130,8 +128,11 @@ Result ringfence(const Folder& folder, const std::string& arguments) {
 }
 
 std::string content(const std::string& path) {
+  // By a stream's own operator: a buffer's iterators throw where a process of /proc ends meanwhile.
   std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
+  std::ostringstream all;
+  all << in.rdbuf();
+  return all.str();
 }
 
 nlohmann::json json_of(const std::string& path) { return nlohmann::json::parse(content(path)); }
