@@ -8,6 +8,7 @@
 // (what it judges comes before what compares replicas), `equal` memories agree.
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -115,7 +116,17 @@ class CaseProgram final : public schedule::Program {
   std::uint32_t first_left() const;
   bool check_restored(machine::Machine& machine);
   bool check_reference(machine::Machine& machine);
-  bool check_equal(machine::Machine& machine);
+  // Where the replicas of a memory that has to be equal differ first, for each call, memory and
+  // rank left; until `go_on` says no.
+  struct Difference {
+    std::uint32_t call;
+    const std::string& memory;
+    std::uint32_t rank, other;
+    std::size_t byte;
+    std::byte value, other_value;
+  };
+  void each_difference(const std::function<bool(const Difference&)>& go_on) const;
+  void check_equal(machine::Machine& machine);
   verify::Comparison compare(std::uint32_t call, std::uint32_t rank, bool is_residual) const;
 
   static constexpr std::size_t kNotConsumed = ~std::size_t{0};

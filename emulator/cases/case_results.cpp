@@ -93,7 +93,7 @@ std::uint32_t CaseProgram::first_left() const {
   return rank;
 }
 
-std::string CaseProgram::replica_difference() const {
+void CaseProgram::each_difference(const std::function<bool(const Difference&)>& go_on) const {
   for (std::uint32_t call = 0; call < calls_; ++call) {
     for (const std::string& name : file_.check.equal) {
       const std::uint32_t base = first_left();
@@ -104,15 +104,22 @@ std::string CaseProgram::replica_difference() const {
         const auto at = std::mismatch(first.begin(), first.end(), other.begin()).first;
         if (at == first.end()) continue;
         const auto byte = static_cast<std::size_t>(at - first.begin());
-        return fmt::format(
-            "after call {}, byte {} of '{}' is 0x{:02x} on rank {} and 0x{:02x} on "
-            "rank {}",
-            call, byte, name, static_cast<unsigned>(first[byte]), base,
-            static_cast<unsigned>(other[byte]), r);
+        if (!go_on({call, name, base, r, byte, first[byte], other[byte]})) return;
       }
     }
   }
-  return {};
+}
+
+std::string CaseProgram::replica_difference() const {
+  std::string text;
+  each_difference([&](const Difference& d) {
+    text =
+        fmt::format("after call {}, byte {} of '{}' is 0x{:02x} on rank {} and 0x{:02x} on rank {}",
+                    d.call, d.byte, d.memory, static_cast<unsigned>(d.value), d.rank,
+                    static_cast<unsigned>(d.other_value), d.other);
+    return false;
+  });
+  return text;
 }
 
 void CaseProgram::after_run(machine::Machine& machine) {
@@ -194,29 +201,17 @@ bool CaseProgram::check_reference(machine::Machine& machine) {
   return true;
 }
 
-bool CaseProgram::check_equal(machine::Machine& machine) {
-  for (std::uint32_t call = 0; call < calls_; ++call) {
-    for (const std::string& name : file_.check.equal) {
-      const std::uint32_t base = first_left();
-      const auto first = consumed(call, base, name);
-      for (std::uint32_t r = base + 1; r < file_.ranks; ++r) {
-        if (lost(r)) continue;
-        const auto other = consumed(call, r, name);
-        const auto at = std::mismatch(first.begin(), first.end(), other.begin()).first;
-        if (at == first.end()) continue;
-        const auto byte = static_cast<std::uint64_t>(at - first.begin());
-        mismatch_ = replica_difference();
-        machine::Finding f;
-        f.kind = machine::FindingKind::replica_mismatch;
-        f.first = consumer_access(call, base, index_of(name), byte);
-        f.second = consumer_access(call, r, index_of(name), byte);
-        f.has_first = f.has_second = true;
-        machine.report(f);
-        if (machine.failed()) return false;
-      }
-    }
-  }
-  return true;
+void CaseProgram::check_equal(machine::Machine& machine) {
+  each_difference([&](const Difference& d) {
+    mismatch_ = replica_difference();
+    machine::Finding f;
+    f.kind = machine::FindingKind::replica_mismatch;
+    f.first = consumer_access(d.call, d.rank, index_of(d.memory), d.byte);
+    f.second = consumer_access(d.call, d.other, index_of(d.memory), d.byte);
+    f.has_first = f.has_second = true;
+    machine.report(f);
+    return !machine.failed();
+  });
 }
 
 }  // namespace ringfence::cases

@@ -12,6 +12,17 @@ namespace {
 
 using namespace std::chrono_literals;
 
+// The process of a rank, once it has said which it is.
+pid_t running_rank(const Command& c, int number) {
+  pid_t rank = -1;
+  for (int i = 0; i < 500 && rank < 0; ++i) {
+    rank = c.rank(number);
+    std::this_thread::sleep_for(10ms);
+  }
+  REQUIRE(rank > 0);
+  return rank;
+}
+
 // Waits until the ranks are there.
 void until_running(const Command& c, std::size_t processes) {
   for (int i = 0; i < 500 && c.processes() < processes; ++i) std::this_thread::sleep_for(10ms);
@@ -38,12 +49,7 @@ TEST_CASE("SIGINT and SIGTERM to the whole group, as timeout sends them, make no
     const Folder f;
     Command c(f, "fuzz --ranks 4 --boundary coherent --time 120");
     until_running(c, 5);
-    pid_t rank = -1;
-    for (int i = 0; i < 500 && rank < 0; ++i) {
-      rank = c.rank(2);
-      std::this_thread::sleep_for(10ms);
-    }
-    REQUIRE(rank > 0);
+    const pid_t rank = running_rank(c, 2);
     ::kill(-getpgid(rank), number);
     const Result r = c.wait();
     CHECK(r.status == 4);
@@ -67,12 +73,7 @@ TEST_CASE("a rank that is killed is reported with its number, its last step and 
   const Folder f;
   Command c(f, "fuzz --ranks 4 --boundary coherent --time 120 --json r.json");
   until_running(c, 5);
-  pid_t rank = -1;
-  for (int i = 0; i < 500 && rank < 0; ++i) {
-    rank = c.rank(2);
-    std::this_thread::sleep_for(10ms);
-  }
-  REQUIRE(rank > 0);
+  const pid_t rank = running_rank(c, 2);
   const auto began = std::chrono::steady_clock::now();
   ::kill(rank, SIGKILL);
   const Result r = c.wait();
