@@ -24,32 +24,13 @@ bool is_multimem(Operation operation) { return operation >= Operation::multimem_
 
 machine::Access how_of(const ptx::Access& access, std::uint16_t site) {
   machine::Access how;
-  switch (access.semantics) {
-    case ptx::Semantics::weak:
-      how.order = Order::weak;
-      break;
-    case ptx::Semantics::relaxed:
-    case ptx::Semantics::volatile_:
-      how.order = Order::relaxed;
-      break;
-    case ptx::Semantics::acquire:
-      how.order = Order::acquire;
-      break;
-    case ptx::Semantics::release:
-      how.order = Order::release;
-      break;
-    case ptx::Semantics::acq_rel:
-    case ptx::Semantics::sc:
-      how.order = Order::acq_rel;
-      break;
-  }
+  how.order = access.order;
   // Atomics are strong whatever is written.
   if (how.order == Order::weak &&
       (access.operation == Operation::atomic || access.operation == Operation::reduce)) {
     how.order = Order::relaxed;
   }
-  how.scope =
-      access.semantics == ptx::Semantics::volatile_ ? machine::Scope::sys : scope_of(access.scope);
+  how.scope = access.scope;
   how.element = static_cast<std::uint8_t>(is_packed(access.type) ? 2 : size_of(access.type));
   how.proxy = is_multimem(access.operation) ? machine::Proxy::multicast : machine::Proxy::generic;
   how.reaches_output = access.operation == Operation::multimem_load_reduce;

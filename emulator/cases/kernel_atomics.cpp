@@ -33,7 +33,7 @@ ptx::Type half_of(ptx::Type type) {
 
 // The operator of an atomic, for the machine's plain function pointer. Set before each use.
 struct Operator {
-  ptx::Combine combine;
+  machine::Combine combine;
   ptx::Type type;
   bool flush;
 };
@@ -50,7 +50,7 @@ void KernelRun::atomic(Warp& warp, ptx::Request& request, const Target* targets,
   schedule::Agent& agent = *warp.agent;
   const ptx::Access& access = *request.access;
   const std::uint32_t size = size_of(access.type);
-  const bool cas = access.combine == ptx::Combine::cas;
+  const bool cas = access.combine == machine::Combine::cas;
   const auto one = [&](machine::Machine& m, std::uint32_t lane) {
     const auto operand_at = [&](const std::byte* slot, std::uint32_t bytes) {
       std::uint64_t value = 0;

@@ -12,21 +12,6 @@ namespace ringfence::cases {
 // With more lanes than these at work an instruction moves data: one point for all of them.
 inline constexpr int kMostSingleLanes = 8;
 
-inline machine::Scope scope_of(ptx::Scope scope) {
-  switch (scope) {
-    case ptx::Scope::cta:
-      return machine::Scope::cta;
-    case ptx::Scope::cluster:
-      return machine::Scope::cluster;
-    case ptx::Scope::gpu:
-      return machine::Scope::gpu;
-    case ptx::Scope::none:
-    case ptx::Scope::sys:
-      break;
-  }
-  return machine::Scope::sys;
-}
-
 inline void mix(std::uint64_t& digest, std::uint64_t value) {
   digest = (digest ^ value) * 0x9FB21C651E98DF25ULL;
   digest ^= digest >> 29;

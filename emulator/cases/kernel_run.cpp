@@ -242,9 +242,9 @@ void KernelRun::fence(const ptx::Agents& agents, const ptx::Fence& fence,
         m.alias_fence(thread, site);
       } else {
         m.fence(thread,
-                fence.semantics == ptx::Semantics::sc ? machine::Machine::Fence::sc
-                                                      : machine::Machine::Fence::acq_rel,
-                scope_of(fence.scope), site);
+                fence.order == ptx::Order::sc ? machine::Machine::Fence::sc
+                                              : machine::Machine::Fence::acq_rel,
+                fence.scope, site);
       }
     });
   });

@@ -42,6 +42,8 @@
 #include <variant>
 #include <vector>
 
+#include "emulator/machine/vocabulary.hpp"
+
 namespace ringfence::litmus {
 
 // A place in the file, both from 1; 0 means none (a test that was built, not read).
@@ -50,13 +52,13 @@ struct Position {
   int column = 0;
 };
 
-enum class Order { Weak, Relaxed, Acquire, Release, AcqRel, Sc };
-// Weak operations have no scope.
-enum class Scope { None, Cta, Cluster, Gpu, Sys };
+// A weak access has no scope; what stands in its field means nothing.
+using machine::Combine;
+using machine::Compare;
+using machine::Order;
+using machine::Scope;
 enum class Proxy { Generic, Constant, Texture, Surface };
-enum class AtomicOp { Add, Sub, Mul, Div, And, Or, Xor, Min, Max, Exch, Cas };
 enum class LocalOp { Move, Add, Sub, Mul, Div, And, Or, Xor };
-enum class Comparison { Eq, Ne, Lt, Le, Gt, Ge };
 
 // bits is 8, 16, 32 or 64; in an instruction 0 means "as the location is declared".
 struct Type {
@@ -108,20 +110,20 @@ struct Address {
 
 // ld, suld, tld, cold and multimem.ld_reduce. destinations has 1, 2 or 4 registers.
 struct Load {
-  Order order = Order::Weak;
-  Scope scope = Scope::None;
+  Order order = Order::weak;
+  Scope scope = Scope::sys;
   Proxy proxy = Proxy::Generic;
   Type type;
   std::vector<RegisterId> destinations;
   Address address;
   // multimem.ld_reduce combines the replicas with this.
-  std::optional<AtomicOp> multimem;
+  std::optional<Combine> multimem;
 };
 
 // st, sust and multimem.st. values has 1, 2 or 4 elements.
 struct Store {
-  Order order = Order::Weak;
-  Scope scope = Scope::None;
+  Order order = Order::weak;
+  Scope scope = Scope::sys;
   Proxy proxy = Proxy::Generic;
   Type type;
   Address address;
@@ -132,10 +134,10 @@ struct Store {
 // atom (with a destination), red and multimem.red (without). cas compares with value, stores
 // desired.
 struct Atomic {
-  Order order = Order::Relaxed;
-  Scope scope = Scope::Sys;
+  Order order = Order::relaxed;
+  Scope scope = Scope::sys;
   Proxy proxy = Proxy::Generic;
-  AtomicOp op = AtomicOp::Add;
+  Combine op = Combine::add;
   Type type;
   std::optional<RegisterId> destination;
   Address address;
@@ -146,8 +148,8 @@ struct Atomic {
 
 // order is Acquire, Release, AcqRel or Sc.
 struct Fence {
-  Order order = Order::AcqRel;
-  Scope scope = Scope::Sys;
+  Order order = Order::acq_rel;
+  Scope scope = Scope::sys;
 };
 
 struct ProxyFence {
@@ -176,7 +178,7 @@ struct Local {
 // Without comparison the jump is always taken. target is an index into the thread's instructions
 // (of the Label).
 struct Branch {
-  std::optional<Comparison> comparison;
+  std::optional<Compare> comparison;
   Operand a = Constant{};
   Operand b = Constant{};
   int target = 0;
@@ -229,7 +231,7 @@ struct Formula {
   Kind kind = Kind::Compare;
   // Compare
   Term left = Constant{};
-  Comparison comparison = Comparison::Eq;
+  Compare comparison = Compare::eq;
   Term right = Constant{};
   // And, Or: two or more; Not: one.
   std::vector<Formula> children;

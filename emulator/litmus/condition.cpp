@@ -21,19 +21,19 @@ std::int64_t value_of(const Term& term, const std::vector<Variable>& variables,
   return state.at(static_cast<std::size_t>(it - variables.begin()));
 }
 
-bool compare(std::int64_t left, Comparison comparison, std::int64_t right) {
+bool compare(std::int64_t left, Compare comparison, std::int64_t right) {
   switch (comparison) {
-    case Comparison::Eq:
+    case Compare::eq:
       return left == right;
-    case Comparison::Ne:
+    case Compare::ne:
       return left != right;
-    case Comparison::Lt:
+    case Compare::lt:
       return left < right;
-    case Comparison::Le:
+    case Compare::le:
       return left <= right;
-    case Comparison::Gt:
+    case Compare::gt:
       return left > right;
-    case Comparison::Ge:
+    case Compare::ge:
       return left >= right;
   }
   return false;

@@ -13,29 +13,29 @@ namespace ringfence::litmus {
 template <class E, std::size_t N>
 using NameTable = std::array<std::pair<E, std::string_view>, N>;
 
-inline constexpr NameTable<Order, 6> kOrderNames = {{{Order::Weak, "weak"},
-                                                     {Order::Relaxed, "relaxed"},
-                                                     {Order::Acquire, "acquire"},
-                                                     {Order::Release, "release"},
-                                                     {Order::AcqRel, "acq_rel"},
-                                                     {Order::Sc, "sc"}}};
+inline constexpr NameTable<Order, 6> kOrderNames = {{{Order::weak, "weak"},
+                                                     {Order::relaxed, "relaxed"},
+                                                     {Order::acquire, "acquire"},
+                                                     {Order::release, "release"},
+                                                     {Order::acq_rel, "acq_rel"},
+                                                     {Order::sc, "sc"}}};
 inline constexpr NameTable<Scope, 4> kScopeNames = {
-    {{Scope::Cta, "cta"}, {Scope::Cluster, "cluster"}, {Scope::Gpu, "gpu"}, {Scope::Sys, "sys"}}};
+    {{Scope::cta, "cta"}, {Scope::cluster, "cluster"}, {Scope::gpu, "gpu"}, {Scope::sys, "sys"}}};
 inline constexpr NameTable<Proxy, 4> kProxyNames = {{{Proxy::Generic, "generic"},
                                                      {Proxy::Constant, "constant"},
                                                      {Proxy::Texture, "texture"},
                                                      {Proxy::Surface, "surface"}}};
-inline constexpr NameTable<AtomicOp, 11> kAtomicOpNames = {{{AtomicOp::Add, "add"},
-                                                            {AtomicOp::Sub, "sub"},
-                                                            {AtomicOp::Mul, "mul"},
-                                                            {AtomicOp::Div, "div"},
-                                                            {AtomicOp::And, "and"},
-                                                            {AtomicOp::Or, "or"},
-                                                            {AtomicOp::Xor, "xor"},
-                                                            {AtomicOp::Min, "min"},
-                                                            {AtomicOp::Max, "max"},
-                                                            {AtomicOp::Exch, "exch"},
-                                                            {AtomicOp::Cas, "cas"}}};
+inline constexpr NameTable<Combine, 11> kCombineNames = {{{Combine::add, "add"},
+                                                          {Combine::sub, "sub"},
+                                                          {Combine::mul, "mul"},
+                                                          {Combine::div, "div"},
+                                                          {Combine::and_, "and"},
+                                                          {Combine::or_, "or"},
+                                                          {Combine::xor_, "xor"},
+                                                          {Combine::min, "min"},
+                                                          {Combine::max, "max"},
+                                                          {Combine::exchange, "exch"},
+                                                          {Combine::cas, "cas"}}};
 inline constexpr NameTable<LocalOp, 8> kLocalOpNames = {{{LocalOp::Move, "mov"},
                                                          {LocalOp::Add, "add"},
                                                          {LocalOp::Sub, "sub"},
@@ -44,18 +44,18 @@ inline constexpr NameTable<LocalOp, 8> kLocalOpNames = {{{LocalOp::Move, "mov"},
                                                          {LocalOp::And, "and"},
                                                          {LocalOp::Or, "or"},
                                                          {LocalOp::Xor, "xor"}}};
-inline constexpr NameTable<Comparison, 6> kBranchNames = {{{Comparison::Eq, "beq"},
-                                                           {Comparison::Ne, "bne"},
-                                                           {Comparison::Lt, "blt"},
-                                                           {Comparison::Le, "ble"},
-                                                           {Comparison::Gt, "bgt"},
-                                                           {Comparison::Ge, "bge"}}};
-inline constexpr NameTable<Comparison, 6> kComparisonNames = {{{Comparison::Eq, "=="},
-                                                               {Comparison::Ne, "!="},
-                                                               {Comparison::Lt, "<"},
-                                                               {Comparison::Le, "<="},
-                                                               {Comparison::Gt, ">"},
-                                                               {Comparison::Ge, ">="}}};
+inline constexpr NameTable<Compare, 6> kBranchNames = {{{Compare::eq, "beq"},
+                                                        {Compare::ne, "bne"},
+                                                        {Compare::lt, "blt"},
+                                                        {Compare::le, "ble"},
+                                                        {Compare::gt, "bgt"},
+                                                        {Compare::ge, "bge"}}};
+inline constexpr NameTable<Compare, 6> kCompareNames = {{{Compare::eq, "=="},
+                                                         {Compare::ne, "!="},
+                                                         {Compare::lt, "<"},
+                                                         {Compare::le, "<="},
+                                                         {Compare::gt, ">"},
+                                                         {Compare::ge, ">="}}};
 inline constexpr NameTable<ProxyFence::Kind, 5> kProxyFenceNames = {
     {{ProxyFence::Kind::Alias, "alias"},
      {ProxyFence::Kind::Constant, "constant"},

@@ -25,7 +25,7 @@ class InstructionPrinter {
   std::string operator()(const Load& load) const {
     std::string s = load.multimem ? "multimem.ld_reduce" : mnemonic(load.proxy, "ld");
     s += orders(load.order, load.scope);
-    if (load.multimem) s += dotted(kAtomicOpNames, *load.multimem);
+    if (load.multimem) s += dotted(kCombineNames, *load.multimem);
     s += vector(load.destinations.size()) + type(load.type) + " ";
     if (load.destinations.size() == 1) {
       s += name(load.destinations.front());
@@ -54,8 +54,8 @@ class InstructionPrinter {
   std::string operator()(const Atomic& atomic) const {
     std::string s = atomic.multimem ? "multimem.red"
                                     : mnemonic(atomic.proxy, atomic.destination ? "atom" : "red");
-    s += orders(atomic.order, atomic.scope) + dotted(kAtomicOpNames, atomic.op) +
-         type(atomic.type) + " ";
+    s += orders(atomic.order, atomic.scope) + dotted(kCombineNames, atomic.op) + type(atomic.type) +
+         " ";
     if (atomic.destination) s += name(*atomic.destination) + ", ";
     s += address(atomic.address) + ", " + operand(atomic.value);
     if (atomic.desired) s += ", " + operand(*atomic.desired);
@@ -111,7 +111,7 @@ class InstructionPrinter {
   }
   static std::string orders(Order order, Scope scope) {
     return dotted(kOrderNames, order) +
-           (scope == Scope::None ? std::string() : dotted(kScopeNames, scope));
+           (order == Order::weak ? std::string() : dotted(kScopeNames, scope));
   }
   static std::string vector(std::size_t elements) {
     return elements == 1 ? std::string() : ".v" + std::to_string(elements);
@@ -241,7 +241,7 @@ std::string print(const Test& test, const Formula& formula) {
   switch (formula.kind) {
     case Formula::Kind::Compare:
       return print_term(test, formula.left) + " " +
-             text(name_of(kComparisonNames, formula.comparison)) + " " +
+             text(name_of(kCompareNames, formula.comparison)) + " " +
              print_term(test, formula.right);
     case Formula::Kind::Not:
       return "not " + operand(formula.children.front());

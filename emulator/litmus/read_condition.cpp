@@ -96,7 +96,7 @@ Formula Reader::read_comparison(int depth) {
   formula.left = read_term();
   const Token token = lexer_.peek();
   const auto comparison =
-      token.text == "=" ? std::optional(Comparison::Eq) : find_name(kComparisonNames, token.text);
+      token.text == "=" ? std::optional(Compare::eq) : find_name(kCompareNames, token.text);
   if (!comparison) fail(token.at, "==, !=, <, <=, > or >= expected, not " + describe(token));
   lexer_.take();
   formula.comparison = *comparison;

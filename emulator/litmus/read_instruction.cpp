@@ -11,7 +11,7 @@ namespace ringfence::litmus {
 struct Reader::Modifiers {
   std::optional<Order> order;
   std::optional<Scope> scope;
-  std::optional<AtomicOp> op;
+  std::optional<Combine> op;
   Type type;
   int vector = 1;
   bool is_volatile = false;
@@ -38,15 +38,15 @@ Reader::Modifiers Reader::read_modifiers(const Token& mnemonic) {
       set_once(m.order, *order, twice);
     } else if (const auto scope = find_name(kScopeNames, word.text)) {
       set_once(m.scope, *scope, twice);
-    } else if (const auto op = find_name(kAtomicOpNames, word.text)) {
+    } else if (const auto op = find_name(kCombineNames, word.text)) {
       set_once(m.op, *op, twice);
     } else if (word.text == "plus" || word.text == "minus") {
       // Older files of the public collection name them so.
-      set_once(m.op, word.text == "plus" ? AtomicOp::Add : AtomicOp::Sub, twice);
+      set_once(m.op, word.text == "plus" ? Combine::add : Combine::sub, twice);
     } else if (word.text == "volatile") {
       twice = m.order.has_value() || m.scope.has_value();
-      m.order = Order::Relaxed;
-      m.scope = Scope::Sys;
+      m.order = Order::relaxed;
+      m.scope = Scope::sys;
       m.is_volatile = true;
     } else if (word.text == "v2" || word.text == "v4") {
       twice = m.vector != 1;
@@ -127,17 +127,17 @@ Instruction Reader::read_load(int thread, const Token& mnemonic, Proxy proxy) {
     fail(mnemonic.at, "a load has an order: .weak, .relaxed, .acquire or .volatile");
   }
   Load load;
-  load.order = m.order.value_or(Order::Weak);
+  load.order = m.order.value_or(Order::weak);
   load.proxy = proxy;
   load.type = m.type;
-  if (load.order != Order::Weak && load.order != Order::Relaxed && load.order != Order::Acquire) {
+  if (load.order != Order::weak && load.order != Order::relaxed && load.order != Order::acquire) {
     fail(mnemonic.at, "a load is .weak, .relaxed, .acquire or .volatile");
   }
-  if (load.order != Order::Weak && !m.scope) {
+  if (load.order != Order::weak && !m.scope) {
     fail(mnemonic.at, "a strong load has a scope: .cta, .cluster, .gpu or .sys");
   }
   // The public grammar admits a scope on a weak access; it means nothing there.
-  load.scope = load.order == Order::Weak ? Scope::None : *m.scope;
+  if (load.order != Order::weak) load.scope = *m.scope;
   load.destinations = read_destinations(thread, m.vector);
   expect(",", "after the destination");
   const Token& next = lexer_.peek();
@@ -160,15 +160,15 @@ Instruction Reader::read_store(int thread, const Token& mnemonic, Proxy proxy) {
   const Modifiers m = read_modifiers(mnemonic);
   if (m.op) fail(mnemonic.at, "a store has no operation; use red or atom");
   if (!m.order ||
-      (*m.order != Order::Weak && *m.order != Order::Relaxed && *m.order != Order::Release)) {
+      (*m.order != Order::weak && *m.order != Order::relaxed && *m.order != Order::release)) {
     fail(mnemonic.at, "a store is .weak, .relaxed, .release or .volatile");
   }
-  if (*m.order != Order::Weak && !m.scope) {
+  if (*m.order != Order::weak && !m.scope) {
     fail(mnemonic.at, "a strong store has a scope: .cta, .cluster, .gpu or .sys");
   }
   Store store;
   store.order = *m.order;
-  store.scope = store.order == Order::Weak ? Scope::None : *m.scope;
+  if (store.order != Order::weak) store.scope = *m.scope;
   store.proxy = proxy;
   store.type = m.type;
   const Position at = lexer_.peek().at;
@@ -181,7 +181,7 @@ Instruction Reader::read_store(int thread, const Token& mnemonic, Proxy proxy) {
 
 Instruction Reader::read_atomic(int thread, const Token& mnemonic, Proxy proxy, bool returns) {
   const Modifiers m = read_modifiers(mnemonic);
-  if (!m.order || *m.order == Order::Weak || *m.order == Order::Sc || m.is_volatile) {
+  if (!m.order || *m.order == Order::weak || *m.order == Order::sc || m.is_volatile) {
     fail(mnemonic.at, "an atomic is .relaxed, .acquire, .release or .acq_rel");
   }
   if (!m.scope) fail(mnemonic.at, "an atomic has a scope: .cta, .cluster, .gpu or .sys");
@@ -191,8 +191,8 @@ Instruction Reader::read_atomic(int thread, const Token& mnemonic, Proxy proxy, 
          "or .cas");
   }
   if (m.vector != 1) fail(mnemonic.at, "vector atomics are not known; write one atomic an element");
-  if (!returns && (*m.op == AtomicOp::Cas || *m.op == AtomicOp::Exch)) {
-    fail(mnemonic.at, "red has no ." + std::string(name_of(kAtomicOpNames, *m.op)) + "; use atom");
+  if (!returns && (*m.op == Combine::cas || *m.op == Combine::exchange)) {
+    fail(mnemonic.at, "red has no ." + std::string(name_of(kCombineNames, *m.op)) + "; use atom");
   }
   if (m.type.bits == 8) fail(mnemonic.at, "atomics have 16, 32 or 64 bits");
   Atomic atomic;
@@ -209,7 +209,7 @@ Instruction Reader::read_atomic(int thread, const Token& mnemonic, Proxy proxy, 
   atomic.address = read_address(thread);
   expect(",", "after the address");
   atomic.value = read_operand(thread);
-  if (*m.op == AtomicOp::Cas) {
+  if (*m.op == Combine::cas) {
     expect(",", "between the value that cas compares with and the one it stores");
     atomic.desired = read_operand(thread);
   }
@@ -222,24 +222,24 @@ Instruction Reader::read_multimem(int thread) {
   const Token kind = expect_word("ld_reduce, st or red");
   const Modifiers m = read_modifiers(kind);
   if (m.is_volatile) fail(kind.at, "multimem operations are not volatile; use .relaxed.sys");
-  if (m.order && *m.order != Order::Weak && !m.scope) {
+  if (m.order && *m.order != Order::weak && !m.scope) {
     fail(kind.at, "a strong multimem operation has a scope: .cta, .cluster, .gpu or .sys");
   }
   const auto check_order = [&](Order order, Order strongest, bool weak) {
-    if (order == Order::Relaxed || order == strongest || (weak && order == Order::Weak)) return;
+    if (order == Order::relaxed || order == strongest || (weak && order == Order::weak)) return;
     fail(kind.at, "multimem." + std::string(kind.text) + " is " + (weak ? ".weak, " : "") +
                       ".relaxed or ." + std::string(name_of(kOrderNames, strongest)));
   };
   const auto scope = [&](Order order) {
-    return order == Order::Weak ? Scope::None : m.scope.value_or(Scope::Sys);
+    return order == Order::weak ? Scope::sys : m.scope.value_or(Scope::sys);
   };
   if (kind.text == "ld_reduce") {
     Load load;
-    load.order = m.order.value_or(Order::Weak);
-    check_order(load.order, Order::Acquire, true);
+    load.order = m.order.value_or(Order::weak);
+    check_order(load.order, Order::acquire, true);
     load.scope = scope(load.order);
     load.type = m.type;
-    load.multimem = m.op.value_or(AtomicOp::Add);
+    load.multimem = m.op.value_or(Combine::add);
     load.destinations = read_destinations(thread, m.vector);
     expect(",", "after the destination");
     const Position at = lexer_.peek().at;
@@ -251,8 +251,8 @@ Instruction Reader::read_multimem(int thread) {
   if (kind.text == "st") {
     if (m.op) fail(kind.at, "multimem.st has no operation; use multimem.red");
     Store store;
-    store.order = m.order.value_or(Order::Weak);
-    check_order(store.order, Order::Release, true);
+    store.order = m.order.value_or(Order::weak);
+    check_order(store.order, Order::release, true);
     store.scope = scope(store.order);
     store.type = m.type;
     store.multimem = true;
@@ -270,11 +270,11 @@ Instruction Reader::read_multimem(int thread) {
   }
   if (m.vector != 1) fail(kind.at, "vector multimem.red is not known; write one an element");
   Atomic atomic;
-  atomic.order = m.order.value_or(Order::Relaxed);
-  check_order(atomic.order, Order::Release, false);
+  atomic.order = m.order.value_or(Order::relaxed);
+  check_order(atomic.order, Order::release, false);
   atomic.scope = scope(atomic.order);
-  atomic.op = m.op.value_or(AtomicOp::Add);
-  if (atomic.op == AtomicOp::Cas || atomic.op == AtomicOp::Exch) {
+  atomic.op = m.op.value_or(Combine::add);
+  if (atomic.op == Combine::cas || atomic.op == Combine::exchange) {
     fail(kind.at, "multimem.red is .add, .and, .or, .xor, .min or .max");
   }
   atomic.type = m.type;
@@ -302,7 +302,7 @@ Instruction Reader::read_fence(const Token& mnemonic) {
     return {ProxyFence{*found}, {}};
   }
   const auto order = find_name(kOrderNames, kind.text);
-  if (!order || *order == Order::Weak || *order == Order::Relaxed) {
+  if (!order || *order == Order::weak || *order == Order::relaxed) {
     fail(kind.at, "a fence is .acq_rel, .sc, .acquire, .release or .proxy");
   }
   if (!accept(".")) fail(mnemonic.at, "a fence has a scope: .cta, .cluster, .gpu or .sys");
@@ -345,7 +345,7 @@ Instruction Reader::read_local(int thread, LocalOp op) {
   return {local, {}};
 }
 
-Instruction Reader::read_branch(int thread, std::optional<Comparison> comparison) {
+Instruction Reader::read_branch(int thread, std::optional<Compare> comparison) {
   Branch branch;
   branch.comparison = comparison;
   if (comparison) {

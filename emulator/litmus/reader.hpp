@@ -71,7 +71,7 @@ class Reader {
   Instruction read_fence(const Token& mnemonic);
   Instruction read_barrier(int thread, const Token& mnemonic);
   Instruction read_local(int thread, LocalOp op);
-  Instruction read_branch(int thread, std::optional<Comparison> comparison);
+  Instruction read_branch(int thread, std::optional<Compare> comparison);
   Operand read_operand(int thread);
   Address read_address(int thread);
   std::int64_t read_index(const Location& location);

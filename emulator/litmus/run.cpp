@@ -27,8 +27,8 @@ std::vector<std::pair<std::size_t, std::size_t>> find_unordered(const Test& test
       const Order order = load != nullptr     ? load->order
                           : store != nullptr  ? store->order
                           : atomic != nullptr ? atomic->order
-                                              : Order::Weak;
-      if (several && order != Order::Weak && order != Order::Relaxed) found.emplace_back(t, i);
+                                              : Order::weak;
+      if (several && order != Order::weak && order != Order::relaxed) found.emplace_back(t, i);
     }
   }
   return found;

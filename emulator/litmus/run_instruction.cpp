@@ -77,8 +77,8 @@ Type LitmusProgram::type_at(const Place& p, Type wanted) const {
 machine::Access LitmusProgram::access(const Place& p, Order order, Scope scope, Type type,
                                       std::uint16_t site) const {
   machine::Access a;
-  a.order = order_of(order);
-  a.scope = scope_of(scope);
+  a.order = order;
+  a.scope = scope;
   a.element = static_cast<std::uint8_t>(type.bits / 8);
   a.proxy = p.proxy;
   a.site = site;
@@ -195,9 +195,9 @@ void LitmusProgram::execute(schedule::Agent& agent, std::size_t thread, const At
   a.read_depends = read_depends;
   a.write_depends = write_depends;
   std::uint64_t old = 0;
-  if (atomic.op != AtomicOp::Cas && !atomic.destination) return reduce(p);
+  if (atomic.op != Combine::cas && !atomic.destination) return reduce(p);
   const std::uint64_t result_from = next_read(thread);
-  if (atomic.op == AtomicOp::Cas) {
+  if (atomic.op == Combine::cas) {
     old =
         agent.cas(p.at, a, bits_of(operand) & mask, bits_of(value(thread, *atomic.desired)) & mask);
   } else {
@@ -240,9 +240,9 @@ bool LitmusProgram::await(schedule::Agent& agent, std::size_t thread, std::size_
     if (base != nullptr && base->id == r) return false;
     const Place p = place(thread, load->address, load->proxy);
     const Type type = type_at(p, load->type);
-    const Comparison wanted = negated(*branch->comparison);
+    const Compare wanted = negated(*branch->comparison);
     const std::int64_t v = value(thread, branch->b);
-    const bool ordered = wanted != Comparison::Eq && wanted != Comparison::Ne;
+    const bool ordered = wanted != Compare::eq && wanted != Compare::ne;
     // The machine compares unsigned numbers of the cell's width.
     if (ordered && (v < 0 || type.kind != 'u')) return false;
     if (extended(bits_of(v), type) != v) return false;
@@ -251,19 +251,19 @@ bool LitmusProgram::await(schedule::Agent& agent, std::size_t thread, std::size_
     a.read_depends = from(thread, load->address);
     ThreadState& s = states_[thread];
     const std::uint64_t mine = next_read(thread);
-    const std::uint64_t seen = agent.await(p.at, a, {machine_compare(wanted), bits_of(v) & mask});
+    const std::uint64_t seen = agent.await(p.at, a, {wanted, bits_of(v) & mask});
     s.registers[index(r)] = extended(seen, type);
     s.from[index(r)] = mine;
     s.control |= mine | from(thread, branch->b);
     next = end + 1;
     return true;
   }
-  if (atomic != nullptr && atomic->op == AtomicOp::Cas && atomic->destination) {
+  if (atomic != nullptr && atomic->op == Combine::cas && atomic->destination) {
     const RegisterId r = *atomic->destination;
     const Place p = place(thread, atomic->address, atomic->proxy);
     const Type type = type_at(p, atomic->type);
     const std::int64_t compared = value(thread, atomic->value);
-    if (!is(branch->a, r) || *branch->comparison != Comparison::Ne || is(branch->b, r) ||
+    if (!is(branch->a, r) || *branch->comparison != Compare::ne || is(branch->b, r) ||
         is(atomic->value, r) || is(*atomic->desired, r) || value(thread, branch->b) != compared ||
         extended(bits_of(compared), type) != compared) {
       return false;
@@ -327,11 +327,11 @@ std::size_t LitmusProgram::step(schedule::Agent& agent, std::size_t thread, std:
     execute(agent, thread, *atomic, site, is_reversed(thread, at));
   } else if (const auto* fence = std::get_if<Fence>(&i.what)) {
     using Kind = machine::Machine::Fence;
-    const Kind kind = fence->order == Order::Sc        ? Kind::sc
-                      : fence->order == Order::Acquire ? Kind::acquire
-                      : fence->order == Order::Release ? Kind::release
+    const Kind kind = fence->order == Order::sc        ? Kind::sc
+                      : fence->order == Order::acquire ? Kind::acquire
+                      : fence->order == Order::release ? Kind::release
                                                        : Kind::acq_rel;
-    agent.fence(kind, scope_of(fence->scope), site);
+    agent.fence(kind, fence->scope, site);
   } else if (std::holds_alternative<ProxyFence>(i.what)) {
     agent.alias_fence(site);
   } else if (const auto* b = std::get_if<Barrier>(&i.what)) {

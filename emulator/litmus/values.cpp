@@ -34,19 +34,19 @@ std::int64_t apply(LocalOp op, std::int64_t a, std::int64_t b) {
   return 0;
 }
 
-bool compare(std::int64_t a, Comparison c, std::int64_t b) {
+bool compare(std::int64_t a, Compare c, std::int64_t b) {
   switch (c) {
-    case Comparison::Eq:
+    case Compare::eq:
       return a == b;
-    case Comparison::Ne:
+    case Compare::ne:
       return a != b;
-    case Comparison::Lt:
+    case Compare::lt:
       return a < b;
-    case Comparison::Le:
+    case Compare::le:
       return a <= b;
-    case Comparison::Gt:
+    case Compare::gt:
       return a > b;
-    case Comparison::Ge:
+    case Compare::ge:
       return a >= b;
   }
   return false;
@@ -56,22 +56,22 @@ namespace {
 
 // The combinations of the machine work on the bits of the cell; signs need the width.
 template <int Bits, bool Signed>
-std::uint64_t combine_signed(std::uint64_t old, std::uint64_t operand, AtomicOp op) {
+std::uint64_t combine_signed(std::uint64_t old, std::uint64_t operand, Combine op) {
   const Type type{Signed ? 's' : 'u', Bits};
   const std::int64_t a = extended(old, type), b = extended(operand, type);
-  if (op == AtomicOp::Div) return bits_of(apply(LocalOp::Div, a, b));
-  if constexpr (Signed) return bits_of(op == AtomicOp::Min ? std::min(a, b) : std::max(a, b));
+  if (op == Combine::div) return bits_of(apply(LocalOp::Div, a, b));
+  if constexpr (Signed) return bits_of(op == Combine::min ? std::min(a, b) : std::max(a, b));
   const std::uint64_t x = bits_of(a), y = bits_of(b);
-  return op == AtomicOp::Min ? std::min(x, y) : std::max(x, y);
+  return op == Combine::min ? std::min(x, y) : std::max(x, y);
 }
 
-template <AtomicOp Op, int Bits, bool Signed>
+template <Combine Op, int Bits, bool Signed>
 std::uint64_t combine_by_width(std::uint64_t old, std::uint64_t operand) {
   return combine_signed<Bits, Signed>(old, operand, Op);
 }
 
-template <AtomicOp Op>
-machine::Combine by_width(Type type) {
+template <Combine Op>
+machine::CombineFunction by_width(Type type) {
   const bool s = type.kind != 'u';
   switch (type.bits) {
     case 8:
@@ -87,98 +87,52 @@ machine::Combine by_width(Type type) {
 
 }  // namespace
 
-machine::Combine combine(AtomicOp op, Type type) {
+machine::CombineFunction combine(Combine op, Type type) {
   using U = std::uint64_t;
   switch (op) {
-    case AtomicOp::Add:
+    case Combine::add:
       return [](U a, U b) { return a + b; };
-    case AtomicOp::Sub:
+    case Combine::sub:
       return [](U a, U b) { return a - b; };
-    case AtomicOp::Mul:
+    case Combine::mul:
       return [](U a, U b) { return a * b; };
-    case AtomicOp::And:
+    case Combine::and_:
       return [](U a, U b) { return a & b; };
-    case AtomicOp::Or:
+    case Combine::or_:
       return [](U a, U b) { return a | b; };
-    case AtomicOp::Xor:
+    case Combine::xor_:
       return [](U a, U b) { return a ^ b; };
-    case AtomicOp::Exch:
-    case AtomicOp::Cas:
+    case Combine::exchange:
+    case Combine::cas:
       return [](U, U b) { return b; };
-    case AtomicOp::Div:
-      return by_width<AtomicOp::Div>(type);
-    case AtomicOp::Min:
-      return by_width<AtomicOp::Min>(type);
-    case AtomicOp::Max:
-      return by_width<AtomicOp::Max>(type);
+    case Combine::div:
+      return by_width<Combine::div>(type);
+    case Combine::min:
+      return by_width<Combine::min>(type);
+    case Combine::max:
+      return by_width<Combine::max>(type);
+    case Combine::none:
+    case Combine::inc:  // no litmus form has these two
+    case Combine::dec:
+      break;
   }
   return nullptr;
 }
 
-machine::Order order_of(Order order) {
-  switch (order) {
-    case Order::Weak:
-      return machine::Order::weak;
-    case Order::Relaxed:
-      return machine::Order::relaxed;
-    case Order::Acquire:
-      return machine::Order::acquire;
-    case Order::Release:
-      return machine::Order::release;
-    case Order::AcqRel:
-    case Order::Sc:
-      return machine::Order::acq_rel;
-  }
-  return machine::Order::weak;
-}
-
-machine::Scope scope_of(Scope scope) {
-  switch (scope) {
-    case Scope::Cta:
-      return machine::Scope::cta;
-    case Scope::Cluster:
-      return machine::Scope::cluster;
-    case Scope::Gpu:
-      return machine::Scope::gpu;
-    case Scope::None:
-    case Scope::Sys:
-      return machine::Scope::sys;
-  }
-  return machine::Scope::sys;
-}
-
-machine::Compare machine_compare(Comparison c) {
+Compare negated(Compare c) {
   switch (c) {
-    case Comparison::Eq:
-      return machine::Compare::eq;
-    case Comparison::Ne:
-      return machine::Compare::ne;
-    case Comparison::Lt:
-      return machine::Compare::lt;
-    case Comparison::Le:
-      return machine::Compare::le;
-    case Comparison::Gt:
-      return machine::Compare::gt;
-    case Comparison::Ge:
-      return machine::Compare::ge;
-  }
-  return machine::Compare::eq;
-}
-
-Comparison negated(Comparison c) {
-  switch (c) {
-    case Comparison::Eq:
-      return Comparison::Ne;
-    case Comparison::Ne:
-      return Comparison::Eq;
-    case Comparison::Lt:
-      return Comparison::Ge;
-    case Comparison::Le:
-      return Comparison::Gt;
-    case Comparison::Gt:
-      return Comparison::Le;
-    case Comparison::Ge:
-      return Comparison::Lt;
+    case Compare::eq:
+      return Compare::ne;
+    case Compare::ne:
+      return Compare::eq;
+    case Compare::lt:
+      return Compare::ge;
+    case Compare::le:
+      return Compare::gt;
+    case Compare::gt:
+      return Compare::le;
+    case Compare::ge:
+      return Compare::lt;
   }
   return c;
 }

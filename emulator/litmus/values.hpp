@@ -22,14 +22,11 @@ inline std::uint64_t mask_of(Type type) {
 std::int64_t extended(std::uint64_t v, Type type);
 
 std::int64_t apply(LocalOp op, std::int64_t a, std::int64_t b);
-bool compare(std::int64_t a, Comparison c, std::int64_t b);
+bool compare(std::int64_t a, Compare c, std::int64_t b);
 // What holds where `c` does not.
-Comparison negated(Comparison c);
+Compare negated(Compare c);
 
 // What an atomic on a cell of `type` makes of the old bits and the operand's.
-machine::Combine combine(AtomicOp op, Type type);
-machine::Compare machine_compare(Comparison c);
-machine::Order order_of(Order order);
-machine::Scope scope_of(Scope scope);
+machine::CombineFunction combine(Combine op, Type type);
 
 }  // namespace ringfence::litmus

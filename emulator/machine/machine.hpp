@@ -101,8 +101,6 @@ class Chooser {
   virtual std::uint32_t choose(Choice kind, ThreadId who, std::uint32_t options) = 0;
 };
 
-enum class Compare : std::uint8_t { eq, ne, lt, le, gt, ge };
-
 // The condition that a wait needs; values are compared as unsigned.
 struct Wanted {
   Compare compare = Compare::eq;
@@ -174,7 +172,7 @@ class Listener {
 };
 
 // old value, operand -> new value, of one element
-using Combine = std::uint64_t (*)(std::uint64_t old, std::uint64_t operand);
+using CombineFunction = std::uint64_t (*)(std::uint64_t old, std::uint64_t operand);
 
 class Machine {
  public:
@@ -235,10 +233,10 @@ class Machine {
                       const Access& access, std::span<const std::byte> in);
   // Reduction without a result (red): it extends release sequences and never acquires (8.11.1).
   void reduce(ThreadId thread, Address to, const Access& access, std::span<const std::byte> operand,
-              Combine combine);
+              CombineFunction combine);
   // One element; returns the old value. A failed compare is a strong read and writes nothing.
   std::uint64_t rmw(ThreadId thread, Address at, const Access& access, std::uint64_t operand,
-                    Combine combine);
+                    CombineFunction combine);
   std::uint64_t cas(ThreadId thread, Address at, const Access& access, std::uint64_t compare,
                     std::uint64_t value);
 

@@ -7,8 +7,8 @@ namespace ringfence::machine {
 namespace {
 
 constexpr std::array<std::string_view, kScopes> kScopeNames{"cta", "cluster", "gpu", "sys"};
-constexpr std::array<std::string_view, 5> kOrderNames{"weak", "relaxed", "acquire", "release",
-                                                      "acq_rel"};
+constexpr std::array<std::string_view, 6> kOrderNames{"weak",    "relaxed", "acquire",
+                                                      "release", "acq_rel", "sc"};
 constexpr std::array<std::string_view, 3> kBoundaryNames{"strict", "stream", "coherent"};
 constexpr std::array<std::string_view, kFindingKinds> kFindingNames{
     "data-race",        "stale-read",         "deadlock",           "livelock",
@@ -34,7 +34,10 @@ std::string_view name(MulticastFlag p) { return p == MulticastFlag::cohere ? "co
 std::string_view name(AliasData p) { return p == AliasData::cohere ? "cohere" : "fence-required"; }
 
 std::optional<Scope> parse_scope(std::string_view t) { return parse<Scope>(kScopeNames, t); }
-std::optional<Order> parse_order(std::string_view t) { return parse<Order>(kOrderNames, t); }
+std::optional<Order> parse_order(std::string_view t) {
+  const auto order = parse<Order>(kOrderNames, t);
+  return order == Order::sc ? std::nullopt : order;
+}
 std::optional<Boundary> parse_boundary(std::string_view t) {
   return parse<Boundary>(kBoundaryNames, t);
 }

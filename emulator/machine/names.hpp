@@ -18,7 +18,7 @@ std::string_view name(MulticastFlag p);
 std::string_view name(AliasData p);
 
 std::optional<Scope> parse_scope(std::string_view text);
-std::optional<Order> parse_order(std::string_view text);
+std::optional<Order> parse_order(std::string_view text);  // of an access: sc is none
 std::optional<Boundary> parse_boundary(std::string_view text);
 std::optional<FindingKind> parse_finding_kind(std::string_view text);
 

@@ -127,7 +127,7 @@ Message* Machine::choose_rmw_source(const Now& now, Cell& cell, const Past& past
 }
 
 void Machine::reduce(ThreadId id, Address to, const Access& access,
-                     std::span<const std::byte> operand, Combine combine) {
+                     std::span<const std::byte> operand, CombineFunction combine) {
   Now now = begin(id, to, access, AccessKind::rmw);
   if (!check_range(now, operand.size())) return;
   for_cells(to.region, to.offset, operand.size(), access.element, false,
@@ -164,7 +164,7 @@ void Machine::reduce(ThreadId id, Address to, const Access& access,
 }
 
 std::uint64_t Machine::rmw(ThreadId id, Address at, const Access& access, std::uint64_t operand,
-                           Combine combine) {
+                           CombineFunction combine) {
   Now now = begin(id, at, access, AccessKind::rmw);
   if (!check_range(now, access.element)) return 0;
   Cell& cell = one_cell(at, access.element);

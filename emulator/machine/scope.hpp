@@ -1,22 +1,11 @@
 #pragma once
-// Orders, scopes and placements of the PTX memory model (PTX ISA, "Memory Consistency Model").
+// Where a thread runs, and which scopes reach it (PTX ISA, "Memory Consistency Model").
 
-#include <algorithm>
 #include <cstdint>
 
+#include "emulator/machine/vocabulary.hpp"
+
 namespace ringfence::machine {
-
-// Scopes form a chain: a scope contains every narrower one. `sys` reaches all ranks.
-enum class Scope : std::uint8_t { cta, cluster, gpu, sys };
-inline constexpr int kScopes = 4;
-
-// Semantics of an access. `weak` is not strong: it never synchronises and races with any
-// conflicting access that causality does not order. volatile is relaxed at sys scope.
-enum class Order : std::uint8_t { weak, relaxed, acquire, release, acq_rel };
-
-constexpr bool is_strong(Order o) { return o != Order::weak; }
-constexpr bool acquires(Order o) { return o == Order::acquire || o == Order::acq_rel; }
-constexpr bool releases(Order o) { return o == Order::release || o == Order::acq_rel; }
 
 // The virtual address an access goes through. Distinct virtual addresses of one location behave
 // "as if using different proxies" (PTX ISA 8.6): what that means here is a Policy.

@@ -48,6 +48,9 @@ std::uint64_t apply_atomic(Combine combine, Type type, bool flush, std::uint64_t
     case Combine::dec:
       return old == 0 || old > operand ? operand : old - 1;
     case Combine::none:
+    case Combine::sub:  // no PTX instruction has these three
+    case Combine::mul:
+    case Combine::div:
       return operand;
     case Combine::add:
     case Combine::min:

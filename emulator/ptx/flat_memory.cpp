@@ -268,7 +268,7 @@ void FlatMemory::access(Request& request) {
   switch (access.operation) {
     case Operation::load:
       load(request, region);
-      request.yield = access.semantics != Semantics::weak;
+      request.yield = access.order != Order::weak;
       break;
     case Operation::store:
       store(request, region, region.replicas[0]);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 
+#include "emulator/machine/vocabulary.hpp"
 #include "emulator/ptx/types.hpp"
 
 namespace ringfence::ptx {
@@ -13,8 +14,9 @@ namespace ringfence::ptx {
 /// warp instruction at a time; each lane is a thread of its own for the memory. It keeps no host
 /// stack while an access waits: a request that is not completed is simply issued again later.
 
-enum class Semantics : std::uint8_t { weak, relaxed, acquire, release, acq_rel, sc, volatile_ };
-enum class Scope : std::uint8_t { none, cta, cluster, gpu, sys };
+using machine::Combine;
+using machine::Order;
+using machine::Scope;
 enum class Proxy : std::uint8_t { generic, async, alias, tensormap };
 
 enum class Operation : std::uint8_t {
@@ -27,8 +29,6 @@ enum class Operation : std::uint8_t {
   multimem_reduce,
 };
 
-enum class Combine : std::uint8_t { none, add, min, max, and_, or_, xor_, exchange, cas, inc, dec };
-
 /// The part of an access that the instruction fixes. Vector elements are separate memory
 /// operations of type `type`, consecutive in memory; a packed type is two 16-bit operations.
 struct Access {
@@ -36,8 +36,8 @@ struct Access {
   Space space = Space::generic;  ///< as written; the memory only sees global addresses
   Type type = Type::b32;
   std::uint8_t elements = 1;  ///< .v2 .v4 .v8
-  Semantics semantics = Semantics::weak;
-  Scope scope = Scope::none;
+  Order order = Order::weak;
+  Scope scope = Scope::sys;
   Combine combine = Combine::none;
   Type accumulate = Type::none;  ///< .acc::f32 / .acc::f16
   bool non_coherent = false;     ///< ld.global.nc
@@ -81,8 +81,8 @@ struct Request {
 
 /// What a fence instruction says.
 struct Fence {
-  Semantics semantics = Semantics::acq_rel;
-  Scope scope = Scope::none;
+  Order order = Order::acq_rel;
+  Scope scope = Scope::sys;
   Proxy proxy = Proxy::generic;  ///< other than generic: fence.proxy.*
 };
 

@@ -21,9 +21,9 @@ std::uint64_t mix(std::uint64_t z) {
   return z ^ (z >> 31);
 }
 
-struct Order {
+struct ReplicaOrder {
   std::array<std::uint8_t, kMostReplicas> rank;
-  Order(std::size_t count, SumPolicy policy, std::uint64_t seed) {
+  ReplicaOrder(std::size_t count, SumPolicy policy, std::uint64_t seed) {
     for (std::size_t i = 0; i < count; ++i) rank[i] = static_cast<std::uint8_t>(i);
     if (policy != SumPolicy::seeded_order) return;
     for (std::size_t i = count; i > 1; --i) {
@@ -71,8 +71,8 @@ std::uint32_t truncate_to_half(bool bf16, float x) {
   return rounded > magnitude ? near - 1 : near;
 }
 
-std::uint32_t add_halves(bool bf16, const Access& access, SumPolicy policy, const Order& order,
-                         std::span<const std::uint32_t> values) {
+std::uint32_t add_halves(bool bf16, const Access& access, SumPolicy policy,
+                         const ReplicaOrder& order, std::span<const std::uint32_t> values) {
   const auto widen = [&](std::uint32_t x) { return bf16 ? from_bf16(x) : from_f16(x); };
   const auto narrow = [&](float x) { return (bf16 ? to_bf16(x) : to_f16(x)) & 0xFFFFU; };
   if (policy == SumPolicy::exact) {
@@ -99,7 +99,7 @@ std::uint32_t extreme_halves(bool bf16, Combine combine, std::span<const std::ui
   return static_cast<std::uint32_t>(out);
 }
 
-std::uint32_t add_floats(SumPolicy policy, const Order& order,
+std::uint32_t add_floats(SumPolicy policy, const ReplicaOrder& order,
                          std::span<const std::uint64_t> values) {
   const auto bits = [&](std::size_t r) { return as_float(static_cast<std::uint32_t>(values[r])); };
   if (policy == SumPolicy::exact) {
@@ -126,7 +126,7 @@ std::optional<SumPolicy> sum_policy_of(std::string_view name) {
 std::uint64_t reduce_replicas(const Access& access, SumPolicy policy, std::uint64_t seed,
                               std::span<const std::uint64_t> replicas) {
   const std::size_t count = std::min(replicas.size(), kMostReplicas);
-  const Order order(count, policy, seed);
+  const ReplicaOrder order(count, policy, seed);
   const Type type = access.type;
   const bool bf16 = type == Type::bf16 || type == Type::bf16x2;
   if (bf16 || type == Type::f16 || type == Type::f16x2) {

@@ -120,7 +120,7 @@ void Agent::write(machine::Address to, const machine::Access& access,
 }
 
 void Agent::reduce(machine::Address to, const machine::Access& access,
-                   std::span<const std::byte> operand, machine::Combine combine) {
+                   std::span<const std::byte> operand, machine::CombineFunction combine) {
   point(Pending::access);
   {
     Step step(*this);
@@ -132,7 +132,7 @@ void Agent::reduce(machine::Address to, const machine::Access& access,
 }
 
 std::uint64_t Agent::rmw(machine::Address at, const machine::Access& access, std::uint64_t operand,
-                         machine::Combine combine) {
+                         machine::CombineFunction combine) {
   point(Pending::access);
   std::uint64_t old = 0;
   {

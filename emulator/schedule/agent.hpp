@@ -58,9 +58,9 @@ class Agent {
   void read(machine::Address from, const machine::Access& access, std::span<std::byte> out);
   void write(machine::Address to, const machine::Access& access, std::span<const std::byte> in);
   void reduce(machine::Address to, const machine::Access& access,
-              std::span<const std::byte> operand, machine::Combine combine);
+              std::span<const std::byte> operand, machine::CombineFunction combine);
   std::uint64_t rmw(machine::Address at, const machine::Access& access, std::uint64_t operand,
-                    machine::Combine combine);
+                    machine::CombineFunction combine);
   std::uint64_t cas(machine::Address at, const machine::Access& access, std::uint64_t compare,
                     std::uint64_t value);
   void fence(machine::Machine::Fence kind, machine::Scope scope, std::uint16_t site = 0);

@@ -199,7 +199,7 @@ schedule::Decision read_decision(Fields f, std::uint32_t ranks) {
 machine::AccessInfo read_side(Fields f, SideNames& names, std::uint32_t ranks) {
   machine::AccessInfo a;
   a.kind = f.word_as<machine::AccessKind>("access", kAccessWords);
-  a.order = machine_word<machine::Order, 5>(f, "order");
+  a.order = machine_word<machine::Order, machine::kAccessOrders>(f, "order");
   a.scope = machine_word<machine::Scope, machine::kScopes>(f, "scope");
   a.proxy = f.word_as<machine::Proxy>("proxy", kProxyWords);
   a.label = label_field(f, "agent", ranks);

@@ -75,7 +75,7 @@ class Converter {
 
   Instruction convert(const lit::Atomic& atomic) {
     if (atomic.multimem) throw Unsupported("multimem");
-    const bool cas = atomic.op == lit::AtomicOp::Cas;
+    const bool cas = atomic.op == lit::Combine::cas;
     Instruction i = access(cas ? Instruction::Kind::Cas : Instruction::Kind::Rmw, atomic);
     i.destination = atomic.destination;
     i.a = operand(atomic.value);
@@ -139,7 +139,7 @@ class Converter {
     Instruction i;
     i.kind = kind;
     i.order = order(access.order);
-    if (access.scope != lit::Scope::None) i.scope = scope(access.scope);
+    if (access.order != lit::Order::weak) i.scope = scope(access.scope);
     if (const auto* reg = std::get_if<lit::Register>(&access.address.base)) {
       if (access.address.offset != 0) throw Unsupported("offsets from a register");
       if (access.type.bits != 0) throw Unsupported("a width on an access through a register");
@@ -187,17 +187,17 @@ class Converter {
 
   static Order order(lit::Order o) {
     switch (o) {
-      case lit::Order::Weak:
+      case lit::Order::weak:
         return Order::Weak;
-      case lit::Order::Relaxed:
+      case lit::Order::relaxed:
         return Order::Relaxed;
-      case lit::Order::Acquire:
+      case lit::Order::acquire:
         return Order::Acquire;
-      case lit::Order::Release:
+      case lit::Order::release:
         return Order::Release;
-      case lit::Order::AcqRel:
+      case lit::Order::acq_rel:
         return Order::AcqRel;
-      case lit::Order::Sc:
+      case lit::Order::sc:
         return Order::Sc;
     }
     throw Unsupported("an unknown order");
@@ -205,64 +205,65 @@ class Converter {
 
   static Scope scope(lit::Scope s) {
     switch (s) {
-      case lit::Scope::Cta:
+      case lit::Scope::cta:
         return Scope::Cta;
-      case lit::Scope::Cluster:
+      case lit::Scope::cluster:
         return Scope::Cluster;
-      case lit::Scope::Gpu:
+      case lit::Scope::gpu:
         return Scope::Gpu;
-      case lit::Scope::Sys:
+      case lit::Scope::sys:
         return Scope::Sys;
-      case lit::Scope::None:
-        break;
     }
-    throw Unsupported("a strong access without a scope");
+    throw Unsupported("an unknown scope");
   }
 
-  static Comparison comparison(lit::Comparison c) {
+  static Comparison comparison(lit::Compare c) {
     switch (c) {
-      case lit::Comparison::Eq:
+      case lit::Compare::eq:
         return Comparison::Eq;
-      case lit::Comparison::Ne:
+      case lit::Compare::ne:
         return Comparison::Ne;
-      case lit::Comparison::Lt:
+      case lit::Compare::lt:
         return Comparison::Lt;
-      case lit::Comparison::Le:
+      case lit::Compare::le:
         return Comparison::Le;
-      case lit::Comparison::Gt:
+      case lit::Compare::gt:
         return Comparison::Gt;
-      case lit::Comparison::Ge:
+      case lit::Compare::ge:
         return Comparison::Ge;
     }
     throw Unsupported("an unknown comparison");
   }
 
-  static Op op(lit::AtomicOp o) {
+  static Op op(lit::Combine o) {
     switch (o) {
-      case lit::AtomicOp::Add:
+      case lit::Combine::add:
         return Op::Add;
-      case lit::AtomicOp::Sub:
+      case lit::Combine::sub:
         return Op::Sub;
-      case lit::AtomicOp::Mul:
+      case lit::Combine::mul:
         return Op::Mul;
-      case lit::AtomicOp::Div:
+      case lit::Combine::div:
         return Op::Div;
-      case lit::AtomicOp::And:
+      case lit::Combine::and_:
         return Op::And;
-      case lit::AtomicOp::Or:
+      case lit::Combine::or_:
         return Op::Or;
-      case lit::AtomicOp::Xor:
+      case lit::Combine::xor_:
         return Op::Xor;
-      case lit::AtomicOp::Min:
+      case lit::Combine::min:
         return Op::Min;
-      case lit::AtomicOp::Max:
+      case lit::Combine::max:
         return Op::Max;
-      case lit::AtomicOp::Exch:
+      case lit::Combine::exchange:
         return Op::Exch;
-      case lit::AtomicOp::Cas:
+      case lit::Combine::none:
+      case lit::Combine::cas:
+      case lit::Combine::inc:
+      case lit::Combine::dec:
         break;
     }
-    throw Unsupported("cas is no operation on two values");
+    throw Unsupported("an operation that is none on two values");
   }
 
   static Op op(lit::LocalOp o) {

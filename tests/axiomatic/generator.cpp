@@ -109,7 +109,7 @@ class Generator {
 
   void add_event(lit::Thread& thread) {
     if (fences_ && random_.percent(25)) {
-      add(thread, lit::Fence{random_.percent(50) ? lit::Order::Sc : lit::Order::AcqRel, scope()});
+      add(thread, lit::Fence{random_.percent(50) ? lit::Order::sc : lit::Order::acq_rel, scope()});
       return;
     }
     if (dependencies_ && !reads_.empty() && random_.percent(20)) branch_over(thread);
@@ -121,7 +121,7 @@ class Generator {
     } else {
       lit::Store store;
       store.address = address(thread);
-      draw_order(store.order, store.scope, lit::Order::Release);
+      draw_order(store.order, store.scope, lit::Order::release);
       store.values = {stored_value(thread)};
       add(thread, std::move(store));
     }
@@ -130,12 +130,12 @@ class Generator {
   void add_load(lit::Thread& thread) {
     lit::Load load;
     load.address = address(thread);
-    draw_order(load.order, load.scope, lit::Order::Acquire);
+    draw_order(load.order, load.scope, lit::Order::acquire);
     const lit::RegisterId destination = new_register(thread);
     load.destinations = {destination};
     reads_.push_back(destination);
     const bool await =
-        awaits_ && load.order != lit::Order::Weak && open_labels_.empty() && random_.percent(40);
+        awaits_ && load.order != lit::Order::weak && open_labels_.empty() && random_.percent(40);
     if (!await) {
       add(thread, std::move(load));
       return;
@@ -144,7 +144,7 @@ class Generator {
     const int label = static_cast<int>(thread.instructions.size());
     add(thread, lit::Label{"L" + std::to_string(labels_++)});
     add(thread, std::move(load));
-    add(thread, lit::Branch{lit::Comparison::Ne, lit::Register{destination},
+    add(thread, lit::Branch{lit::Compare::ne, lit::Register{destination},
                             lit::Constant{random_.between(0, 4)}, label});
   }
 
@@ -152,27 +152,27 @@ class Generator {
     lit::Atomic atomic;
     atomic.address = address(thread);
     atomic.scope = scope();
-    static constexpr lit::Order kOrders[] = {lit::Order::Acquire, lit::Order::Release,
-                                             lit::Order::AcqRel};
+    static constexpr lit::Order kOrders[] = {lit::Order::acquire, lit::Order::release,
+                                             lit::Order::acq_rel};
     atomic.order = random_.percent(synchronising_percent_)
                        ? kOrders[static_cast<std::size_t>(random_.below(3))]
-                       : lit::Order::Relaxed;
+                       : lit::Order::relaxed;
     const int kind = random_.below(100);
     if (cas_ && kind < 40) {
-      atomic.op = lit::AtomicOp::Cas;
+      atomic.op = lit::Combine::cas;
       atomic.value = lit::Constant{random_.between(0, 4)};
       atomic.desired = lit::Constant{next_value_++};
     } else if (kind < 65) {
-      atomic.op = lit::AtomicOp::Exch;
+      atomic.op = lit::Combine::exchange;
       atomic.value = stored_value(thread);
     } else {
-      atomic.op = lit::AtomicOp::Add;
+      atomic.op = lit::Combine::add;
       atomic.value = lit::Constant{next_addend_};
       next_addend_ *= 2;
     }
-    const bool reduction = atomic.op == lit::AtomicOp::Add && random_.percent(30);
-    if (reduction && (atomic.order == lit::Order::Acquire || atomic.order == lit::Order::AcqRel)) {
-      atomic.order = lit::Order::Release;
+    const bool reduction = atomic.op == lit::Combine::add && random_.percent(30);
+    if (reduction && (atomic.order == lit::Order::acquire || atomic.order == lit::Order::acq_rel)) {
+      atomic.order = lit::Order::release;
     }
     if (!reduction) {
       atomic.destination = new_register(thread);
@@ -184,17 +184,17 @@ class Generator {
   // weak, relaxed, or the synchronising order of its kind.
   void draw_order(lit::Order& order, lit::Scope& out_scope, lit::Order synchronising) {
     if (random_.percent(weak_percent_)) {
-      order = lit::Order::Weak;
+      order = lit::Order::weak;
       return;
     }
-    order = random_.percent(synchronising_percent_) ? synchronising : lit::Order::Relaxed;
+    order = random_.percent(synchronising_percent_) ? synchronising : lit::Order::relaxed;
     out_scope = scope();
   }
 
   lit::Scope scope() {
-    if (!random_.percent(narrow_percent_)) return lit::Scope::Sys;
-    if (clusters_ && random_.percent(33)) return lit::Scope::Cluster;
-    return random_.percent(50) ? lit::Scope::Cta : lit::Scope::Gpu;
+    if (!random_.percent(narrow_percent_)) return lit::Scope::sys;
+    if (clusters_ && random_.percent(33)) return lit::Scope::cluster;
+    return random_.percent(50) ? lit::Scope::cta : lit::Scope::gpu;
   }
 
   // A location, sometimes through a register whose text depends on an earlier read.
@@ -231,7 +231,7 @@ class Generator {
   // Skips what follows unless an earlier read returned a certain value.
   void branch_over(lit::Thread& thread) {
     open_labels_.push_back(thread.instructions.size());
-    add(thread, lit::Branch{random_.percent(50) ? lit::Comparison::Ne : lit::Comparison::Eq,
+    add(thread, lit::Branch{random_.percent(50) ? lit::Compare::ne : lit::Compare::eq,
                             lit::Register{a_read()}, lit::Constant{random_.between(0, 4)}, 0});
   }
 

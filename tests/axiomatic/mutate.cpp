@@ -72,16 +72,16 @@ class Mutator {
   // Whether the instruction is an access.
   bool draw(lit::Instruction& instruction) {
     if (auto* load = std::get_if<lit::Load>(&instruction.what)) {
-      draw_order(load->order, load->scope, lit::Order::Acquire);
+      draw_order(load->order, load->scope, lit::Order::acquire);
     } else if (auto* store = std::get_if<lit::Store>(&instruction.what)) {
-      draw_order(store->order, store->scope, lit::Order::Release);
+      draw_order(store->order, store->scope, lit::Order::release);
     } else if (auto* atomic = std::get_if<lit::Atomic>(&instruction.what)) {
-      static constexpr lit::Order kOrders[] = {lit::Order::Release, lit::Order::Acquire,
-                                               lit::Order::AcqRel};
+      static constexpr lit::Order kOrders[] = {lit::Order::release, lit::Order::acquire,
+                                               lit::Order::acq_rel};
       atomic->scope = scope();
-      atomic->order = !random_.percent(synchronising_percent_) ? lit::Order::Relaxed
+      atomic->order = !random_.percent(synchronising_percent_) ? lit::Order::relaxed
                       : atomic->destination ? kOrders[static_cast<std::size_t>(random_.below(3))]
-                                            : lit::Order::Release;
+                                            : lit::Order::release;
     } else {
       return false;
     }
@@ -90,21 +90,21 @@ class Mutator {
 
   void draw_order(lit::Order& order, lit::Scope& out_scope, lit::Order synchronising) {
     if (random_.percent(weak_percent_)) {
-      order = lit::Order::Weak;
-      out_scope = lit::Scope::None;
+      order = lit::Order::weak;
+      out_scope = lit::Scope::sys;
       return;
     }
-    order = random_.percent(synchronising_percent_) ? synchronising : lit::Order::Relaxed;
+    order = random_.percent(synchronising_percent_) ? synchronising : lit::Order::relaxed;
     out_scope = scope();
   }
 
   lit::Scope scope() {
-    if (!random_.percent(narrow_percent_)) return lit::Scope::Sys;
-    return random_.percent(50) ? lit::Scope::Cta : lit::Scope::Gpu;
+    if (!random_.percent(narrow_percent_)) return lit::Scope::sys;
+    return random_.percent(50) ? lit::Scope::cta : lit::Scope::gpu;
   }
 
   lit::Fence fence() {
-    return {random_.percent(sc_percent_) ? lit::Order::Sc : lit::Order::AcqRel, scope()};
+    return {random_.percent(sc_percent_) ? lit::Order::sc : lit::Order::acq_rel, scope()};
   }
 
   void observe() {

@@ -136,50 +136,48 @@ std::optional<lit::Test> without_register(lit::Test test, std::size_t t, std::si
 std::vector<lit::Instruction> simpler(const lit::Instruction& instruction) {
   std::vector<lit::Instruction> out;
   const auto offer = [&](auto changed) { out.push_back({std::move(changed), instruction.at}); };
-  const auto wider = [](lit::Scope scope) {
-    return scope != lit::Scope::Sys && scope != lit::Scope::None;
-  };
+  const auto wider = [](lit::Scope scope) { return scope != lit::Scope::sys; };
   if (const auto* load = std::get_if<lit::Load>(&instruction.what)) {
-    if (load->order != lit::Order::Weak) {
+    if (load->order != lit::Order::weak) {
       auto weak = *load;
-      weak.order = lit::Order::Weak;
-      weak.scope = lit::Scope::None;
+      weak.order = lit::Order::weak;
+      weak.scope = lit::Scope::sys;
       offer(weak);
     }
-    if (load->order == lit::Order::Acquire) {
+    if (load->order == lit::Order::acquire) {
       auto relaxed = *load;
-      relaxed.order = lit::Order::Relaxed;
+      relaxed.order = lit::Order::relaxed;
       offer(relaxed);
     }
     if (wider(load->scope)) {
       auto sys = *load;
-      sys.scope = lit::Scope::Sys;
+      sys.scope = lit::Scope::sys;
       offer(sys);
     }
   } else if (const auto* store = std::get_if<lit::Store>(&instruction.what)) {
-    if (store->order != lit::Order::Weak) {
+    if (store->order != lit::Order::weak) {
       auto weak = *store;
-      weak.order = lit::Order::Weak;
-      weak.scope = lit::Scope::None;
+      weak.order = lit::Order::weak;
+      weak.scope = lit::Scope::sys;
       offer(weak);
     }
-    if (store->order == lit::Order::Release) {
+    if (store->order == lit::Order::release) {
       auto relaxed = *store;
-      relaxed.order = lit::Order::Relaxed;
+      relaxed.order = lit::Order::relaxed;
       offer(relaxed);
     }
     if (wider(store->scope)) {
       auto sys = *store;
-      sys.scope = lit::Scope::Sys;
+      sys.scope = lit::Scope::sys;
       offer(sys);
     }
   } else if (const auto* atomic = std::get_if<lit::Atomic>(&instruction.what)) {
     if (!atomic->multimem) {
       if (atomic->destination) {
         lit::Load read;
-        read.order = atomic->order == lit::Order::Acquire || atomic->order == lit::Order::AcqRel
-                         ? lit::Order::Acquire
-                         : lit::Order::Relaxed;
+        read.order = atomic->order == lit::Order::acquire || atomic->order == lit::Order::acq_rel
+                         ? lit::Order::acquire
+                         : lit::Order::relaxed;
         read.scope = atomic->scope;
         read.proxy = atomic->proxy;
         read.type = atomic->type;
@@ -189,7 +187,7 @@ std::vector<lit::Instruction> simpler(const lit::Instruction& instruction) {
       } else {
         lit::Store write;
         write.order =
-            atomic->order == lit::Order::Release ? lit::Order::Release : lit::Order::Relaxed;
+            atomic->order == lit::Order::release ? lit::Order::release : lit::Order::relaxed;
         write.scope = atomic->scope;
         write.proxy = atomic->proxy;
         write.type = atomic->type;
@@ -198,25 +196,25 @@ std::vector<lit::Instruction> simpler(const lit::Instruction& instruction) {
         offer(write);
       }
     }
-    if (atomic->order != lit::Order::Relaxed) {
+    if (atomic->order != lit::Order::relaxed) {
       auto relaxed = *atomic;
-      relaxed.order = lit::Order::Relaxed;
+      relaxed.order = lit::Order::relaxed;
       offer(relaxed);
     }
     if (wider(atomic->scope)) {
       auto sys = *atomic;
-      sys.scope = lit::Scope::Sys;
+      sys.scope = lit::Scope::sys;
       offer(sys);
     }
   } else if (const auto* fence = std::get_if<lit::Fence>(&instruction.what)) {
-    if (fence->order == lit::Order::Sc) {
+    if (fence->order == lit::Order::sc) {
       auto weaker = *fence;
-      weaker.order = lit::Order::AcqRel;
+      weaker.order = lit::Order::acq_rel;
       offer(weaker);
     }
     if (wider(fence->scope)) {
       auto sys = *fence;
-      sys.scope = lit::Scope::Sys;
+      sys.scope = lit::Scope::sys;
       offer(sys);
     }
   }

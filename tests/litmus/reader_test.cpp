@@ -53,14 +53,14 @@ TEST_CASE("a message-passing test is read field by field") {
   REQUIRE(test.threads[1].instructions.size() == 2);
 
   const auto& release = instruction<Store>(test, 0, 1);
-  CHECK(release.order == Order::Release);
-  CHECK(release.scope == Scope::Gpu);
+  CHECK(release.order == Order::release);
+  CHECK(release.scope == Scope::gpu);
   CHECK(release.address == Address{1, 0});
   CHECK(release.values == std::vector<Operand>{Register{0}});
   CHECK(test.threads[0].registers[0].initial_address == 0);
   const auto& acquire = instruction<Load>(test, 1, 0);
-  CHECK(acquire.order == Order::Acquire);
-  CHECK(acquire.scope == Scope::Sys);
+  CHECK(acquire.order == Order::acquire);
+  CHECK(acquire.scope == Scope::sys);
   CHECK(test.threads[1].instructions[0].at.line == 10);
   CHECK(test.threads[1].instructions[0].at.column == 28);
   CHECK(test.threads[1].registers[0].initial == 7);
@@ -83,15 +83,15 @@ TEST_CASE(
                 .replace(7, 4, "b64 x=0"),
             "t");
   const auto& cas = instruction<Atomic>(test, 0, 0);
-  CHECK(cas.op == AtomicOp::Cas);
-  CHECK(cas.order == Order::AcqRel);
+  CHECK(cas.op == Combine::cas);
+  CHECK(cas.order == Order::acq_rel);
   CHECK(cas.value == Operand{Constant{0}});
   CHECK(cas.desired == Operand{Constant{1}});
   const auto& red = instruction<Atomic>(test, 0, 1);
   CHECK_FALSE(red.destination.has_value());
   CHECK(red.value == Operand{Register{0}});
-  CHECK(instruction<Fence>(test, 0, 2).order == Order::Sc);
-  CHECK(instruction<Fence>(test, 0, 3).scope == Scope::Cluster);
+  CHECK(instruction<Fence>(test, 0, 2).order == Order::sc);
+  CHECK(instruction<Fence>(test, 0, 3).scope == Scope::cluster);
   const auto& sync = instruction<Barrier>(test, 1, 0);
   CHECK_FALSE(sync.arrive);
   CHECK(sync.count == std::optional<Operand>(Constant{3}));
@@ -107,7 +107,7 @@ TEST_CASE("branches find their labels, before and behind them") {
                                "forall (P0:r0 != 0)"),
                           "t");
   CHECK(instruction<Branch>(test, 0, 2).target == 0);
-  CHECK(instruction<Branch>(test, 0, 2).comparison == Comparison::Eq);
+  CHECK(instruction<Branch>(test, 0, 2).comparison == Compare::eq);
   CHECK(instruction<Branch>(test, 0, 3).target == 5);
   CHECK_FALSE(instruction<Branch>(test, 0, 3).comparison.has_value());
   CHECK(instruction<Local>(test, 0, 4).b == Operand{Constant{-1}});
@@ -160,13 +160,13 @@ TEST_CASE("extensions: arrays, vectors, widths, offsets, multicast, launches, cl
   CHECK(instruction<Load>(test, 0, 2).address == Address{1, 3});
   CHECK(instruction<Load>(test, 0, 3).address == Address{Register{0}, 4});
   CHECK(instruction<Load>(test, 0, 4).address == Address{0, 6});
-  CHECK(instruction<Load>(test, 0, 5).multimem == AtomicOp::Add);
-  CHECK(instruction<Store>(test, 0, 6).order == Order::Weak);
+  CHECK(instruction<Load>(test, 0, 5).multimem == Combine::add);
+  CHECK(instruction<Store>(test, 0, 6).order == Order::weak);
   CHECK(instruction<Store>(test, 0, 6).multimem);
-  CHECK(instruction<Atomic>(test, 0, 8).order == Order::Release);
-  CHECK(instruction<Load>(test, 0, 9).order == Order::Relaxed);
-  CHECK(instruction<Load>(test, 0, 9).scope == Scope::Sys);
-  CHECK(instruction<Fence>(test, 0, 10).order == Order::Acquire);
+  CHECK(instruction<Atomic>(test, 0, 8).order == Order::release);
+  CHECK(instruction<Load>(test, 0, 9).order == Order::relaxed);
+  CHECK(instruction<Load>(test, 0, 9).scope == Scope::sys);
+  CHECK(instruction<Fence>(test, 0, 10).order == Order::acquire);
   CHECK(test.locations[4].replicas == std::vector<LocationId>{2, 3});
 }
 

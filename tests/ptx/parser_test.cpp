@@ -62,7 +62,7 @@ TEST_CASE("reader: the order of modifiers does not matter") {
     const Module module =
         kernel(".reg .b32 %r<3>; .reg .b64 %rd<1>;\n" + std::string(form) + "\nret;");
     const Program program = decode(module, module.functions[0]);
-    CHECK(program.accesses[0].access.semantics == Semantics::release);
+    CHECK(program.accesses[0].access.order == Order::release);
     CHECK(program.accesses[0].access.scope == Scope::sys);
     CHECK(program.accesses[0].access.combine == Combine::cas);
     CHECK(program.accesses[0].access.space == Space::global);
@@ -77,15 +77,15 @@ TEST_CASE("reader: defaults of order and scope are the manual's") {
       "ld.volatile.global.u32 %r0, [%rd0];\nmultimem.ld_reduce.global.add.v4.bf16x2.acc::f32 "
       "{%r0,%r1,%r2,%r0}, [%rd0];\nret;");
   const Program program = decode(module, module.functions[0]);
-  const auto check = [&](std::size_t i, Semantics semantics, Scope scope) {
-    CHECK(program.accesses[i].access.semantics == semantics);
-    CHECK(program.accesses[i].access.scope == scope);
+  const auto check = [&](std::size_t i, Order order, Scope scope) {
+    CHECK(program.accesses[i].access.order == order);
+    if (order != Order::weak) CHECK(program.accesses[i].access.scope == scope);
   };
-  check(0, Semantics::weak, Scope::none);
-  check(1, Semantics::relaxed, Scope::gpu);
-  check(2, Semantics::weak, Scope::none);
-  check(3, Semantics::relaxed, Scope::sys);
-  check(4, Semantics::volatile_, Scope::sys);
+  check(0, Order::weak, {});
+  check(1, Order::relaxed, Scope::gpu);
+  check(2, Order::weak, {});
+  check(3, Order::relaxed, Scope::sys);
+  check(4, Order::relaxed, Scope::sys);
   CHECK(program.accesses[5].access.accumulate == Type::f32);
   CHECK(program.accesses[5].access.elements == 4);
 }

@@ -89,7 +89,8 @@ enum class Alu : std::uint8_t {
   cvt_pack,  ///< cvt_pack: two f32 into a packed pair, a to the high half
 };
 
-enum class Compare : std::uint8_t {
+/// The operators of setp and set: unsigned (lo ...) and unordered (equ ...) ones too.
+enum class SetpCompare : std::uint8_t {
   eq,
   ne,
   lt,
@@ -118,7 +119,7 @@ struct AluKey {
   Alu op = Alu::mov;
   Type type = Type::b32;     ///< of the result
   Type source = Type::none;  ///< of the operands where it differs
-  Compare compare = Compare::eq;
+  SetpCompare compare = SetpCompare::eq;
   Rounding rounding = Rounding::nearest;
   bool flush = false;          ///< .ftz
   bool saturate = false;       ///< .sat

@@ -17,25 +17,25 @@ Space Decoder::space() {
 void Decoder::order(Access& access) {
   const std::string_view word =
       mods_.take_one({"weak", "volatile", "relaxed", "acquire", "release", "acq_rel", "mmio"});
-  access.scope = mods_.take_scope();
+  std::optional<Scope> scope = mods_.take_scope();
   if (word == "volatile") {
-    access.semantics = Semantics::volatile_;
-    access.scope = Scope::sys;
+    access.order = Order::relaxed;
+    scope = Scope::sys;
   } else if (word == "relaxed" || word == "mmio") {
     mods_.take("relaxed");
-    access.semantics = Semantics::relaxed;
+    access.order = Order::relaxed;
   } else if (word == "acquire") {
-    access.semantics = Semantics::acquire;
+    access.order = Order::acquire;
   } else if (word == "release") {
-    access.semantics = Semantics::release;
+    access.order = Order::release;
   } else if (word == "acq_rel") {
-    access.semantics = Semantics::acq_rel;
+    access.order = Order::acq_rel;
   }
-  if (access.semantics != Semantics::weak && access.scope == Scope::none) {
-    const bool atomic = access.operation != Operation::load && access.operation != Operation::store;
-    if (!atomic) fail("a strong access needs a scope");
-    access.scope = Scope::gpu;
-  }
+  const bool plain = access.operation == Operation::load || access.operation == Operation::store;
+  if (plain && access.order != Order::weak && !scope) fail("a strong access needs a scope");
+  const bool atomic =
+      access.operation == Operation::atomic || access.operation == Operation::reduce;
+  access.scope = scope.value_or(atomic ? Scope::gpu : Scope::sys);
 }
 
 Combine Decoder::combine(Access& access) {
@@ -224,6 +224,9 @@ bool combines(Combine combine, Type type) {
     case Combine::dec:
       return type == Type::u32;
     case Combine::none:
+    case Combine::sub:
+    case Combine::mul:
+    case Combine::div:
       break;
   }
   return false;
@@ -236,15 +239,15 @@ void Decoder::atomic() {
   MemoryOp memory;
   Access& access = memory.access;
   access.operation = returns ? Operation::atomic : Operation::reduce;
-  access.semantics = Semantics::relaxed;
+  access.order = Order::relaxed;
   if (mods_.take("async")) fail("unsupported form");
   mods_.take("noftz");
   mods_.drop({"L1::", "L2::"});
   Access ordered = access;
-  ordered.semantics = Semantics::weak;
+  ordered.order = Order::weak;
   order(ordered);
-  if (ordered.semantics != Semantics::weak) access.semantics = ordered.semantics;
-  access.scope = ordered.scope == Scope::none ? Scope::gpu : ordered.scope;
+  if (ordered.order != Order::weak) access.order = ordered.order;
+  access.scope = ordered.scope;
   access.space = space();
   combine(access);
   access.elements = static_cast<std::uint8_t>(vector_length(mods_));
@@ -287,16 +290,8 @@ void Decoder::multimem() {
                                          : Operation::multimem_reduce;
   if (form.empty() || mods_.take("async")) fail("unsupported form");
   mods_.drop({"L1::", "L2::"});
-  const bool reduces = form == "red";
   order(access);
-  if (reduces && access.semantics == Semantics::weak) access.semantics = Semantics::relaxed;
-  if (reduces && access.scope == Scope::none) access.scope = Scope::sys;
-  if (access.scope == Scope::gpu && access.semantics != Semantics::weak) {
-    // order() gives gpu where no scope is written; the manual's default here is sys.
-    bool written = false;
-    for (const std::string_view word : in_->modifiers) written = written || word == "gpu";
-    if (!written) access.scope = Scope::sys;
-  }
+  if (form == "red" && access.order == Order::weak) access.order = Order::relaxed;
   access.space = Space::global;
   mods_.take("global");
   if (form != "st") combine(access);
@@ -359,10 +354,10 @@ void Decoder::fence() {
       fail("unsupported form");
     }
     const std::string_view word = mods_.take_one({"acquire", "release"});
-    if (word == "acquire") fence.semantics = Semantics::acquire;
-    if (word == "release") fence.semantics = Semantics::release;
+    if (word == "acquire") fence.order = Order::acquire;
+    if (word == "release") fence.order = Order::release;
     mods_.take("sync_restrict::shared::cluster.cluster");
-    fence.scope = mods_.take_scope();
+    fence.scope = mods_.take_scope().value_or(Scope::sys);
     if (fence.proxy == Proxy::tensormap && word == "acquire") {
       operand_count(2, 2);
     } else {
@@ -370,12 +365,13 @@ void Decoder::fence() {
     }
   } else {
     const std::string_view word = mods_.take_one({"sc", "acq_rel", "acquire", "release"});
-    fence.semantics = word == "sc"        ? Semantics::sc
-                      : word == "acquire" ? Semantics::acquire
-                      : word == "release" ? Semantics::release
-                                          : Semantics::acq_rel;
-    fence.scope = mods_.take_scope();
-    if (fence.scope == Scope::none) fail("a fence needs a scope");
+    fence.order = word == "sc"        ? Order::sc
+                  : word == "acquire" ? Order::acquire
+                  : word == "release" ? Order::release
+                                      : Order::acq_rel;
+    const auto scope = mods_.take_scope();
+    if (!scope) fail("a fence needs a scope");
+    fence.scope = *scope;
     operand_count(0, 0);
   }
   op_.kind = Kind::fence;
@@ -385,16 +381,17 @@ void Decoder::fence() {
 
 void Decoder::membar() {
   Fence fence;
-  fence.semantics = Semantics::sc;
+  fence.order = Order::sc;
   if (mods_.take("proxy")) {
-    fence.semantics = Semantics::acq_rel;
+    fence.order = Order::acq_rel;
     if (!mods_.take("alias")) fail("unsupported form");
     fence.proxy = Proxy::alias;
   } else if (mods_.take("gl")) {
     fence.scope = Scope::gpu;
   } else {
-    fence.scope = mods_.take_scope();
-    if (fence.scope == Scope::none) fail("membar needs .cta, .gl or .sys");
+    const auto scope = mods_.take_scope();
+    if (!scope) fail("membar needs .cta, .gl or .sys");
+    fence.scope = *scope;
   }
   operand_count(0, 0);
   op_.kind = Kind::fence;

@@ -34,16 +34,17 @@ bool known_at_launch(Special special) {
 
 struct CompareName {
   std::string_view name;
-  Compare compare;
+  SetpCompare compare;
 };
 constexpr CompareName kCompares[] = {
-    {"eq", Compare::eq},   {"ne", Compare::ne},   {"lt", Compare::lt},   {"le", Compare::le},
-    {"gt", Compare::gt},   {"ge", Compare::ge},   {"lo", Compare::lo},   {"ls", Compare::ls},
-    {"hi", Compare::hi},   {"hs", Compare::hs},   {"equ", Compare::equ}, {"neu", Compare::neu},
-    {"ltu", Compare::ltu}, {"leu", Compare::leu}, {"gtu", Compare::gtu}, {"geu", Compare::geu},
-    {"num", Compare::num}, {"nan", Compare::nan}};
+    {"eq", SetpCompare::eq},   {"ne", SetpCompare::ne},   {"lt", SetpCompare::lt},
+    {"le", SetpCompare::le},   {"gt", SetpCompare::gt},   {"ge", SetpCompare::ge},
+    {"lo", SetpCompare::lo},   {"ls", SetpCompare::ls},   {"hi", SetpCompare::hi},
+    {"hs", SetpCompare::hs},   {"equ", SetpCompare::equ}, {"neu", SetpCompare::neu},
+    {"ltu", SetpCompare::ltu}, {"leu", SetpCompare::leu}, {"gtu", SetpCompare::gtu},
+    {"geu", SetpCompare::geu}, {"num", SetpCompare::num}, {"nan", SetpCompare::nan}};
 
-bool take_compare(Modifiers& mods, Compare& out) {
+bool take_compare(Modifiers& mods, SetpCompare& out) {
   for (const CompareName& candidate : kCompares) {
     if (mods.take(candidate.name)) {
       out = candidate.compare;

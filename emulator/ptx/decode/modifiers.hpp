@@ -49,12 +49,12 @@ class Modifiers {
     }
     return std::nullopt;
   }
-  Scope take_scope() {
+  std::optional<Scope> take_scope() {
     if (take("cta")) return Scope::cta;
     if (take("cluster")) return Scope::cluster;
     if (take("gpu")) return Scope::gpu;
     if (take("sys")) return Scope::sys;
-    return Scope::none;
+    return std::nullopt;
   }
   bool empty() const { return left_.empty(); }
   std::string_view first() const { return left_.front(); }

@@ -55,7 +55,7 @@ void Decoder::remote() {
     mods_.take("weak");
   } else {
     copy.form = CopyOp::Form::remote_reduce;
-    access.semantics = Semantics::relaxed;
+    access.order = Order::relaxed;
     access.scope = Scope::cluster;
     if (!mods_.take("relaxed") || !mods_.take("cluster")) fail("unsupported form");
   }

@@ -40,7 +40,7 @@ std::uint64_t window_of(Space space) {
 }
 
 SharedUse use_of(const Access& access, bool writes) {
-  const bool strong = access.semantics != Semantics::weak;
+  const bool strong = access.order != Order::weak;
   if (writes) return strong ? SharedUse::strong_write : SharedUse::write;
   return strong ? SharedUse::strong_read : SharedUse::read;
 }

@@ -17,8 +17,8 @@ std::uint32_t shared_offset(std::uint64_t address) {
 }  // namespace
 
 bool Execution::State::complete_copy(Warp& warp, const PendingCopy& copy) {
-  static const Access load4{Operation::load, Space::global, Type::b32, 4, Semantics::weak};
-  static const Access load1{Operation::load, Space::global, Type::b8, 1, Semantics::weak};
+  static const Access load4{Operation::load, Space::global, Type::b32, 4, Order::weak};
+  static const Access load1{Operation::load, Space::global, Type::b8, 1, Order::weak};
   alignas(64) std::uint32_t data[4][kLanes] = {};
   const auto global = [&](const Access& access, std::uint64_t address) {
     Request request;
