@@ -15,7 +15,6 @@
 #include "emulator/cli/progress.hpp"
 #include "emulator/cli/shard.hpp"
 #include "emulator/cli/swarm.hpp"
-#include "emulator/cli/validators.hpp"
 #include "emulator/cli/version.hpp"
 #include "emulator/machine/names.hpp"
 #include "emulator/schedule/failure.hpp"
@@ -190,30 +189,6 @@ bool canary_is_found(const CampaignSearch& search, Json& line) {
 const char* environment(const char* name) { return std::getenv(name); }
 
 }  // namespace
-
-void add_campaign_options(CLI::App& app, CampaignOptions& o) {
-  const char* group = "Campaign";
-  auto* folder = app.add_option("--campaign", o.folder,
-                                "Folder of results: searches with seeds of their own (units), "
-                                "appended as JSON Lines and resumed; ringfence merge adds them up")
-                     ->group(group);
-  app.add_option("--units", o.units, "Searches of the whole campaign, each of --schedules a mode")
-      ->check(above_zero())
-      ->capture_default_str()
-      ->needs(folder)
-      ->group(group);
-  app.add_option("--shard", o.shard,
-                 "I/N, the I-th of N parts of the units (default: what TEST_SHARD_INDEX and "
-                 "TEST_TOTAL_SHARDS, GTEST_..., SLURM_ARRAY_TASK_... or JOB_COMPLETION_INDEX say)")
-      ->needs(folder)
-      ->group(group);
-  app.add_flag("--swarm", o.swarm, "Each unit draws its configuration too, and prints it")
-      ->needs(folder)
-      ->group(group);
-  app.add_flag("--canary", o.canary, "First search a case with a known fault, which must be found")
-      ->needs(folder)
-      ->group(group);
-}
 
 Exit run_campaign(const CampaignOptions& o, const Case& base, const CampaignSearch& search,
                   const ReportOptions& reports) {

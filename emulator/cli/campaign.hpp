@@ -2,7 +2,6 @@
 // fuzz --campaign: many short searches (units), shared out over processes and machines that need
 // not know of each other, resumed where they stopped, added up by merge.
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <string>
 
@@ -20,7 +19,6 @@ struct CampaignOptions {
   bool swarm = false;
   bool canary = false;
 };
-void add_campaign_options(CLI::App& app, CampaignOptions& options);
 
 struct CampaignSearch {
   schedule::StrategySpec strategy;  // its seed is the campaign's

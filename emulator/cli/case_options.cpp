@@ -9,7 +9,6 @@
 #include "emulator/cli/case_program.hpp"
 #include "emulator/cli/errors.hpp"
 #include "emulator/cli/models.hpp"
-#include "emulator/cli/validators.hpp"
 #include "emulator/machine/names.hpp"
 #include "emulator/trace/trace.hpp"
 #include "verify/inputs.hpp"
@@ -64,13 +63,13 @@ std::vector<machine::FindingKind> parse_ignore(const std::vector<std::string>& k
 // Sizes and dtype come from the file; giving them as well is only right if they agree.
 void adopt_input(const CaseOptions& o, programs::Config& config) {
   const verify::LoadedInputs in = verify::load_inputs(config.input);
-  const auto adopt = [&](CLI::Option* option, std::uint32_t& field, std::int64_t there,
+  const auto adopt = [&](const CLI::Option* option, std::uint32_t& field, std::int64_t there,
                          const char* name) {
     if (there < 1 || there > std::numeric_limits<std::uint32_t>::max()) {
       throw UsageError(fmt::format("{}: {} is {}; 1 to {} fit", config.input, name, there,
                                    std::numeric_limits<std::uint32_t>::max()));
     }
-    if (option->count() > 0 && field != there) {
+    if (given(option) && field != there) {
       throw UsageError(fmt::format("--{} {}: {} has {}; leave the option out", name, field,
                                    config.input, there));
     }
@@ -80,12 +79,12 @@ void adopt_input(const CaseOptions& o, programs::Config& config) {
   adopt(o.hidden, config.hidden, in.hidden, "hidden");
   adopt(o.inner, config.inner, in.inner, "inner");
   const std::string dtype = in.dtype == verify::Dtype::f16 ? "fp16" : "bf16";
-  if (o.dtype->count() > 0 && config.dtype != dtype) {
+  if (given(o.dtype) && config.dtype != dtype) {
     throw UsageError(fmt::format("--dtype {}: {} has {}; leave the option out", config.dtype,
                                  config.input, dtype));
   }
   config.dtype = dtype;
-  if (o.eps->count() == 0) config.eps = -1;  // the file's
+  if (!given(o.eps)) config.eps = -1;  // the file's
 }
 
 void adopt_model(const CaseOptions& o, programs::Config& config) {
@@ -93,9 +92,9 @@ void adopt_model(const CaseOptions& o, programs::Config& config) {
   if (!config.input.empty()) {
     throw UsageError("--model: not together with --input, whose file has the sizes");
   }
-  if (o.hidden->count() == 0) config.hidden = shape.hidden;
-  if (o.inner->count() == 0) config.inner = shape.inner;
-  if (o.eps->count() == 0) config.eps = shape.eps;
+  if (!given(o.hidden)) config.hidden = shape.hidden;
+  if (!given(o.inner)) config.inner = shape.inner;
+  if (!given(o.eps)) config.eps = shape.eps;
 }
 
 }  // namespace
@@ -134,118 +133,17 @@ bool Case::judges(Boundary mode) const {
   return std::find(judged.begin(), judged.end(), mode) != judged.end();
 }
 
-void add_case_options(CLI::App& app, CaseOptions& o) {
-  programs::Config& c = o.config;
-  const char* group = "Case";
-  std::vector<std::string> protocols;
-  for (const programs::Protocol& p : programs::protocols()) protocols.push_back(p.name);
-  CLI::Option* protocol =
-      app.add_option("--protocol", c.protocol, fmt::format("{}", fmt::join(protocols, ", ")))
-          ->capture_default_str()
-          ->group(group);
-  app.add_option("--case", c.case_file,
-                 "A case file (TOML) in place of a protocol: PTX kernels and how to launch them")
-      ->group(group);
-  CLI::Option* ranks =
-      app.add_option("--ranks", c.ranks,
-                     "Ranks R; divides inner, and tokens for all protocols but pypto")
-          ->capture_default_str()
-          ->group(group);
-  o.tokens =
-      app.add_option("--tokens", c.tokens, "Token rows T")->capture_default_str()->group(group);
-  o.hidden = app.add_option("--hidden", c.hidden, "Hidden size H, a multiple of 8")
-                 ->capture_default_str()
-                 ->group(group);
-  o.inner = app.add_option("--inner", c.inner, "Inner size K of the product")
-                ->capture_default_str()
-                ->group(group);
-  CLI::Option* blocks =
-      app.add_option("--blocks", c.blocks, "Blocks a rank")->capture_default_str()->group(group);
-  o.calls = app.add_option("--calls", c.calls,
-                           "Calls of the operator, each with its own payload (a case: its file's)")
-                ->capture_default_str()
-                ->group(group);
-  o.dtype = app.add_option("--dtype", c.dtype, "bf16 or fp16")->capture_default_str()->group(group);
-  o.eps = app.add_option("--eps", c.eps, "RMSNorm epsilon (default: the file's, else 1e-6)")
-              ->group(group);
-  CLI::Option* input = app.add_option("--input", c.input,
-                                      "safetensors file with attn (or x), weight, residual, gamma "
-                                      "and optionally beta; else inputs are generated")
-                           ->group(group);
-  CLI::Option* payload =
-      app.add_option("--payload", c.payload, "Generated inputs: exact, integers or normal")
-          ->capture_default_str()
-          ->group(group);
-  app.add_option("--payload-seed", c.payload_seed, "Seed of the generated inputs")
-      ->capture_default_str()
-      ->group(group);
-  std::string known;
-  for (const ModelShape& m : models()) {
-    known += fmt::format("{}{}", known.empty() ? "" : ", ", m.name);
-  }
-  CLI::Option* model =
-      app.add_option("--model", o.model,
-                     fmt::format("Hidden, inner and eps of a model's MLP down projection, or with "
-                                 "NAME/attention of its attention's output projection, where not "
-                                 "given: {}",
-                                 known))
-          ->group(group);
-  std::string switches = "A switch of the protocol, KEY=VALUE; may be repeated.";
-  for (const programs::Protocol& p : programs::protocols()) {
-    switches += fmt::format(" {}: {}.", p.name, fmt::join(p.switches, ", "));
-  }
-  switches +=
-      " With --case: FILE:LINE/WHAT=VALUE of the PTX, WHAT being order, scope, fence or barrier.";
-  app.add_option("--set", o.set, switches)->group(group)->allow_extra_args(false);
-  o.no_case = {protocol, ranks, o.tokens, o.hidden, o.inner, blocks,
-               o.dtype,  o.eps, input,    payload,  model};
-}
-
-void add_model_options(CLI::App& app, CaseOptions& o) {
-  const char* group = "Memory model";
-  app.add_option(
-         "--boundary", o.boundary,
-         "What a kernel boundary does for other ranks: strict, stream, coherent, or all; the "
-         "exit status judges the modes that the protocol claims, or the one named here")
-      ->capture_default_str()
-      ->group(group);
-  app.add_option("--policy", o.policy,
-                 "NAME=VALUE; may be repeated: multicast-flag=cohere|strict, "
-                 "alias-data=cohere|fence-required, load-buffering=off, summation=POLICY")
-      ->group(group)
-      ->allow_extra_args(false);
-  app.add_option("--ignore", o.ignore,
-                 "A kind of finding to pass over, such as data-race; may be "
-                 "repeated")
-      ->group(group)
-      ->allow_extra_args(false);
-}
-
-void add_executor_options(CLI::App& app, ExecutorOptions& o) {
-  const char* group = "Execution";
-  app.add_option("--executor", o.executor,
-                 "processes: one process a rank; inline: all ranks in this process, faster")
-      ->check(CLI::IsMember({"processes", "inline"}))
-      ->capture_default_str()
-      ->group(group);
-  app.add_option("--stall", o.stall_seconds,
-                 "Seconds after which a rank that does not step is lost")
-      ->check(above_zero())
-      ->capture_default_str()
-      ->group(group);
-}
-
 Case resolve(const CaseOptions& o) {
   Case c;
   c.config = o.config;
   if (!o.model.empty() && !is_case(c.config)) adopt_model(o, c.config);
   if (is_case(c.config)) {
     for (const CLI::Option* option : o.no_case) {
-      if (option->count() == 0) continue;
+      if (!given(option)) continue;
       throw UsageError(
-          fmt::format("{}: not together with --case, whose file says so", option->get_name()));
+          fmt::format("{}: not together with --case, whose file says so", name_of(option)));
     }
-    c.claimed = read_case(c.config, o.calls->count() > 0);
+    c.claimed = read_case(c.config, given(o.calls));
   } else {
     c.claimed = protocol_of(c.config.protocol).claims;
   }
@@ -271,7 +169,7 @@ Case resolve(const CaseOptions& o) {
     throw UsageError(
         fmt::format("--boundary {}: strict, stream, coherent or all is due", o.boundary));
   }
-  if (o.eps->count() > 0 && !(std::isfinite(c.config.eps) && c.config.eps >= 0)) {
+  if (given(o.eps) && !(std::isfinite(c.config.eps) && c.config.eps >= 0)) {
     throw UsageError(fmt::format("--eps {}: a finite number of at least 0 is due", c.config.eps));
   }
   if (!c.config.input.empty()) {

@@ -1,11 +1,11 @@
 #pragma once
 // The options that say what to run and how it is judged, common to several subcommands.
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "emulator/cli/options.hpp"
 #include "emulator/machine/finding.hpp"
 #include "emulator/machine/policy.hpp"
 #include "emulator/programs/config.hpp"
@@ -43,10 +43,6 @@ struct Case {
   bool judges(machine::Boundary mode) const;
 };
 
-void add_case_options(CLI::App& app, CaseOptions& options);
-// --boundary, --policy, --ignore
-void add_model_options(CLI::App& app, CaseOptions& options);
-
 // NAME=VALUE of --policy; the summation policy goes to `summation`. Throws UsageError.
 void apply_policy(const std::string& text, machine::Policy& policy, std::string& summation);
 
@@ -64,6 +60,5 @@ struct ExecutorOptions {
   std::string executor = "processes";
   double stall_seconds = 10;
 };
-void add_executor_options(CLI::App& app, ExecutorOptions& options);
 
 }  // namespace ringfence::cli

@@ -1,22 +1,21 @@
 // check: every execution of a case within bounds, in each boundary mode.
+#include "emulator/cli/check.hpp"
+
 #include "emulator/check/explorer.hpp"
 
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <cstdio>
-#include <memory>
 
 #include "emulator/cli/case_options.hpp"
 #include "emulator/cli/case_program.hpp"
-#include "emulator/cli/commands.hpp"
 #include "emulator/cli/finding.hpp"
 #include "emulator/cli/memory.hpp"
 #include "emulator/cli/mode_results.hpp"
 #include "emulator/cli/progress.hpp"
 #include "emulator/cli/report.hpp"
 #include "emulator/cli/resume_file.hpp"
-#include "emulator/cli/validators.hpp"
 #include "emulator/machine/names.hpp"
 #include "emulator/schedule/failure.hpp"
 #include "emulator/schedule/interrupt.hpp"
@@ -25,18 +24,6 @@
 namespace ringfence::cli {
 
 namespace {
-
-struct CheckOptions {
-  CaseOptions c;
-  ExecutorOptions executor;
-  ReportOptions reports;
-  std::uint64_t executions = 0;
-  double seconds = 0;
-  unsigned jobs = 1;
-  std::string arrivals = "set";
-  std::string trace, resume;
-  bool shrink = true, remedies = true;
-};
 
 struct ModeResult {
   machine::Boundary mode;
@@ -130,7 +117,9 @@ ModeResult check_mode(const CheckOptions& o, const Case& c, machine::Boundary mo
   return m;
 }
 
-Exit run_check(const CheckOptions& o) {
+}  // namespace
+
+Exit run(const CheckOptions& o) {
   const Case c = resolve(o.c);
   check_writable(o.reports);
   check_writable("--trace", o.trace);
@@ -204,56 +193,6 @@ Exit run_check(const CheckOptions& o) {
   if (schedule::interrupted()) return Exit::interrupted;
   if (!all_confirmed) return Exit::internal;
   return exit_of(verdict);
-}
-
-}  // namespace
-
-void add_check(CLI::App& app, Exit& exit) {
-  auto o = std::make_shared<CheckOptions>();
-  CLI::App* sub = app.add_subcommand(
-      "check", "Explores every schedule and every read of a case of given sizes");
-  sub->footer(
-      "Exit status: 0 no execution fails, 1 one does in a judged mode, 2 bad usage or input, "
-      "3 a bound ended the search, 4 interrupted.");
-  add_case_options(*sub, o->c);
-  add_model_options(*sub, o->c);
-  const char* group = "Search";
-  sub->add_option("--schedules", o->executions, "At most so many executions for each mode")
-      ->check(above_zero())
-      ->group(group);
-  sub->add_option("--time", o->seconds, "At most so many seconds for all modes together")
-      ->check(above_zero())
-      ->group(group);
-  sub->add_option("--jobs", o->jobs, "Workers that share the search")
-      ->check(CLI::Range(1, 1024))
-      ->capture_default_str()
-      ->group(group);
-  sub->add_option("--arrivals", o->arrivals,
-                  "set: reductions whose order nothing can tell count as one; order: each order "
-                  "is explored")
-      ->check(CLI::IsMember({"set", "order"}))
-      ->capture_default_str()
-      ->group(group);
-  sub->add_option("--resume", o->resume,
-                  "File for what a search leaves that a bound or Ctrl-C ended; if it is there, the "
-                  "search goes on with it")
-      ->group(group);
-  sub->add_option("--stall", o->executor.stall_seconds,
-                  "Seconds after which a rank that does not step is lost, when a finding is "
-                  "confirmed over processes")
-      ->check(above_zero())
-      ->capture_default_str()
-      ->group(group);
-  sub->add_option("--trace", o->trace,
-                  "File for the trace of a finding (default: named by its content, here)")
-      ->group("Reports");
-  sub->add_flag("--shrink,!--no-shrink", o->shrink, "Make a finding small before it is recorded")
-      ->group("Reports");
-  sub->add_flag("--remedies,!--no-remedies", o->remedies,
-                "Try which switches, if stronger, make a finding pass")
-      ->group("Reports");
-  add_report_options(*sub, o->reports);
-  sub->callback([o, &exit] { exit = run_check(*o); });
 }
 
 }  // namespace ringfence::cli

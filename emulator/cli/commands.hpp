@@ -2,9 +2,8 @@
 // The subcommands. Each adds itself to the application; when it is the one given, its callback runs
 // it and puts the exit status into `exit`.
 
-#include <CLI/CLI.hpp>
-
 #include "emulator/cli/errors.hpp"
+#include "emulator/cli/options.hpp"
 
 namespace ringfence::cli {
 

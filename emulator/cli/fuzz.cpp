@@ -1,4 +1,6 @@
 // fuzz: many schedules under weak memory, in each boundary mode until it finds something.
+#include "emulator/cli/fuzz.hpp"
+
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -9,7 +11,6 @@
 
 #include "emulator/cli/campaign.hpp"
 #include "emulator/cli/case_options.hpp"
-#include "emulator/cli/commands.hpp"
 #include "emulator/cli/finding.hpp"
 #include "emulator/cli/instance.hpp"
 #include "emulator/cli/memory.hpp"
@@ -17,7 +18,6 @@
 #include "emulator/cli/progress.hpp"
 #include "emulator/cli/report.hpp"
 #include "emulator/cli/sarif.hpp"
-#include "emulator/cli/validators.hpp"
 #include "emulator/machine/names.hpp"
 #include "emulator/schedule/failure.hpp"
 #include "emulator/schedule/interrupt.hpp"
@@ -27,27 +27,6 @@
 namespace ringfence::cli {
 
 namespace {
-
-struct FuzzOptions {
-  CaseOptions c;
-  ExecutorOptions executor;
-  ReportOptions reports;
-  PictureOptions pictures;
-  CampaignOptions campaign;
-  std::string strategy = "pct";
-  std::uint32_t depth = 3;
-  double stale = 0.05;
-  std::uint64_t seed = 1;
-  std::uint64_t schedules = 2000;
-  CLI::Option* schedules_given = nullptr;
-  CLI::Option* protocol_given = nullptr;
-  double seconds = 0;
-  unsigned jobs = 1;
-  std::string trace;
-  bool shrink = true, remedies = true;
-  std::string faults;
-  bool survive = false;
-};
 
 struct ModeResult {
   machine::Boundary mode;
@@ -67,7 +46,7 @@ schedule::SearchSpec search_spec(const FuzzOptions& o, const Case& c, machine::B
   s.run.strategy.stale = o.stale;
   s.run.strategy.faults = c.faults;
   // Time alone bounds the search if only time is given.
-  const bool unlimited = o.seconds > 0 && o.schedules_given->count() == 0;
+  const bool unlimited = o.seconds > 0 && !given(o.schedules_given);
   s.schedules = unlimited ? 0 : o.schedules;
   return s;
 }
@@ -77,7 +56,7 @@ void print_head(const FuzzOptions& o, const Case& c, const schedule::Program& pr
   fmt::print("policies {}\n", trace::policy_text(c.policy, c.config));
   print_numerics(program);
   std::string budget;
-  if (o.seconds == 0 || o.schedules_given->count() > 0) {
+  if (o.seconds == 0 || given(o.schedules_given)) {
     budget += fmt::format(", {} schedules a mode", o.schedules);
   }
   if (o.seconds > 0) budget += fmt::format(", {} s", o.seconds);
@@ -210,16 +189,18 @@ Exit campaign(const FuzzOptions& o, const Case& c) {
   }
   CampaignSearch search;
   search.strategy = search_spec(o, c, c.modes.front()).run.strategy;
-  if (o.schedules_given->count() > 0) search.schedules = o.schedules;
+  if (given(o.schedules_given)) search.schedules = o.schedules;
   search.seconds = o.seconds;
   search.executor = o.executor;
   search.jobs = o.jobs;
   search.shrink = o.shrink;
-  search.draw_protocol = o.protocol_given->count() == 0 && c.config.set.empty();
+  search.draw_protocol = !given(o.protocol_given) && c.config.set.empty();
   return run_campaign(o.campaign, c, search, o.reports);
 }
 
-Exit fuzz(const FuzzOptions& o) {
+}  // namespace
+
+Exit run(const FuzzOptions& o) {
   Case c = resolve(o.c);
   if (!o.faults.empty()) c.faults = schedule::parse_faults(o.faults);
   c.survive = o.survive;
@@ -303,75 +284,6 @@ Exit fuzz(const FuzzOptions& o) {
   if (schedule::interrupted()) return Exit::interrupted;
   if (!all_confirmed) return Exit::internal;
   return exit_of(verdict);
-}
-
-}  // namespace
-
-void add_fuzz(CLI::App& app, Exit& exit) {
-  auto o = std::make_shared<FuzzOptions>();
-  CLI::App* sub = app.add_subcommand(
-      "fuzz", "Runs many schedules under weak memory; stops at, shrinks and records a finding");
-  sub->footer(
-      "Exit status: 0 no finding, 1 a finding in a judged mode, 2 bad usage or input, "
-      "3 no verdict, 4 interrupted.");
-  add_case_options(*sub, o->c);
-  add_model_options(*sub, o->c);
-  const char* group = "Search";
-  o->schedules_given =
-      sub->add_option("--schedules", o->schedules, "Schedules for each mode, after the default one")
-          ->check(above_zero())
-          ->capture_default_str()
-          ->group(group);
-  sub->add_option("--time", o->seconds,
-                  "Seconds for all modes together; with no --schedules, time alone ends the search")
-      ->check(above_zero())
-      ->group(group);
-  sub->add_option("--strategy", o->strategy, "random: a random walk; pct: random priorities")
-      ->check(CLI::IsMember({"random", "pct"}))
-      ->capture_default_str()
-      ->group(group);
-  sub->add_option("--depth", o->depth, "pct: ordered steps that a fault may need")
-      ->check(CLI::Range(1, 100))
-      ->capture_default_str()
-      ->group(group);
-  sub->add_option("--stale", o->stale,
-                  "How often a read with several answers takes an old one, 0 to 1")
-      ->check(fraction())
-      ->capture_default_str()
-      ->group(group);
-  sub->add_option("--seed", o->seed, "First seed; equal seeds search equal schedules")
-      ->capture_default_str()
-      ->group(group);
-  sub->add_option("--jobs", o->jobs, "Schedules at once, each with ranks of its own")
-      ->check(CLI::Range(1, 1024))
-      ->capture_default_str()
-      ->group(group);
-  auto* faults =
-      sub->add_option(
-             "--faults", o->faults,
-             "Faults that befall ranks, a list of kill, restart, pause, delay, late-signal "
-             "and dirty-pad, each with =COUNT (up to so many in a run; default 1) or "
-             "=CHANCE (below 1, at each step). A hang after a kill or a restart is no "
-             "finding, a silent wrong result always is")
-          ->group(group);
-  sub->add_flag("--survive", o->survive, "A hang after a kill or a restart is a finding too")
-      ->needs(faults)
-      ->group(group);
-  o->protocol_given = sub->get_option("--protocol");
-  add_campaign_options(*sub, o->campaign);
-  add_executor_options(*sub, o->executor);
-  sub->add_option("--trace", o->trace,
-                  "File for the trace of a finding (default: named by its content, here)")
-      ->group("Reports");
-  sub->add_flag("--shrink,!--no-shrink", o->shrink, "Make a finding small before it is recorded")
-      ->group("Reports");
-  sub->add_flag("--remedies,!--no-remedies", o->remedies,
-                "Try which switches, if stronger, make a finding pass")
-      ->group("Reports");
-  add_report_options(*sub, o->reports);
-  add_sarif_option(*sub, o->reports);
-  add_picture_options(*sub, o->pictures);
-  sub->callback([o, &exit] { exit = fuzz(*o); });
 }
 
 }  // namespace ringfence::cli

@@ -1,4 +1,6 @@
 // litmus: PTX litmus tests, every execution of each, and what was expected.
+#include "emulator/cli/litmus.hpp"
+
 #include "emulator/check/explorer.hpp"
 
 #include <fmt/format.h>
@@ -10,9 +12,7 @@
 #include <optional>
 
 #include "emulator/cli/case_options.hpp"
-#include "emulator/cli/commands.hpp"
 #include "emulator/cli/report.hpp"
-#include "emulator/cli/validators.hpp"
 #include "emulator/litmus/expectation.hpp"
 #include "emulator/litmus/parser.hpp"
 #include "emulator/litmus/run.hpp"
@@ -22,17 +22,6 @@
 namespace ringfence::cli {
 
 namespace {
-
-struct LitmusOptions {
-  std::vector<std::string> files;
-  std::string expect;
-  std::string boundary = "strict";
-  std::vector<std::string> policy;
-  ReportOptions reports;
-  std::uint64_t executions = 0;
-  double seconds = 0;
-  unsigned jobs = 1;
-};
 
 // One test under one set of policies.
 struct TestResult {
@@ -210,7 +199,9 @@ verify::JunitSuite junit_of(const std::vector<TestResult>& results) {
   return suite;
 }
 
-Exit run_litmus(const LitmusOptions& o) {
+}  // namespace
+
+Exit run(const LitmusOptions& o) {
   check_writable(o.reports);
   policy_of(o, {});
   std::vector<std::pair<std::string, litmus::Test>> tests;
@@ -262,48 +253,6 @@ Exit run_litmus(const LitmusOptions& o) {
   return verdict == Verdict::pass      ? Exit::clean
          : verdict == Verdict::finding ? Exit::finding
                                        : Exit::unknown;
-}
-
-}  // namespace
-
-void add_litmus(CLI::App& app, Exit& exit) {
-  auto o = std::make_shared<LitmusOptions>();
-  CLI::App* sub =
-      app.add_subcommand("litmus", "Runs PTX litmus tests, compares with the expected verdict");
-  sub->footer(
-      "Exit status: 0 all as expected (without --expect: every condition holds), 1 some are not, "
-      "2 bad usage or input, 3 some are not decided, 4 interrupted.");
-  sub->add_option("FILE", o->files, "Litmus tests, as the public PTX collections write them")
-      ->required()
-      ->check(CLI::ExistingFile);
-  sub->add_option("--expect", o->expect,
-                  "File of lines NAME [POLICY=VALUE ...] Never|Sometimes|Always [race|no-race]")
-      ->check(CLI::ExistingFile);
-  const char* group = "Memory model";
-  sub->add_option("--boundary", o->boundary,
-                  "What a kernel boundary does for other ranks: strict, stream or coherent")
-      ->capture_default_str()
-      ->group(group);
-  sub->add_option(
-         "--policy", o->policy,
-         "NAME=VALUE; may be repeated: load-buffering=on|off (default on: reads may return "
-         "later writes, fence-sc order may run against reads-from), "
-         "multicast-flag=cohere|strict, alias-data=cohere|fence-required")
-      ->group(group)
-      ->allow_extra_args(false);
-  group = "Search";
-  sub->add_option("--schedules", o->executions, "At most so many executions of a test")
-      ->check(above_zero())
-      ->group(group);
-  sub->add_option("--time", o->seconds, "At most so many seconds for a test")
-      ->check(above_zero())
-      ->group(group);
-  sub->add_option("--jobs", o->jobs, "Workers that share a test's search")
-      ->check(CLI::Range(1, 1024))
-      ->capture_default_str()
-      ->group(group);
-  add_report_options(*sub, o->reports);
-  sub->callback([o, &exit] { exit = run_litmus(*o); });
 }
 
 }  // namespace ringfence::cli

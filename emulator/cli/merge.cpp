@@ -1,24 +1,19 @@
 // merge: adds up the results of a campaign's shards, from any number of folders.
+#include "emulator/cli/merge.hpp"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <map>
-#include <memory>
 #include <set>
 
 #include "emulator/cli/campaign_file.hpp"
-#include "emulator/cli/commands.hpp"
 #include "emulator/cli/finding.hpp"
 #include "emulator/cli/report.hpp"
 
 namespace ringfence::cli {
 
 namespace {
-
-struct MergeOptions {
-  std::vector<std::string> folders;
-  ReportOptions reports;
-};
 
 // A finding met by any number of units, told once.
 struct Found {
@@ -98,7 +93,9 @@ std::string ranges(const std::vector<std::uint64_t>& numbers) {
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
-Exit merge(const MergeOptions& o) {
+}  // namespace
+
+Exit run(const MergeOptions& o) {
   check_writable(o.reports);
   Sum sum;
   std::size_t files = 0;
@@ -185,20 +182,6 @@ Exit merge(const MergeOptions& o) {
                              ranges({sum.disagree.begin(), sum.disagree.end()}));
   }
   return verdict == Verdict::finding ? Exit::finding : incomplete ? Exit::unknown : Exit::clean;
-}
-
-}  // namespace
-
-void add_merge(CLI::App& app, Exit& exit) {
-  auto o = std::make_shared<MergeOptions>();
-  CLI::App* sub =
-      app.add_subcommand("merge", "Adds up the results of a campaign (fuzz --campaign)");
-  sub->footer(
-      "Exit status: 0 all units ran and found nothing, 1 a finding, 2 bad usage or input, 3 units "
-      "are missing or without a verdict.");
-  sub->add_option("folders", o->folders, "Folders of results")->required();
-  add_report_options(*sub, o->reports);
-  sub->callback([o, &exit] { exit = merge(*o); });
 }
 
 }  // namespace ringfence::cli

@@ -7,18 +7,6 @@
 
 namespace ringfence::cli {
 
-void add_picture_options(CLI::App& app, PictureOptions& o) {
-  app.add_option("--html", o.html, "File for the run as one self-contained HTML page")
-      ->group("Reports");
-  app.add_option("--perfetto", o.perfetto,
-                 "File for the run as Chrome trace JSON, for ui.perfetto.dev")
-      ->group("Reports");
-  app.add_option("--dot", o.dot, "File for the run's strong accesses as a Graphviz graph")
-      ->group("Reports");
-  app.add_option("--shiviz", o.shiviz, "File for the same as a log that ShiViz reads")
-      ->group("Reports");
-}
-
 void check_writable(const PictureOptions& o) {
   check_writable("--html", o.html);
   check_writable("--perfetto", o.perfetto);

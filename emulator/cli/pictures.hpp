@@ -1,7 +1,6 @@
 #pragma once
 // Files that show a run: the HTML page and what other viewers open.
 
-#include <CLI/CLI.hpp>
 #include <string>
 
 #include "emulator/schedule/executor.hpp"
@@ -15,7 +14,6 @@ struct PictureOptions {
   bool any() const { return !html.empty() || !perfetto.empty() || !dot.empty() || !shiviz.empty(); }
 };
 
-void add_picture_options(CLI::App& app, PictureOptions& options);
 // Throws UsageError.
 void check_writable(const PictureOptions& options);
 

@@ -1,9 +1,8 @@
 // ptx: what a PTX file holds, and what of it the executor does not support.
+#include "emulator/cli/ptx.hpp"
+
 #include <fmt/format.h>
 
-#include <memory>
-
-#include "emulator/cli/commands.hpp"
 #include "emulator/cli/report.hpp"
 #include "emulator/ptx/error.hpp"
 #include "emulator/ptx/listing.hpp"
@@ -13,11 +12,6 @@
 namespace ringfence::cli {
 
 namespace {
-
-struct PtxCommand {
-  std::string file, case_template;
-  ReportOptions reports;
-};
 
 Json kernel_json(const ptx::KernelListing& k) {
   Json parameters = Json::array(), unsupported = Json::array();
@@ -72,7 +66,7 @@ verify::JunitSuite junit_of(const ptx::Listing& listing) {
   return suite;
 }
 
-Exit ptx(const PtxCommand& o) {
+Exit list_file(const PtxOptions& o) {
   check_writable(o.reports);
   const ptx::Module module = ptx::parse(ptx::read_ptx(o.file), o.file);
   if (!o.case_template.empty()) {
@@ -87,25 +81,12 @@ Exit ptx(const PtxCommand& o) {
 
 }  // namespace
 
-void add_ptx(CLI::App& app, Exit& exit) {
-  auto o = std::make_shared<PtxCommand>();
-  CLI::App* sub = app.add_subcommand(
-      "ptx", "Lists a PTX file's kernels, parameters and instructions, and what is not supported");
-  sub->footer("Exit status: 0 all supported, 1 something is not, 2 bad usage or input.");
-  sub->add_option("file", o->file,
-                  "PTX text, a program or library with PTX inside, or a .cu (nvcc)")
-      ->required();
-  sub->add_option(
-      "--case-template", o->case_template,
-      "Print a case file to fill in for this kernel (a part of its name that is unique)");
-  add_report_options(*sub, o->reports);
-  sub->callback([o, &exit] {
-    try {
-      exit = ptx(*o);
-    } catch (const ptx::Error& e) {
-      throw UsageError(e.what());
-    }
-  });
+Exit run(const PtxOptions& o) {
+  try {
+    return list_file(o);
+  } catch (const ptx::Error& e) {
+    throw UsageError(e.what());
+  }
 }
 
 }  // namespace ringfence::cli

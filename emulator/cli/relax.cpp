@@ -1,5 +1,7 @@
 // relax: which orders, scopes, fences and barriers of a protocol or of compiled kernels are needed,
 // and how strong.
+#include "emulator/cli/relax.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,13 +13,11 @@
 #include "emulator/check/explorer.hpp"
 #include "emulator/cli/case_options.hpp"
 #include "emulator/cli/case_program.hpp"
-#include "emulator/cli/commands.hpp"
 #include "emulator/cli/finding.hpp"
 #include "emulator/cli/instance.hpp"
 #include "emulator/cli/memory.hpp"
 #include "emulator/cli/progress.hpp"
 #include "emulator/cli/report.hpp"
-#include "emulator/cli/validators.hpp"
 #include "emulator/machine/names.hpp"
 #include "emulator/schedule/failure.hpp"
 #include "emulator/schedule/interrupt.hpp"
@@ -27,16 +27,6 @@
 namespace ringfence::cli {
 
 namespace {
-
-struct RelaxOptions {
-  CaseOptions c;
-  ReportOptions reports;
-  std::uint64_t executions = 20000;
-  double seconds = 5;
-  std::uint64_t schedules = 300;
-  unsigned jobs = 1;
-  std::string traces;  // a folder
-};
 
 // A switch or an instruction's property, and how far it can be weakened.
 struct Site {
@@ -234,7 +224,9 @@ void print_table(machine::Boundary mode, const std::vector<Site>& sites, std::ui
   fmt::print("\n");
 }
 
-Exit relax(const RelaxOptions& o) {
+}  // namespace
+
+Exit run(const RelaxOptions& o) {
   const Case c = resolve(o.c);
   check_writable(o.reports);
   if (!o.traces.empty()) check_writable("--traces", o.traces + "/x");
@@ -279,43 +271,6 @@ Exit relax(const RelaxOptions& o) {
   j["modes"] = tables;
   write_reports(o.reports, j, {});
   return any ? Exit::clean : Exit::unknown;
-}
-
-}  // namespace
-
-void add_relax(CLI::App& app, Exit& exit) {
-  auto o = std::make_shared<RelaxOptions>();
-  CLI::App* sub = app.add_subcommand("relax",
-                                     "Weakens each order, scope, fence and barrier of a protocol "
-                                     "or a case in turn: needed or not");
-  sub->footer(
-      "Exit status: 0 a table was made, 2 bad usage or input, 3 it passes in no mode as it is, "
-      "4 interrupted.");
-  add_case_options(*sub, o->c);
-  add_model_options(*sub, o->c);
-  const char* group = "Search";
-  sub->add_option("--schedules", o->executions, "At most so many executions for each check")
-      ->check(above_zero())
-      ->capture_default_str()
-      ->group(group);
-  sub->add_option("--time", o->seconds, "At most so many seconds for each check")
-      ->check(above_zero())
-      ->capture_default_str()
-      ->group(group);
-  sub->add_option("--fuzz", o->schedules,
-                  "Random schedules where a bound ended the exhaustive search")
-      ->check(above_zero())
-      ->capture_default_str()
-      ->group(group);
-  sub->add_option("--jobs", o->jobs, "Workers that share a search")
-      ->check(CLI::Range(1, 1024))
-      ->capture_default_str()
-      ->group(group);
-  sub->add_option("--traces", o->traces, "Folder for a trace of each weakening that fails")
-      ->check(CLI::ExistingDirectory)
-      ->group("Reports");
-  add_report_options(*sub, o->reports);
-  sub->callback([o, &exit] { exit = relax(*o); });
 }
 
 }  // namespace ringfence::cli

@@ -1,4 +1,6 @@
 // replay: a recorded run once more, bit for bit, and its story.
+#include "emulator/cli/replay.hpp"
+
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -7,7 +9,6 @@
 
 #include "emulator/cli/case_options.hpp"
 #include "emulator/cli/case_program.hpp"
-#include "emulator/cli/commands.hpp"
 #include "emulator/cli/finding.hpp"
 #include "emulator/cli/instance.hpp"
 #include "emulator/cli/memory.hpp"
@@ -26,14 +27,6 @@
 namespace ringfence::cli {
 
 namespace {
-
-struct ReplayOptions {
-  std::string file;
-  bool steps = false, remedies = true;
-  ExecutorOptions executor;
-  ReportOptions reports;
-  PictureOptions pictures;
-};
 
 std::string verdict_text(const trace::Verdict& v) {
   return v.finding ? std::string(machine::name(v.finding->kind)) : std::string(trace::name(v.end));
@@ -70,7 +63,9 @@ std::string divergence(const trace::Trace& t, bool token, const schedule::Outcom
   return "";
 }
 
-Exit replay(const ReplayOptions& o) {
+}  // namespace
+
+Exit run(const ReplayOptions& o) {
   check_writable(o.reports);
   check_writable(o.pictures);
   const bool token = trace::is_token(o.file);
@@ -160,26 +155,6 @@ Exit replay(const ReplayOptions& o) {
       break;
   }
   return Exit::diverged;
-}
-
-}  // namespace
-
-void add_replay(CLI::App& app, Exit& exit) {
-  auto o = std::make_shared<ReplayOptions>();
-  CLI::App* sub = app.add_subcommand("replay", "Re-runs a trace and tells its story");
-  sub->footer(
-      "Exit status: 0 the recorded clean run, 1 the recorded finding, 2 bad usage or input, "
-      "5 the run is no longer the recorded one.");
-  sub->add_option("trace", o->file, "Trace file, or the token (rf1,...) that a finding printed")
-      ->required();
-  sub->add_flag("--steps", o->steps, "Print every step, not only those that matter");
-  sub->add_flag("--remedies,!--no-remedies", o->remedies,
-                "Try which switches, if stronger, make the finding pass");
-  add_executor_options(*sub, o->executor);
-  add_report_options(*sub, o->reports);
-  add_sarif_option(*sub, o->reports);
-  add_picture_options(*sub, o->pictures);
-  sub->callback([o, &exit] { exit = replay(*o); });
 }
 
 }  // namespace ringfence::cli

@@ -29,15 +29,6 @@ const char* name(Verdict v) {
   return "";
 }
 
-void add_report_options(CLI::App& app, ReportOptions& o) {
-  app.add_option("--json", o.json, "File for the result as JSON")->group("Reports");
-  app.add_option("--junit", o.junit, "File for the result as JUnit XML")->group("Reports");
-}
-
-void add_sarif_option(CLI::App& app, ReportOptions& o) {
-  app.add_option("--sarif", o.sarif, "File for the findings as SARIF 2.1.0")->group("Reports");
-}
-
 void check_writable(const char* option, const std::string& path) {
   if (path.empty()) return;
   namespace fs = std::filesystem;

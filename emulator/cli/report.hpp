@@ -1,7 +1,6 @@
 #pragma once
 // Results as JSON and JUnit files, and the parts that all commands' results share.
 
-#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -23,8 +22,6 @@ struct ReportOptions {
   std::string json, junit;
   std::string sarif;  // of the commands that have findings
 };
-void add_report_options(CLI::App& app, ReportOptions& options);
-void add_sarif_option(CLI::App& app, ReportOptions& options);
 
 // Before anything long runs: a report must be writable where it is to go. Throws UsageError.
 void check_writable(const char* option, const std::string& path);

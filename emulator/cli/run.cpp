@@ -1,4 +1,6 @@
 // run: the operator on rank processes that run freely, compared with the reference.
+#include "emulator/cli/run.hpp"
+
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -9,7 +11,6 @@
 
 #include "emulator/cli/case_options.hpp"
 #include "emulator/cli/case_program.hpp"
-#include "emulator/cli/commands.hpp"
 #include "emulator/cli/errors.hpp"
 #include "emulator/cli/finding.hpp"
 #include "emulator/cli/instance.hpp"
@@ -34,15 +35,6 @@ namespace {
 
 using machine::FindingKind;
 
-struct RunOptions {
-  CaseOptions c;
-  ExecutorOptions executor;
-  ReportOptions reports;
-  std::string numbers;  // file
-  PictureOptions pictures;
-  std::string output;
-};
-
 // One run has one mode: the one named, else the strictest that the protocol claims.
 machine::Boundary mode_of(const Case& c) {
   return *std::min_element(c.judged.begin(), c.judged.end());
@@ -55,6 +47,8 @@ bool ignores(const Case& c, FindingKind kind) {
 double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
+
+}  // namespace
 
 Exit run(const RunOptions& o) {
   const Case c = resolve(o.c);
@@ -169,28 +163,6 @@ Exit run(const RunOptions& o) {
   return verdict == Verdict::pass      ? Exit::clean
          : verdict == Verdict::finding ? Exit::finding
                                        : Exit::unknown;
-}
-
-}  // namespace
-
-void add_run(CLI::App& app, Exit& exit) {
-  auto o = std::make_shared<RunOptions>();
-  CLI::App* sub = app.add_subcommand(
-      "run", "Executes the operator on rank processes and compares with the reference");
-  sub->footer(
-      "Exit status: 0 clean, 1 a finding or a mismatch, 2 bad usage or input, 4 interrupted.");
-  add_case_options(*sub, o->c);
-  add_model_options(*sub, o->c);
-  add_executor_options(*sub, o->executor);
-  sub->add_option("--output", o->output,
-                  "File for the results of the first call (safetensors: out, residual_out)")
-      ->group("Reports");
-  sub->add_option("--numbers", o->numbers,
-                  "File for the comparison as HTML: error histograms and heat maps")
-      ->group("Reports");
-  add_report_options(*sub, o->reports);
-  add_picture_options(*sub, o->pictures);
-  sub->callback([o, &exit] { exit = run(*o); });
 }
 
 }  // namespace ringfence::cli

@@ -1,4 +1,6 @@
 // simulate: the operator in virtual time, by a profile of what operations cost.
+#include "emulator/cli/simulate.hpp"
+
 #include "emulator/timing/simulate.hpp"
 
 #include <fmt/format.h>
@@ -7,9 +9,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
-#include <memory>
 
-#include "emulator/cli/commands.hpp"
 #include "emulator/cli/report.hpp"
 #include "emulator/machine/names.hpp"
 #include "emulator/timing/plot.hpp"
@@ -19,19 +19,8 @@ namespace ringfence::cli {
 
 namespace {
 
-using timing::Case;
 using timing::Sizes;
 using timing::Transport;
-
-struct SimulateOptions {
-  std::string transports = "multimem,peer,put";
-  std::string ranks = "8", tokens = "1024", blocks = "8", waves = "1";
-  std::uint32_t hidden = 8192, inner = 0, gpus = 0;
-  std::string profile = "h200", kernel = "ringfence";
-  std::vector<std::string> set;
-  std::string svg;
-  ReportOptions reports;
-};
 
 std::vector<std::string> split(const std::string& text) {
   std::vector<std::string> out;
@@ -108,8 +97,8 @@ std::map<std::string, std::string> settings(const std::vector<std::string>& give
   return set;
 }
 
-std::vector<Case> cases_of(const SimulateOptions& o) {
-  std::vector<Case> out;
+std::vector<timing::Case> cases_of(const SimulateOptions& o) {
+  std::vector<timing::Case> out;
   Sizes s;
   s.kernel = kernel(o.kernel);
   s.hidden = o.hidden;
@@ -151,7 +140,7 @@ void print_head(const SimulateOptions& o, const timing::Profile& p) {
   std::fflush(stdout);
 }
 
-void print_row(const Case& c) {
+void print_row(const timing::Case& c) {
   const Sizes& s = c.sizes;
   const timing::Timing& t = c.timing;
   fmt::print("{:<9} {:>5} {:>6} {:>6} {:>5}", timing::name(s.transport), s.ranks, t.tokens,
@@ -168,7 +157,7 @@ void print_row(const Case& c) {
   std::fflush(stdout);
 }
 
-Json case_json(const Case& c) {
+Json case_json(const timing::Case& c) {
   const Sizes& s = c.sizes;
   const timing::Timing& t = c.timing;
   Json j{{"transport", timing::name(s.transport)},
@@ -198,7 +187,7 @@ Json case_json(const Case& c) {
   return j;
 }
 
-verify::JunitCase junit_case(const Case& c) {
+verify::JunitCase junit_case(const timing::Case& c) {
   const Sizes& s = c.sizes;
   verify::JunitCase one;
   one.classname = fmt::format("simulate.{}", timing::name(s.transport));
@@ -211,10 +200,12 @@ verify::JunitCase junit_case(const Case& c) {
   return one;
 }
 
-Exit simulate(const SimulateOptions& o) {
+}  // namespace
+
+Exit run(const SimulateOptions& o) {
   const timing::Profile profile = timing::read_profile(o.profile);
-  std::vector<Case> cases = cases_of(o);
-  for (const Case& c : cases) timing::check(profile, c.sizes);
+  std::vector<timing::Case> cases = cases_of(o);
+  for (const timing::Case& c : cases) timing::check(profile, c.sizes);
   check_writable(o.reports);
   check_writable("--svg", o.svg);
   print_head(o, profile);
@@ -222,7 +213,7 @@ Exit simulate(const SimulateOptions& o) {
   Json rows = Json::array();
   verify::JunitSuite suite;
   suite.name = "simulate";
-  for (Case& c : cases) {
+  for (timing::Case& c : cases) {
     c.timing = timing::simulate(profile, c.sizes);
     if (c.timing.interrupted) throw Interrupted();
     clean &= c.timing.clean;
@@ -245,44 +236,6 @@ Exit simulate(const SimulateOptions& o) {
   j["cases"] = rows;
   write_reports(o.reports, j, {suite});
   return clean ? Exit::clean : Exit::finding;
-}
-
-}  // namespace
-
-void add_simulate(CLI::App& app, Exit& exit) {
-  auto o = std::make_shared<SimulateOptions>();
-  CLI::App* sub = app.add_subcommand(
-      "simulate", "Runs the operator in virtual time: how long it takes and where that goes");
-  sub->footer(
-      "LIST: numbers such as 8, 2,4,8 or 2..72 (doubling, and the last). The protocol's program is "
-      "executed with all checks; a row is one vector of the run (docs/time.md).\n"
-      "Exit status: 0 clean, 1 a finding (then there is no time), 2 bad usage or input, 4 "
-      "interrupted.");
-  sub->add_option("--transport", o->transports, "Some of multimem, peer (tokenweave), put (pypto)")
-      ->capture_default_str();
-  sub->add_option("--ranks", o->ranks, "LIST, up to 72")->capture_default_str();
-  sub->add_option("--tokens", o->tokens, "LIST; padded to equal slices")->capture_default_str();
-  sub->add_option("--blocks", o->blocks, "LIST: blocks a rank")->capture_default_str();
-  sub->add_option(
-         "--waves", o->waves,
-         "LIST: parts of the tokens, the product of one beside the communication of another "
-         "(put: its tiles); above 1 needs --inner")
-      ->capture_default_str();
-  sub->add_option("--hidden", o->hidden, "Elements of a row")->capture_default_str();
-  sub->add_option("--inner", o->inner, "Inner size of a rank's product; 0: no product")
-      ->capture_default_str();
-  sub->add_option("--gpus", o->gpus, "GPUs; fewer than ranks: virtual ranks (default: --ranks)");
-  sub->add_option("--kernel", o->kernel,
-                  "ringfence: loads a row ahead; published: none ahead, the residual read twice")
-      ->check(CLI::IsMember({"ringfence", "published"}))
-      ->capture_default_str();
-  sub->add_option("--profile", o->profile, "What operations cost: a TOML file, or h200")
-      ->capture_default_str();
-  sub->add_option("--set", o->set, "NAME=VALUE: a switch of the protocol, as in fuzz")
-      ->allow_extra_args(false);
-  sub->add_option("--svg", o->svg, "File for a plot")->group("Reports");
-  add_report_options(*sub, o->reports);
-  sub->callback([o, &exit] { exit = simulate(*o); });
 }
 
 }  // namespace ringfence::cli

@@ -1,4 +1,4 @@
-#include "emulator/cli/validators.hpp"
+#include "emulator/cli/options/validators.hpp"
 
 #include <fmt/format.h>
 
@@ -8,6 +8,7 @@
 #include <string>
 
 #include "emulator/cli/errors.hpp"
+#include "emulator/cli/options.hpp"
 
 namespace ringfence::cli {
 namespace {
@@ -42,6 +43,9 @@ constexpr const char* kOutputs[] = {"--json",     "--junit",   "--sarif",  "--ht
                                     "--output",   "--numbers", "--svg"};
 
 }  // namespace
+
+bool given(const CLI::Option* option) { return option->count() > 0; }
+std::string name_of(const CLI::Option* option) { return option->get_name(); }
 
 CLI::Validator above_zero() {
   return number("POSITIVE", "a number above 0", [](double v) { return std::isfinite(v) && v > 0; });

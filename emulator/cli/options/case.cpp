@@ -1,0 +1,115 @@
+#include "emulator/cli/case_options.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <CLI/CLI.hpp>
+
+#include "emulator/cli/models.hpp"
+#include "emulator/cli/options/shared.hpp"
+#include "emulator/cli/options/validators.hpp"
+#include "emulator/programs/config.hpp"
+
+namespace ringfence::cli {
+
+void add_case_options(CLI::App& app, CaseOptions& o) {
+  programs::Config& c = o.config;
+  const char* group = "Case";
+  std::vector<std::string> protocols;
+  for (const programs::Protocol& p : programs::protocols()) protocols.push_back(p.name);
+  CLI::Option* protocol =
+      app.add_option("--protocol", c.protocol, fmt::format("{}", fmt::join(protocols, ", ")))
+          ->capture_default_str()
+          ->group(group);
+  app.add_option("--case", c.case_file,
+                 "A case file (TOML) in place of a protocol: PTX kernels and how to launch them")
+      ->group(group);
+  CLI::Option* ranks =
+      app.add_option("--ranks", c.ranks,
+                     "Ranks R; divides inner, and tokens for all protocols but pypto")
+          ->capture_default_str()
+          ->group(group);
+  o.tokens =
+      app.add_option("--tokens", c.tokens, "Token rows T")->capture_default_str()->group(group);
+  o.hidden = app.add_option("--hidden", c.hidden, "Hidden size H, a multiple of 8")
+                 ->capture_default_str()
+                 ->group(group);
+  o.inner = app.add_option("--inner", c.inner, "Inner size K of the product")
+                ->capture_default_str()
+                ->group(group);
+  CLI::Option* blocks =
+      app.add_option("--blocks", c.blocks, "Blocks a rank")->capture_default_str()->group(group);
+  o.calls = app.add_option("--calls", c.calls,
+                           "Calls of the operator, each with its own payload (a case: its file's)")
+                ->capture_default_str()
+                ->group(group);
+  o.dtype = app.add_option("--dtype", c.dtype, "bf16 or fp16")->capture_default_str()->group(group);
+  o.eps = app.add_option("--eps", c.eps, "RMSNorm epsilon (default: the file's, else 1e-6)")
+              ->group(group);
+  CLI::Option* input = app.add_option("--input", c.input,
+                                      "safetensors file with attn (or x), weight, residual, gamma "
+                                      "and optionally beta; else inputs are generated")
+                           ->group(group);
+  CLI::Option* payload =
+      app.add_option("--payload", c.payload, "Generated inputs: exact, integers or normal")
+          ->capture_default_str()
+          ->group(group);
+  app.add_option("--payload-seed", c.payload_seed, "Seed of the generated inputs")
+      ->capture_default_str()
+      ->group(group);
+  std::string known;
+  for (const ModelShape& m : models()) {
+    known += fmt::format("{}{}", known.empty() ? "" : ", ", m.name);
+  }
+  CLI::Option* model =
+      app.add_option("--model", o.model,
+                     fmt::format("Hidden, inner and eps of a model's MLP down projection, or with "
+                                 "NAME/attention of its attention's output projection, where not "
+                                 "given: {}",
+                                 known))
+          ->group(group);
+  std::string switches = "A switch of the protocol, KEY=VALUE; may be repeated.";
+  for (const programs::Protocol& p : programs::protocols()) {
+    switches += fmt::format(" {}: {}.", p.name, fmt::join(p.switches, ", "));
+  }
+  switches +=
+      " With --case: FILE:LINE/WHAT=VALUE of the PTX, WHAT being order, scope, fence or barrier.";
+  app.add_option("--set", o.set, switches)->group(group)->allow_extra_args(false);
+  o.no_case = {protocol, ranks, o.tokens, o.hidden, o.inner, blocks,
+               o.dtype,  o.eps, input,    payload,  model};
+}
+
+void add_model_options(CLI::App& app, CaseOptions& o) {
+  const char* group = "Memory model";
+  app.add_option(
+         "--boundary", o.boundary,
+         "What a kernel boundary does for other ranks: strict, stream, coherent, or all; the "
+         "exit status judges the modes that the protocol claims, or the one named here")
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--policy", o.policy,
+                 "NAME=VALUE; may be repeated: multicast-flag=cohere|strict, "
+                 "alias-data=cohere|fence-required, load-buffering=off, summation=POLICY")
+      ->group(group)
+      ->allow_extra_args(false);
+  app.add_option("--ignore", o.ignore,
+                 "A kind of finding to pass over, such as data-race; may be "
+                 "repeated")
+      ->group(group)
+      ->allow_extra_args(false);
+}
+
+void add_executor_options(CLI::App& app, ExecutorOptions& o) {
+  const char* group = "Execution";
+  app.add_option("--executor", o.executor,
+                 "processes: one process a rank; inline: all ranks in this process, faster")
+      ->check(CLI::IsMember({"processes", "inline"}))
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--stall", o.stall_seconds,
+                 "Seconds after which a rank that does not step is lost")
+      ->check(above_zero())
+      ->capture_default_str()
+      ->group(group);
+}
+
+}  // namespace ringfence::cli

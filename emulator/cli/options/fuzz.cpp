@@ -1,0 +1,80 @@
+#include "emulator/cli/fuzz.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <memory>
+
+#include "emulator/cli/commands.hpp"
+#include "emulator/cli/options/shared.hpp"
+#include "emulator/cli/options/validators.hpp"
+
+namespace ringfence::cli {
+
+void add_fuzz(CLI::App& app, Exit& exit) {
+  auto o = std::make_shared<FuzzOptions>();
+  CLI::App* sub = app.add_subcommand(
+      "fuzz", "Runs many schedules under weak memory; stops at, shrinks and records a finding");
+  sub->footer(
+      "Exit status: 0 no finding, 1 a finding in a judged mode, 2 bad usage or input, "
+      "3 no verdict, 4 interrupted.");
+  add_case_options(*sub, o->c);
+  add_model_options(*sub, o->c);
+  const char* group = "Search";
+  o->schedules_given =
+      sub->add_option("--schedules", o->schedules, "Schedules for each mode, after the default one")
+          ->check(above_zero())
+          ->capture_default_str()
+          ->group(group);
+  sub->add_option("--time", o->seconds,
+                  "Seconds for all modes together; with no --schedules, time alone ends the search")
+      ->check(above_zero())
+      ->group(group);
+  sub->add_option("--strategy", o->strategy, "random: a random walk; pct: random priorities")
+      ->check(CLI::IsMember({"random", "pct"}))
+      ->capture_default_str()
+      ->group(group);
+  sub->add_option("--depth", o->depth, "pct: ordered steps that a fault may need")
+      ->check(CLI::Range(1, 100))
+      ->capture_default_str()
+      ->group(group);
+  sub->add_option("--stale", o->stale,
+                  "How often a read with several answers takes an old one, 0 to 1")
+      ->check(fraction())
+      ->capture_default_str()
+      ->group(group);
+  sub->add_option("--seed", o->seed, "First seed; equal seeds search equal schedules")
+      ->capture_default_str()
+      ->group(group);
+  sub->add_option("--jobs", o->jobs, "Schedules at once, each with ranks of its own")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str()
+      ->group(group);
+  auto* faults =
+      sub->add_option(
+             "--faults", o->faults,
+             "Faults that befall ranks, a list of kill, restart, pause, delay, late-signal "
+             "and dirty-pad, each with =COUNT (up to so many in a run; default 1) or "
+             "=CHANCE (below 1, at each step). A hang after a kill or a restart is no "
+             "finding, a silent wrong result always is")
+          ->group(group);
+  sub->add_flag("--survive", o->survive, "A hang after a kill or a restart is a finding too")
+      ->needs(faults)
+      ->group(group);
+  o->protocol_given = sub->get_option("--protocol");
+  add_campaign_options(*sub, o->campaign);
+  add_executor_options(*sub, o->executor);
+  sub->add_option("--trace", o->trace,
+                  "File for the trace of a finding (default: named by its content, here)")
+      ->group("Reports");
+  sub->add_flag("--shrink,!--no-shrink", o->shrink, "Make a finding small before it is recorded")
+      ->group("Reports");
+  sub->add_flag("--remedies,!--no-remedies", o->remedies,
+                "Try which switches, if stronger, make a finding pass")
+      ->group("Reports");
+  add_report_options(*sub, o->reports);
+  add_sarif_option(*sub, o->reports);
+  add_picture_options(*sub, o->pictures);
+  sub->callback([o, &exit] { exit = run(*o); });
+}
+
+}  // namespace ringfence::cli

@@ -1,0 +1,27 @@
+#include "emulator/cli/ptx.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <memory>
+
+#include "emulator/cli/commands.hpp"
+#include "emulator/cli/options/shared.hpp"
+
+namespace ringfence::cli {
+
+void add_ptx(CLI::App& app, Exit& exit) {
+  auto o = std::make_shared<PtxOptions>();
+  CLI::App* sub = app.add_subcommand(
+      "ptx", "Lists a PTX file's kernels, parameters and instructions, and what is not supported");
+  sub->footer("Exit status: 0 all supported, 1 something is not, 2 bad usage or input.");
+  sub->add_option("file", o->file,
+                  "PTX text, a program or library with PTX inside, or a .cu (nvcc)")
+      ->required();
+  sub->add_option(
+      "--case-template", o->case_template,
+      "Print a case file to fill in for this kernel (a part of its name that is unique)");
+  add_report_options(*sub, o->reports);
+  sub->callback([o, &exit] { exit = run(*o); });
+}
+
+}  // namespace ringfence::cli

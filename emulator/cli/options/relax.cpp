@@ -1,0 +1,48 @@
+#include "emulator/cli/relax.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <memory>
+
+#include "emulator/cli/commands.hpp"
+#include "emulator/cli/options/shared.hpp"
+#include "emulator/cli/options/validators.hpp"
+
+namespace ringfence::cli {
+
+void add_relax(CLI::App& app, Exit& exit) {
+  auto o = std::make_shared<RelaxOptions>();
+  CLI::App* sub = app.add_subcommand("relax",
+                                     "Weakens each order, scope, fence and barrier of a protocol "
+                                     "or a case in turn: needed or not");
+  sub->footer(
+      "Exit status: 0 a table was made, 2 bad usage or input, 3 it passes in no mode as it is, "
+      "4 interrupted.");
+  add_case_options(*sub, o->c);
+  add_model_options(*sub, o->c);
+  const char* group = "Search";
+  sub->add_option("--schedules", o->executions, "At most so many executions for each check")
+      ->check(above_zero())
+      ->capture_default_str()
+      ->group(group);
+  sub->add_option("--time", o->seconds, "At most so many seconds for each check")
+      ->check(above_zero())
+      ->capture_default_str()
+      ->group(group);
+  sub->add_option("--fuzz", o->schedules,
+                  "Random schedules where a bound ended the exhaustive search")
+      ->check(above_zero())
+      ->capture_default_str()
+      ->group(group);
+  sub->add_option("--jobs", o->jobs, "Workers that share a search")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str()
+      ->group(group);
+  sub->add_option("--traces", o->traces, "Folder for a trace of each weakening that fails")
+      ->check(CLI::ExistingDirectory)
+      ->group("Reports");
+  add_report_options(*sub, o->reports);
+  sub->callback([o, &exit] { exit = run(*o); });
+}
+
+}  // namespace ringfence::cli
