@@ -8,9 +8,9 @@
 #include <fstream>
 #include <map>
 
+#include "cuda/cli/run_command.hpp"
 #include "cuda/host/error.hpp"
 #include "cuda/host/id_file.hpp"
-#include "cuda/host/run_command.hpp"
 
 using namespace ringfence::cuda;
 
