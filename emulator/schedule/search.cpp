@@ -20,7 +20,7 @@ constexpr std::uint64_t kNone = std::numeric_limits<std::uint64_t>::max();
 
 class Search {
  public:
-  Search(const SearchSpec& spec, const Progress& progress)
+  Search(const SearchSpec& spec, const SearchProgress& progress)
       : spec_(spec),
         progress_(progress),
         begin_(Clock::now()),
@@ -117,7 +117,7 @@ class Search {
   }
 
   const SearchSpec& spec_;
-  const Progress& progress_;
+  const SearchProgress& progress_;
   const Clock::time_point begin_;
   const std::uint64_t limit_;
   std::uint32_t expected_points_ = 0;
@@ -143,7 +143,7 @@ std::uint64_t schedule_seed(std::uint64_t first, std::uint64_t n) {
 }
 
 SearchResult search(const std::vector<Executor*>& workers, const SearchSpec& spec,
-                    const Progress& progress) {
+                    const SearchProgress& progress) {
   return Search(spec, progress).run(workers);
 }
 

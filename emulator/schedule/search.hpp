@@ -49,13 +49,13 @@ struct SearchResult {
 std::uint64_t schedule_seed(std::uint64_t first, std::uint64_t n);
 
 // Called now and then, from one worker at a time.
-using Progress = std::function<void(std::uint64_t schedules, double seconds)>;
+using SearchProgress = std::function<void(std::uint64_t schedules, double seconds)>;
 
 // One thread for each executor, the caller's for the first. All executors take the default schedule
 // on the caller's thread before that: rank processes end with the thread that first ran them, and
 // so they outlive the search. interrupt() (emulator/schedule/interrupt.hpp) ends a search soon.
 // What a worker throws is rethrown here, once all workers have ended.
 SearchResult search(const std::vector<Executor*>& workers, const SearchSpec& spec,
-                    const Progress& progress = {});
+                    const SearchProgress& progress = {});
 
 }  // namespace ringfence::schedule
