@@ -29,7 +29,7 @@ start() { # start NAME COMMAND...
 kernels="tokenweave tokenweave_bf16 tokenweave_fp16 push pypto unfused"
 for k in $kernels; do start "$k" "${nv[@]}" -c "cuda/kernels/$k.cu" -o "$out/$k.cu.o"; done
 start bandwidth "${nv[@]}" -c cuda/bench/bandwidth.cu -o "$out/bandwidth.cu.o"
-for f in cuda/host/*.cpp cuda/bench/*.cpp verify/*.cpp; do
+for f in cuda/*.cpp cuda/cli/*.cpp cuda/host/*.cpp cuda/bench/*.cpp verify/*.cpp; do
   name=$(echo "${f%.cpp}" | tr / _)
   start "$name" "${cxx[@]}" -c "$f" -o "$out/$name.o"
 done
@@ -57,8 +57,8 @@ done
 [ $failed = 0 ] || exit 1
 libraries=("-L$cuda/lib64" "-L$cuda/targets/x86_64-linux/lib" -lcublasLt -lcudart_static -ldl -lrt
            -lpthread "-Wl,-rpath,$cuda/lib64:$cuda/targets/x86_64-linux/lib")
-objects=$(ls "$out"/*.o | grep -v cuda_host_main.o)
+objects=$(ls "$out"/*.o | grep -v cuda_cli_main.o)
 # shellcheck disable=SC2086
-g++ -o "$out/ringfence-gpu" $objects "$out/cuda_host_main.o" "${libraries[@]}"
+g++ -o "$out/ringfence-gpu" $objects "$out/cuda_cli_main.o" "${libraries[@]}"
 [ $tests_failed = 0 ] || exit 3 # the program is there, the tests are not
 if [ $tests = 1 ]; then g++ -o "$out/test_cuda" $objects "$out"/tests/*.o "${libraries[@]}"; fi

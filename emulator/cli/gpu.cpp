@@ -7,7 +7,7 @@
 #include "emulator/cli/errors.hpp"
 
 #ifdef RINGFENCE_WITH_CUDA
-#include "cuda/host/command.hpp"
+#include "cuda/cli/command.hpp"
 #endif
 
 namespace ringfence::cli {

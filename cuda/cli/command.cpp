@@ -1,4 +1,4 @@
-#include "cuda/host/command.hpp"
+#include "cuda/cli/command.hpp"
 
 #include <fmt/format.h>
 
@@ -8,8 +8,8 @@
 #include <stdexcept>
 
 #include "cuda/bench/bench.hpp"
+#include "cuda/cli/run_command.hpp"
 #include "cuda/host/error.hpp"
-#include "cuda/host/run_command.hpp"
 #include "cuda/kernels/push.hpp"
 #include "verify/error.hpp"
 

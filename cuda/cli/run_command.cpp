@@ -1,4 +1,4 @@
-#include "cuda/host/run_command.hpp"
+#include "cuda/cli/run_command.hpp"
 
 #include <fmt/format.h>
 #include <sys/wait.h>
