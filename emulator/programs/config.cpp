@@ -5,13 +5,13 @@
 
 #include <stdexcept>
 
-#include "emulator/programs/lamport.hpp"
+#include "emulator/programs/protocols/lamport.hpp"
 #include "emulator/programs/payload.hpp"
-#include "emulator/programs/pull.hpp"
-#include "emulator/programs/put_notify.hpp"
-#include "emulator/programs/pypto.hpp"
+#include "emulator/programs/protocols/pull.hpp"
+#include "emulator/programs/protocols/put_notify.hpp"
+#include "emulator/programs/protocols/pypto.hpp"
 #include "emulator/programs/switches.hpp"
-#include "emulator/programs/tokenweave.hpp"
+#include "emulator/programs/protocols/tokenweave.hpp"
 #include "verify/error.hpp"
 
 namespace ringfence::programs {

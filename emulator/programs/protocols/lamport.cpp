@@ -1,4 +1,4 @@
-#include "emulator/programs/lamport.hpp"
+#include "emulator/programs/protocols/lamport.hpp"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "emulator/programs/pull.hpp"
+#include "emulator/programs/protocols/pull.hpp"
 
 #include <fmt/format.h>
 

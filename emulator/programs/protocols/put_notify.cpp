@@ -1,4 +1,4 @@
-#include "emulator/programs/put_notify.hpp"
+#include "emulator/programs/protocols/put_notify.hpp"
 
 #include <fmt/format.h>
 

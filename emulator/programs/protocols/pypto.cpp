@@ -1,4 +1,4 @@
-#include "emulator/programs/pypto.hpp"
+#include "emulator/programs/protocols/pypto.hpp"
 
 #include <fmt/format.h>
 

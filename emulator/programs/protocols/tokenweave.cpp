@@ -1,4 +1,4 @@
-#include "emulator/programs/tokenweave.hpp"
+#include "emulator/programs/protocols/tokenweave.hpp"
 
 #include <fmt/format.h>
 
