@@ -15,8 +15,8 @@ using machine::Scope;
 using schedule::Agent;
 using schedule::Role;
 
-Exchange::Exchange(const Config& config)
-    : OperatorProgram(config, parse_switches(config.protocol, config.set)),
+Exchange::Exchange(const Config& config, const Switches& switches)
+    : OperatorProgram(config, switches),
       blocks_(config.blocks),
       threads_(std::max<std::uint32_t>(2, config.ranks)) {
   const std::uint64_t bytes = static_cast<std::uint64_t>(payload().problem().tokens) * row_bytes();

@@ -2,7 +2,7 @@
 // The operator over the transports and barriers that other libraries use, each written from its
 // description. What they share is here: each rank's partial product in `input`, a whole residual a
 // rank, blocks whose threads walk rows, and what a row computes. A subclass is one way to bring the
-// partials together (pull.hpp, lamport.hpp, put_notify.hpp).
+// partials together (protocols/pull.hpp, lamport.cpp, put_notify.cpp).
 //
 // Block b of B walks rows b, b+B, ... of those at hand; its thread t every A-th of them, where A is
 // the number of threads. Thread t also serves peer t in barriers: so the thread that moved data is
@@ -49,7 +49,7 @@ class Exchange : public OperatorProgram {
     std::uint32_t thread;
   };
 
-  explicit Exchange(const Config& config);
+  Exchange(const Config& config, const Switches& switches);
 
   bool residual_is_sharded() const override { return true; }
   void produce(schedule::Agent& agent, const Place& place) override;

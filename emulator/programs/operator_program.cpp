@@ -32,7 +32,7 @@ std::span<std::byte> bytes_of(std::uint16_t* p, std::uint64_t bytes) {
 }  // namespace
 
 OperatorProgram::OperatorProgram(const Config& config, const Switches& switches)
-    : switches_(switches),
+    : common_(switches),
       payload_(config, switches),
       ranks_(static_cast<std::uint16_t>(config.ranks)),
       row_bytes_(static_cast<std::uint64_t>(payload_.problem().hidden) * 2) {
@@ -77,7 +77,7 @@ void OperatorProgram::set_up(machine::Machine& machine, std::pmr::memory_resourc
     std::vector<std::uint16_t> row(r.spec.bytes / 2, kNeverWritten);
     machine.set_initial({id, 0}, std::as_bytes(std::span(row)));
   }
-  if (switches_.pads == Pads::dirty) {
+  if (common_.pads == Pads::dirty) {
     for (std::uint32_t i = 0; i < regions_.size(); ++i) {
       if (regions_[i].rank != 0 || regions_[i].group != 0) continue;
       if (const auto offset = dirty_slot(i)) {
@@ -105,7 +105,7 @@ void OperatorProgram::set_up(machine::Machine& machine, std::pmr::memory_resourc
 void OperatorProgram::before_run(machine::Machine& machine) {
   for (std::uint16_t r = 0; r < ranks_; ++r) {
     shared_->streams[r] = machine.add_stream(r);
-    if (switches_.waves) shared_->product_streams[r] = machine.add_stream(r);
+    if (common_.waves) shared_->product_streams[r] = machine.add_stream(r);
   }
   mismatch_ = Mismatch{};
 }
@@ -115,7 +115,7 @@ void OperatorProgram::host(Agent& agent, std::uint16_t rank) {
   for (std::uint32_t c = agent.first_call(); c < payload_.calls(); ++c) {
     const auto call = static_cast<std::uint16_t>(c);
     std::vector<Agent::ChildSpec> children;
-    if (switches_.waves) {
+    if (common_.waves) {
       run_waves(agent, rank, c);
     } else {
       for (std::uint32_t g = 0; g < groups; ++g) children.push_back(product_of(g));
@@ -143,7 +143,7 @@ Agent::ChildSpec OperatorProgram::product_of(std::uint32_t group) {
 
 void OperatorProgram::add_late_zeroing(std::vector<Agent::ChildSpec>& children, std::uint16_t rank,
                                        std::uint32_t call) {
-  if (switches_.pads != Pads::late || call != 0 || rank + 1 != ranks_) return;
+  if (common_.pads != Pads::late || call != 0 || rank + 1 != ranks_) return;
   children.push_back({Role::product, payload_.groups(), 0, 0,
                       [this](Agent& a) { zero_late(a, a.label().rank, zero_site()); }});
 }

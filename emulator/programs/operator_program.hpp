@@ -122,7 +122,7 @@ class OperatorProgram : public schedule::Program {
   // What a slot has to hold after the last launch.
   virtual std::uint32_t slot_at_end(const RegionInfo&, std::uint64_t /*offset*/) const { return 0; }
 
-  const Switches switches_;
+  const Switches& switches() const { return common_; }
 
  private:
   static constexpr std::size_t kResultAlignment = 64;
@@ -159,6 +159,7 @@ class OperatorProgram : public schedule::Program {
   std::size_t out_index(std::uint32_t group, std::uint32_t call, std::uint32_t rank) const;
   std::size_t residual_index(std::uint32_t group, std::uint32_t call, std::uint32_t rank) const;
 
+  const Switches common_;
   Payload payload_;
   std::uint16_t ranks_;
   std::uint64_t row_bytes_;

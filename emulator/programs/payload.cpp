@@ -7,6 +7,7 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "emulator/programs/protocol.hpp"
 #include "verify/product.hpp"
 
 namespace ringfence::programs {
@@ -39,9 +40,7 @@ verify::Fill parse_payload(const std::string& name) {
   throw std::invalid_argument(fmt::format("--payload {}: exact, integers or normal is due", name));
 }
 
-verify::Flavour flavour_of(const std::string& protocol) {
-  return protocol == "pypto" ? verify::Flavour::pypto : verify::Flavour::tokenweave;
-}
+verify::Flavour flavour_of(const std::string& protocol) { return definition_of(protocol).flavour; }
 
 verify::Problem read_problem(const Config& config, verify::Inputs* inputs) {
   verify::Problem p;

@@ -1,16 +1,22 @@
 #pragma once
-// The --set switches of the protocols, as values. parse_switches with nothing set gives the
-// protocol to the letter; each field names one thing that a broken variant gets wrong.
+// The --set switches of a protocol. Each protocol has a struct of values with its fields as they
+// are to the letter, and a member `list` that binds a switch to each: `SwitchList` does the rest,
+// text, errors, and the steps that synchronise more or less.
 
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "emulator/machine/machine.hpp"
-#include "emulator/machine/scope.hpp"
+#include "emulator/machine/vocabulary.hpp"
 
 namespace ringfence::programs {
+
+// --set KEY=VALUE
+using SwitchSettings = std::map<std::string, std::string>;
 
 // What the signal slots hold when the ranks start.
 enum class Pads : std::uint8_t {
@@ -20,51 +26,81 @@ enum class Pads : std::uint8_t {
           // already
 };
 
+// Which orders an instruction can have: an atom has no weak form, a read releases nothing.
+enum class Orders : std::uint8_t { rmw, read, write, red, poll };
+
+// One switch, bound to a field.
+struct Switch {
+  std::string key;
+  std::string value;  // as the list of switches shows it
+  std::string words;  // what the value may be
+  // False, and nothing set, for a value that is none of `words`.
+  std::function<bool(std::string_view)> set;
+  // Given at all, it takes something away (unless as `harmless`): to leave it out is a step up.
+  bool fault = false;
+  std::string harmless = {};
+  // The field of an order switch, of a scope switch.
+  const machine::Order* order = nullptr;
+  const machine::Scope* scope = nullptr;
+};
+
+class SwitchList {
+ public:
+  // KEY=none takes `there` away.
+  void none(std::string key, bool& there);
+  // KEY=WORD, a fault.
+  void word(std::string key, std::string word, bool& field);
+  void order(std::string key, Orders kind, machine::Order& field);
+  void scope(machine::Scope& field);
+  // `words`: "a number of ... from LEAST to MOST"
+  void number(std::string key, std::string value, std::string words, std::uint64_t least,
+              std::uint64_t most, std::function<void(std::uint64_t)> set, bool fault = false);
+  void add(Switch s) { all_.push_back(std::move(s)); }
+
+  const std::vector<Switch>& all() const { return all_; }
+  // "start.put=ORDER", ...
+  std::vector<std::string> names() const;
+  // Throws std::invalid_argument naming the switch, and what would be right: the values it takes,
+  // or for an unknown one the switches of `protocol`.
+  void apply(const std::string& protocol, const SwitchSettings& set);
+  // The switches bound to values of its own.
+  template <class Values>
+  static SwitchList of() {
+    SwitchList list;
+    const auto values = std::make_shared<Values>();
+    values->list(list);
+    list.owner_ = values;
+    return list;
+  }
+
+ private:
+  std::vector<Switch> all_;
+  std::shared_ptr<void> owner_;
+};
+
+// What the program of any protocol asks for; a protocol's values derive from it.
 struct Switches {
-  // all protocols
   machine::Scope scope = machine::Scope::sys;  // of barriers, signals and their waits
   bool wrong_slot = false;                     // signals go to a slot that nobody waits on rightly
   Pads pads = Pads::clean;
   std::uint32_t groups = 1;  // operators that run at once on the same ranks
   bool waves = false;        // the groups are waves of one operator, one after the other
 
-  // tokenweave, cas-slots, and those that pull; `end` is the barrier between the phases of a
-  // two-shot
-  bool start = true, mid = true, end = true;  // the barriers
-  machine::Order start_put = machine::Order::relaxed, start_wait = machine::Order::relaxed;
-  machine::Order end_put = machine::Order::release, end_wait = machine::Order::acquire;
-  machine::Order ld_reduce = machine::Order::relaxed, st = machine::Order::relaxed;
-  bool end_block_barrier = true;    // false: put before the block barrier
-  std::vector<std::uint32_t> grid;  // blocks of rank r: grid[r % size]; empty: --blocks
-
-  // those that pull, lamport, put-notify
-  machine::Order load = machine::Order::relaxed;  // of peers' data; lamport: of its polls
-  bool epoch_restarts = false;  // epoch-inbox: each call counts from 1, as a replayed graph would
-  bool flags_shared = false;    // flag-two-shot: both barriers use one flag, cleared by who waited
-  bool one_flag_set = false;    // counter-two-shot: consecutive barriers use one slot
-  bool total_exactly = false;   // multimem-counter: a wait for EQ
-  std::uint32_t modulus = 3;    // mod3-flag
-  std::uint32_t buffers = 3;    // lamport
-  machine::Order clear = machine::Order::relaxed;
-  bool clear_own_size = false;  // lamport: clears the rows of this call, not of the one before
-  bool second_notify = true;    // put-notify
-
-  // pypto, and what others share with it
-  bool clear_data = true, clear_signal = true, barrier_all = true;
-  machine::Order put = machine::Order::relaxed;
-  machine::Order signal = machine::Order::release, wait = machine::Order::acquire;
-  machine::Order barrier_signal = machine::Order::release;
-  machine::Order barrier_wait = machine::Order::acquire;
-  machine::Compare wait_compare = machine::Compare::eq;
-  bool shmem_edges = true, pred_edges = true;
-  std::uint32_t tile_rows = 8;
-  std::uint64_t data_limit = std::uint64_t{200} << 20;  // bytes a rank, for data slots
-  std::uint64_t signal_limit = std::uint64_t{1}
-                               << 20;  // bytes a rank, for signal and barrier slots
+ protected:
+  // scope; and then, of protocols that run several operators: slot, pads, groups, waves.
+  void list_scope(SwitchList& list) { list.scope(scope); }
+  void list_operators(SwitchList& list);
 };
 
-// "start.put=ORDER", ...: the switches that a protocol takes.
-std::vector<std::string> switch_names(const std::string& protocol);
+// Throws as SwitchList::apply does.
+template <class Values>
+Values parse_switches(const std::string& protocol, const SwitchSettings& set) {
+  Values values;
+  SwitchList list;
+  values.list(list);
+  list.apply(protocol, set);
+  return values;
+}
 
 // One change to a set of switches that makes the protocol synchronise more.
 struct Strengthening {
@@ -76,8 +112,7 @@ struct Strengthening {
 // Every single step up from `set`: an order to each stronger one that its instruction can have (the
 // weakest first), a scope to each wider one, and a barrier, clearing or edge that `set` takes away
 // put back. Switches that `set` names come first. Legal settings only.
-std::vector<Strengthening> strengthenings(const std::string& protocol,
-                                          const std::map<std::string, std::string>& set);
+std::vector<Strengthening> strengthenings(const std::string& protocol, const SwitchSettings& set);
 
 // One change that makes it synchronise less: an order to a weaker one that its instruction can
 // have, a narrower scope, a barrier, clearing or edge left out. Grouped by switch, the weakest
@@ -87,11 +122,6 @@ struct Weakening {
   std::string from;  // the value in force; "there" where nothing is left out
   std::string to;
 };
-std::vector<Weakening> weakenings(const std::string& protocol,
-                                  const std::map<std::string, std::string>& set);
-
-// Throws std::invalid_argument naming the switch, and what would be right: the values it takes, or
-// for an unknown one the switches of the protocol.
-Switches parse_switches(const std::string& protocol, const std::map<std::string, std::string>& set);
+std::vector<Weakening> weakenings(const std::string& protocol, const SwitchSettings& set);
 
 }  // namespace ringfence::programs

@@ -6,7 +6,7 @@
 #include <stdexcept>
 
 #include "emulator/machine/names.hpp"
-#include "emulator/programs/switches.hpp"
+#include "emulator/programs/protocols/pypto.hpp"
 #include "emulator/schedule/inline_executor.hpp"
 #include "verify/problem.hpp"
 
@@ -104,7 +104,7 @@ programs::Config run_config(const Sizes& s) {
   c.blocks = s.blocks;
   c.set = s.set;
   if (s.transport == Transport::put) {
-    const programs::Switches given = programs::parse_switches(c.protocol, s.set);
+    const auto given = programs::parse_switches<programs::PyPtoSwitches>(c.protocol, s.set);
     if (!s.set.contains("tile_rows")) {
       // As few tiles as asked for and as the ring of data takes.
       const std::uint64_t fit = std::max<std::uint64_t>(given.data_limit / 2 / s.hidden, 1);

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "emulator/cli/instance.hpp"
-#include "emulator/programs/switches.hpp"
+#include "emulator/programs/protocol.hpp"
 #include "emulator/schedule/failure.hpp"
 #include "emulator/schedule/search.hpp"
 
@@ -121,7 +121,7 @@ TEST_CASE("every step up is legal, and strictly above the value in force") {
     for (const programs::Strengthening& s : steps) {
       CHECK(s.from != s.to);
       set = {{s.key, s.to}};
-      CHECK_NOTHROW(programs::parse_switches(protocol, set));
+      CHECK_NOTHROW(programs::definition_of(protocol).switches().apply(protocol, set));
     }
   }
 }

@@ -4,7 +4,10 @@
 #include <string>
 
 #include "emulator/programs/config.hpp"
-#include "emulator/programs/switches.hpp"
+#include "emulator/programs/protocol.hpp"
+#include "emulator/programs/protocols/pull.hpp"
+#include "emulator/programs/protocols/pypto.hpp"
+#include "emulator/programs/protocols/tokenweave.hpp"
 
 using namespace ringfence;
 using namespace ringfence::programs;
@@ -38,7 +41,7 @@ bool one_line_with(const std::string& message, std::initializer_list<const char*
 }  // namespace
 
 TEST_CASE("switches: the defaults are the protocol's own orders") {
-  const Switches s = parse_switches("tokenweave", {});
+  const auto s = parse_switches<TokenWeaveSwitches>("tokenweave", {});
   CHECK(s.start_put == machine::Order::relaxed);
   CHECK(s.start_wait == machine::Order::relaxed);
   CHECK(s.end_put == machine::Order::release);
@@ -46,9 +49,46 @@ TEST_CASE("switches: the defaults are the protocol's own orders") {
   CHECK(s.ld_reduce == machine::Order::relaxed);
   CHECK(s.st == machine::Order::relaxed);
   CHECK(s.scope == machine::Scope::sys);
-  CHECK(s.tile_rows == 8);
-  CHECK(s.data_limit == 209715200);
-  CHECK(s.signal_limit == 1048576);
+  const auto p = parse_switches<PyPtoSwitches>("pypto", {});
+  CHECK(p.tile_rows == 8);
+  CHECK(p.data_limit == 209715200);
+  CHECK(p.signal_limit == 1048576);
+}
+
+TEST_CASE("switches: each of a two-shot's barriers has its own") {
+  struct Values : TwoShotSwitches {
+    void list(SwitchList& list) { list_two_shot(list); }
+  };
+  const auto s = parse_switches<Values>(
+      "flag-two-shot", {{"mid.put", "relaxed"}, {"mid.wait", "relaxed"}, {"start.put", "release"}});
+  CHECK(s.second.put == machine::Order::relaxed);
+  CHECK(s.second.wait == machine::Order::relaxed);
+  CHECK(s.start.put == machine::Order::release);
+  CHECK(s.start.wait == machine::Order::relaxed);
+  CHECK(parse_switches<Values>("flag-two-shot", {{"mid", "none"}}).second.there == false);
+  CHECK(one_line_with(complaint(with("flag-two-shot", "end.put", "relaxed")), {"mid.put=ORDER"}));
+}
+
+TEST_CASE("switches: every protocol takes each value that its list names, and only those") {
+  for (const ProtocolDefinition& d : definitions()) {
+    CAPTURE(std::string(d.name));
+    SwitchList list = d.switches();
+    for (const Switch& s : list.all()) {
+      CAPTURE(s.key);
+      CHECK_FALSE(s.set("no such value"));
+      const std::string shown = s.value.substr(0, s.value.find('|'));
+      const std::string value = s.order != nullptr ? "relaxed"
+                                : shown == "N,N"   ? "2,3"
+                                : shown == "N"     ? "2"
+                                : shown == "BYTES" ? "4096"
+                                                   : shown;
+      CHECK(s.set(value));
+    }
+    // A second list is bound to values of its own.
+    for (const Switch& s : d.switches().all()) {
+      if (s.scope != nullptr) CHECK(*s.scope == machine::Scope::sys);
+    }
+  }
 }
 
 TEST_CASE("switches: an unknown switch is an error that names those of the protocol") {

@@ -1,8 +1,18 @@
-#include "emulator/programs/protocols/lamport.hpp"
+// All-reduce by Lamport's rule: data that says by its value that it has come. No barrier at all.
+//
+// Each rank has three buffers of R parts. In call f a rank
+//   1. pushes its partials (a -0.0 in them made +0.0) into buffer f mod 3 of every rank;
+//   2. clears its own buffer of the call before with the sentinel -0.0, as many rows as that had;
+//   3. polls its own buffer f mod 3, word by word, until no word is the sentinel; sums, norms.
+// A peer pushes into the buffer cleared in call f again only in call f + 2, after it saw what this
+// rank pushed in call f + 1, behind the clearing. Two buffers lose what comes between.
 
 #include <fmt/format.h>
 
 #include <cstring>
+
+#include "emulator/programs/exchange.hpp"
+#include "emulator/programs/protocol.hpp"
 
 namespace ringfence::programs {
 
@@ -11,8 +21,55 @@ using machine::Compare;
 using machine::Order;
 using machine::RegionKind;
 
-Lamport::Lamport(const Config& config)
-    : Exchange(config),
+namespace {
+
+struct LamportSwitches : Switches {
+  machine::Order load = machine::Order::relaxed;  // of the polls
+  machine::Order st = machine::Order::relaxed, clear = machine::Order::relaxed;
+  std::uint32_t buffers = 3;
+  bool clear_own_size = false;  // clears the rows of this call, not of the one before
+  bool clear_data = true;
+
+  void list(SwitchList& list) {
+    list.order("ld.order", Orders::poll, load);
+    list.order("st.order", Orders::red, st);
+    list.number(
+        "buffers", "2", "2 or 3", 2, 3,
+        [this](std::uint64_t n) { buffers = static_cast<std::uint32_t>(n); }, true);
+    list.order("clear.order", Orders::red, clear);
+    list.word("clear.size", "this-call", clear_own_size);
+    list.none("clear.data", clear_data);
+    list_scope(list);
+  }
+  void check(const Config&, const verify::Problem&) const {}
+};
+
+class Lamport final : public Exchange {
+ public:
+  Lamport(const Config& config, const LamportSwitches& switches);
+
+  void set_up(machine::Machine& machine, std::pmr::memory_resource* shared) override;
+
+ protected:
+  void kernel(Lane& lane) override;
+  std::string own_site_name(std::uint16_t site) const override;
+  schedule::SlotName slot_of(const RegionInfo&, std::uint64_t) const override { return {}; }
+
+ private:
+  static constexpr std::uint16_t kSentinelHalf = 0x8000;
+  static constexpr std::uint32_t kSentinel = 0x80008000;
+  enum OwnSite : std::uint16_t { kLoadInput = kFirstOwn, kPush, kClear, kPoll };
+  machine::Address part(std::uint32_t rank, std::uint32_t buffer, std::uint32_t from,
+                        std::int64_t row) const;
+
+  const LamportSwitches switches_;
+  std::uint64_t part_bytes_;
+  std::vector<std::uint32_t> mailbox_;  // regions, by rank
+};
+
+Lamport::Lamport(const Config& config, const LamportSwitches& switches)
+    : Exchange(config, switches),
+      switches_(switches),
       part_bytes_(static_cast<std::uint64_t>(payload().problem().tokens) * row_bytes()) {
   for (std::uint16_t r = 0; r < ranks(); ++r) {
     mailbox_.push_back(
@@ -100,6 +157,15 @@ std::string Lamport::own_site_name(std::uint16_t site) const {
     default:
       return fmt::format("site {}", site);
   }
+}
+
+}  // namespace
+
+ProtocolDefinition lamport() {
+  using enum machine::Boundary;
+  return define_protocol<Lamport, LamportSwitches>(
+      "lamport", "one-shot push of words that are no sentinel, into three buffers in turn",
+      {stream, coherent});
 }
 
 }  // namespace ringfence::programs

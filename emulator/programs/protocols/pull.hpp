@@ -1,6 +1,7 @@
 #pragma once
 // All-reduce by pulling: a rank loads the peers' partials itself, between two barriers of the same
-// block on all ranks. What is compared here is the barrier.
+// block on all ranks. What is compared here is the barrier: each is a protocol, in a file of its
+// own beside this one.
 //
 // one-shot: barrier(start); every rank sums all rows; block barrier; barrier(end), after which the
 //   inputs may be written again.
@@ -8,39 +9,95 @@
 //   every rank copies all rows out of the peers' staging. Nothing at the end: the inputs were read
 //   before `mid`, and staging is written again behind the next call's start.
 //
-// The barriers, with n = 0, 1, 2, ... counting them over all calls; thread t serves peer t:
-//   epoch-inbox (one-shot)       an inbox of one slot a peer. put: store n + 1 into the peer's
-//                                inbox; wait: own slot GE n + 1. Nothing is ever reset.
-//   multimem-counter (one-shot)  thread 0: multimem.red.add 1 on all ranks' counter; wait until the
-//                                own one is GE R * (n + 1).
-//   mod3-flag (one-shot)         put: store (n + 1) mod 3; wait until the slot differs from the
-//                                value of the barrier before, n mod 3: a peer that is one barrier
-//                                ahead is taken for arrived.
-//   counter-two-shot             put: store n + 1 into the slot of set n mod 2; wait: EQ n + 1. A
-//                                peer one barrier ahead writes to the other set.
-//   flag-two-shot                a flag for start and one for mid. Each barrier first clears the
-//                                own flag of the other one, then puts 1 and waits for EQ 1.
+// The barriers count n = 0, 1, 2, ... over all calls; thread t serves peer t.
 
 #include "emulator/programs/exchange.hpp"
+#include "emulator/programs/protocol.hpp"
 
 namespace ringfence::programs {
 
-class Pull final : public Exchange {
- public:
-  explicit Pull(const Config& config);
-  // Whether that is a protocol of this class.
-  static bool is_one(const std::string& protocol);
+struct PullSwitches : Switches {
+  struct Barrier {
+    bool there = true;
+    machine::Order put = machine::Order::release, wait = machine::Order::acquire;
+  };
+  Barrier start;
+  Barrier second;             // behind the sums: `end` of a one-shot, `mid` of a two-shot
+  bool block_barrier = true;  // before the second one
+  machine::Order load = machine::Order::relaxed;  // of peers' data
+  machine::Order st = machine::Order::relaxed;    // to staging
 
+  void check(const Config&, const verify::Problem&) const {}
+
+ protected:
+  void list_one_shot(SwitchList& list) { list_pull(list, "end", false); }
+  void list_two_shot(SwitchList& list) { list_pull(list, "mid", true); }
+
+ private:
+  void list_pull(SwitchList& list, const std::string& second_name, bool two_shot);
+};
+
+struct TwoShotSwitches : PullSwitches {
+  TwoShotSwitches() { start.put = start.wait = machine::Order::relaxed; }
+};
+
+class Pull : public Exchange {
+ public:
   std::string slot_writer(machine::Address at, const machine::Wanted& wanted) const override;
 
  protected:
-  void kernel(Lane& lane) override;
-  std::string own_site_name(std::uint16_t site) const override;
+  enum class Shots : std::uint8_t { one, two };
+  // How a slot of the pad goes.
+  enum class Slots : std::uint8_t {
+    flags,     // waited for value by value: one that is overwritten before is a lost signal
+    counters,  // the newest value stands for the earlier ones
+  };
+  // A thread at barrier n, and the accesses of it.
+  struct Turn {
+    Lane& lane;
+    std::uint32_t n;
+    bool start;
+    machine::Access signal, poll;
+  };
+
+  // One slot a block, set and sender.
+  struct Pad {
+    Slots slots = Slots::flags;
+    std::uint32_t sets = 1;
+    bool one_sender = false;  // all ranks add to one slot
+  };
+  Pull(const Config& config, const PullSwitches& switches, Shots shots, Pad pad);
+
+  void kernel(Lane& lane) final;
+  std::string own_site_name(std::uint16_t site) const final;
   schedule::SlotName slot_of(const RegionInfo& region, std::uint64_t offset) const override;
-  std::uint32_t slot_at_end(const RegionInfo& region, std::uint64_t offset) const override;
+  std::uint32_t slot_at_end(const RegionInfo& region, std::uint64_t offset) const final;
+
+  virtual void barrier(Turn& turn) = 0;
+  // What a slot holds after this many barriers.
+  virtual std::uint32_t value_after(std::uint32_t barriers, std::uint32_t set) const = 0;
+  // Before "flag of rank ..." in a slot's name: "", "even ", ...
+  virtual const char* set_name(std::uint32_t /*set*/) const { return ""; }
+  virtual const char* signal_instruction() const { return "store"; }
+
+  machine::Address theirs(const Turn& t, std::uint32_t set) const {
+    return at(pad_[t.lane.thread], slot(t.lane.block_index, set, t.lane.place.rank));
+  }
+  machine::Address ours(const Turn& t, std::uint32_t set) const {
+    return at(pad_[t.lane.place.rank], slot(t.lane.block_index, set, t.lane.thread));
+  }
+  machine::Address counter_of(const Turn& t, std::uint32_t rank) const {
+    return at(pad_[rank], slot(t.lane.block_index, 0, 0));
+  }
+  static void put(const Turn& t, machine::Address to, std::uint32_t value) {
+    put(t, to, t.signal, value);
+  }
+  static void put(const Turn& t, machine::Address to, const machine::Access& access,
+                  std::uint32_t value);
+  // The relaxed store that clears a slot.
+  static machine::Access clearing(const Turn& t);
 
  private:
-  enum class Kind : std::uint8_t { epoch, counter, mod3, two_counters, two_flags };
   enum OwnSite : std::uint16_t {
     kStartPut = kFirstOwn,
     kStartWait,
@@ -55,14 +112,13 @@ class Pull final : public Exchange {
     kStoreStaging,
     kLoadStaging,
   };
-  static Kind kind_of(const std::string& protocol);
-  bool two_shot() const { return kind_ == Kind::two_counters || kind_ == Kind::two_flags; }
-  std::uint32_t sets() const;  // of slots
+  bool two_shot() const { return shots_ == Shots::two; }
   std::uint64_t slot(std::uint32_t block, std::uint32_t set, std::uint32_t from) const;
-  void barrier(Lane& lane, bool start);
-  void put(Lane& lane, machine::Address to, const machine::Access& access, std::uint32_t value);
+  void turn(Lane& lane, bool start);
 
-  Kind kind_;
+  const PullSwitches orders_;
+  const Shots shots_;
+  const Pad layout_;
   std::vector<std::uint32_t> staging_, pad_;  // regions, by rank
 };
 

@@ -1,6 +1,17 @@
-#include "emulator/programs/protocols/put_notify.hpp"
+// Two-phase put and notify: data is put into the peer's memory and a signal behind it, twice.
+//
+// Rank r owns rows as in tokenweave. In call c, for the same block on all ranks:
+//   1. puts its partials of the rows of rank q into q's inbox; block barrier; notify: thread t
+//      stores c + 1 into the peer's first slot; wait: own slots GE c + 1; block barrier
+//   2. sums its own rows out of its inbox and puts them into every rank's `out`; block barrier;
+//      second notify and wait, of the second slots
+// The second notify also tells that the inbox was read, and the first one of the next call that
+// the results were: so nothing else guards what is written again.
 
 #include <fmt/format.h>
+
+#include "emulator/programs/exchange.hpp"
+#include "emulator/programs/protocol.hpp"
 
 namespace ringfence::programs {
 
@@ -9,8 +20,62 @@ using machine::Compare;
 using machine::Order;
 using machine::RegionKind;
 
-PutNotify::PutNotify(const Config& config)
-    : Exchange(config),
+namespace {
+
+struct PutNotifySwitches : Switches {
+  machine::Order load = machine::Order::weak, put = machine::Order::weak;
+  machine::Order signal = machine::Order::release, wait = machine::Order::acquire;
+  bool block_barrier = true;  // before either notify
+  bool second_notify = true;
+
+  void list(SwitchList& list) {
+    list.order("ld.order", Orders::read, load);
+    list.none("notify.block_barrier", block_barrier);
+    list.order("put.order", Orders::write, put);
+    list.order("signal.order", Orders::red, signal);
+    list.order("wait.order", Orders::poll, wait);
+    list.none("second_notify", second_notify);
+    list_scope(list);
+  }
+  void check(const Config&, const verify::Problem&) const {}
+};
+
+class PutNotify final : public Exchange {
+ public:
+  PutNotify(const Config& config, const PutNotifySwitches& switches);
+
+ protected:
+  void kernel(Lane& lane) override;
+  std::string own_site_name(std::uint16_t site) const override;
+  schedule::SlotName slot_of(const RegionInfo& region, std::uint64_t offset) const override;
+  std::uint32_t slot_at_end(const RegionInfo&, std::uint64_t) const override {
+    return payload().calls();
+  }
+
+ private:
+  enum OwnSite : std::uint16_t {
+    kLoadInput = kFirstOwn,
+    kPutPartial,
+    kPutSync,
+    kNotify,
+    kWait,
+    kWaitSync,
+    kLoadInbox,
+    kPutResult,
+    kResultSync,
+    kSecondNotify,
+    kSecondWait,
+  };
+  void notify(Lane& lane, bool second);
+
+  const PutNotifySwitches switches_;
+  std::uint64_t part_bytes_;                // of one sender's rows in an inbox
+  std::vector<std::uint32_t> inbox_, pad_;  // regions, by rank
+};
+
+PutNotify::PutNotify(const Config& config, const PutNotifySwitches& switches)
+    : Exchange(config, switches),
+      switches_(switches),
       part_bytes_(static_cast<std::uint64_t>(payload().problem().tokens) / ranks() * row_bytes()) {
   for (std::uint16_t r = 0; r < ranks(); ++r) {
     inbox_.push_back(add_region("inbox", r, 0, RegionKind::data, part_bytes_ * ranks()));
@@ -37,7 +102,7 @@ void PutNotify::kernel(Lane& lane) {
       store_row(lane, inbox(owner, me, row), put, mine);
     });
   }
-  if (switches_.end_block_barrier) lane.agent.sync(lane.block, kPutSync);
+  if (switches_.block_barrier) lane.agent.sync(lane.block, kPutSync);
   notify(lane, false);
   lane.agent.sync(lane.block, kWaitSync);
 
@@ -54,7 +119,7 @@ void PutNotify::kernel(Lane& lane) {
       store_row(lane, row_of(out_, peer, row), result, out);
     }
   });
-  if (switches_.end_block_barrier) lane.agent.sync(lane.block, kResultSync);
+  if (switches_.block_barrier) lane.agent.sync(lane.block, kResultSync);
   if (switches_.second_notify) notify(lane, true);
 }
 
@@ -119,6 +184,15 @@ std::string PutNotify::own_site_name(std::uint16_t site) const {
     default:
       return fmt::format("site {}", site);
   }
+}
+
+}  // namespace
+
+ProtocolDefinition put_notify() {
+  using enum machine::Boundary;
+  return define_protocol<PutNotify, PutNotifySwitches>(
+      "put-notify", "puts of partials and then of results, each with a signal behind it",
+      {strict, stream, coherent});
 }
 
 }  // namespace ringfence::programs

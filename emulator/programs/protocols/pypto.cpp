@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "emulator/programs/protocol.hpp"
 #include "verify/rows.hpp"
 
 namespace ringfence::programs {
@@ -54,10 +55,38 @@ constexpr std::uint64_t kMaxTiles = 65535;  // of an agent's label
 
 }  // namespace
 
-PyPto::PyPto(const Config& config)
-    : OperatorProgram(config, parse_switches(config.protocol, config.set)) {
+void PyPtoSwitches::list(SwitchList& list) {
+  list.none("clear.data", clear_data);
+  list.none("clear.signal", clear_signal);
+  list.none("barrier_all", barrier_all);
+  list.order("put.order", Orders::red, put);
+  list.order("signal.order", Orders::red, signal);
+  list.order("wait.order", Orders::poll, wait);
+  list.order("barrier.signal", Orders::red, barrier_signal);
+  list.order("barrier.wait", Orders::poll, barrier_wait);
+  list.add({"wait.cmp", "GE", "EQ or GE",
+            [this](std::string_view v) {
+              wait_compare = v == "EQ" ? machine::Compare::eq : machine::Compare::ge;
+              return v == "EQ" || v == "GE";
+            },
+            true});
+  list.none("shmem_edges", shmem_edges);
+  list.none("pred_edges", pred_edges);
+  list.number("tile_rows", "N", "a number of token rows from 1 to 65536", 1, 65536,
+              [this](std::uint64_t n) { tile_rows = static_cast<std::uint32_t>(n); });
+  constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 40;
+  list.number("data_limit", "BYTES", "a number of bytes from 1 to 2^40", 1, kMostBytes,
+              [this](std::uint64_t n) { data_limit = n; });
+  list.number("signal_limit", "BYTES", "a number of bytes from 1 to 2^40", 1, kMostBytes,
+              [this](std::uint64_t n) { signal_limit = n; });
+  list_scope(list);
+  list_operators(list);
+}
+
+PyPto::PyPto(const Config& config, const PyPtoSwitches& switches)
+    : OperatorProgram(config, switches), switches_(switches) {
   const verify::Problem& p = payload().problem();
-  check_tiles(p, switches_);
+  switches_.check(config, p);
   const std::uint64_t tile_bytes = tile_bytes_of(p, switches_.tile_rows);
   std::uint64_t tiles = 0;
   for (std::uint32_t c = 0; c < payload().calls(); ++c) {
@@ -100,29 +129,29 @@ PyPto::PyPto(const Config& config)
   }
 }
 
-void PyPto::check_tiles(const verify::Problem& p, const Switches& s) {
+void PyPtoSwitches::check(const Config&, const verify::Problem& p) const {
   const std::uint64_t row_bytes = static_cast<std::uint64_t>(p.hidden) * 2;
-  if (s.signal_limit < shmem::kSignalBytes) {
+  if (signal_limit < shmem::kSignalBytes) {
     throw std::invalid_argument(fmt::format("--set signal_limit={}: a slot takes {} bytes",
-                                            s.signal_limit, shmem::kSignalBytes));
+                                            signal_limit, shmem::kSignalBytes));
   }
-  if (s.data_limit < row_bytes) {
+  if (data_limit < row_bytes) {
     throw std::invalid_argument(
-        fmt::format("--set data_limit={}: one token row takes {} bytes", s.data_limit, row_bytes));
+        fmt::format("--set data_limit={}: one token row takes {} bytes", data_limit, row_bytes));
   }
-  if (tile_bytes_of(p, s.tile_rows) > s.data_limit) {
-    throw std::invalid_argument(fmt::format(
-        "--set tile_rows={}: a tile takes {} bytes and data_limit is {}: use "
-        "tile_rows={} or less",
-        s.tile_rows, tile_bytes_of(p, s.tile_rows), s.data_limit, s.data_limit / row_bytes));
+  if (tile_bytes_of(p, tile_rows) > data_limit) {
+    throw std::invalid_argument(
+        fmt::format("--set tile_rows={}: a tile takes {} bytes and data_limit is {}: use "
+                    "tile_rows={} or less",
+                    tile_rows, tile_bytes_of(p, tile_rows), data_limit, data_limit / row_bytes));
   }
-  const std::uint64_t tiles = s.groups * tiles_of(p.tokens, s.tile_rows);
+  const std::uint64_t tiles = groups * tiles_of(p.tokens, tile_rows);
   if (tiles > kMaxTiles) {
     const auto rows = static_cast<std::uint64_t>(p.tokens);
     throw std::invalid_argument(fmt::format(
         "--set tile_rows={}: {} tiles in a call and at most {} are due: use tile_rows={} or more",
-        s.tile_rows, tiles, kMaxTiles,
-        (rows * s.groups + kMaxTiles - s.groups) / (kMaxTiles - s.groups + 1)));
+        tile_rows, tiles, kMaxTiles,
+        (rows * groups + kMaxTiles - groups) / (kMaxTiles - groups + 1)));
   }
 }
 
@@ -296,6 +325,15 @@ std::string PyPto::site_name(std::uint16_t site) const {
     default:
       return "pypto.cpp: " + shmem::site_name(site, worlds_.front().orders());
   }
+}
+
+ProtocolDefinition pypto() {
+  using enum machine::Boundary;
+  return define_protocol<PyPto, PyPtoSwitches>(
+      "pypto",
+      "push with atomic add into the peers' tiles, then the norm: a task graph over symmetric "
+      "memory",
+      {strict, stream, coherent}, verify::Flavour::pypto);
 }
 
 }  // namespace ringfence::programs

@@ -15,12 +15,28 @@
 
 namespace ringfence::programs {
 
-class PyPto final : public OperatorProgram {
- public:
-  explicit PyPto(const Config& config);
+struct PyPtoSwitches : Switches {
+  bool clear_data = true, clear_signal = true, barrier_all = true;
+  machine::Order put = machine::Order::relaxed;
+  machine::Order signal = machine::Order::release, wait = machine::Order::acquire;
+  machine::Order barrier_signal = machine::Order::release;
+  machine::Order barrier_wait = machine::Order::acquire;
+  machine::Compare wait_compare = machine::Compare::eq;
+  bool shmem_edges = true, pred_edges = true;
+  std::uint32_t tile_rows = 8;
+  std::uint64_t data_limit = std::uint64_t{200} << 20;  // bytes a rank, for data slots
+  // bytes a rank, for signal and barrier slots
+  std::uint64_t signal_limit = std::uint64_t{1} << 20;
+
+  void list(SwitchList& list);
   // Throws std::invalid_argument where a tile does not fit in the limits, or where there are more
   // tiles than can be named: the message has a tile size that is right.
-  static void check_tiles(const verify::Problem& problem, const Switches& switches);
+  void check(const Config& config, const verify::Problem& problem) const;
+};
+
+class PyPto final : public OperatorProgram {
+ public:
+  PyPto(const Config& config, const PyPtoSwitches& switches);
 
   void set_up(machine::Machine& machine, std::pmr::memory_resource* shared) override;
   std::string site_name(std::uint16_t site) const override;
@@ -64,6 +80,7 @@ class PyPto final : public OperatorProgram {
   void matmul(schedule::Agent& agent, const Place& place, std::int64_t first, std::int64_t rows);
   void norm(schedule::Agent& agent, const Place& place, std::int64_t first, std::int64_t rows);
 
+  const PyPtoSwitches switches_;
   std::vector<shmem::World> worlds_;  // by group
   // regions, by group and rank
   std::vector<std::uint32_t> x_, residual_, out_, residual_out_, data_, signal_, barrier_;

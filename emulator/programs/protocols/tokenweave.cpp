@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <stdexcept>
 
 #include "emulator/machine/names.hpp"
+#include "emulator/programs/protocol.hpp"
 #include "emulator/programs/sum_order.hpp"
 
 namespace ringfence::programs {
@@ -24,6 +26,7 @@ constexpr std::int64_t kVector = verify::kVectorElements;
 constexpr std::uint64_t kVectorBytes = 16;
 constexpr std::uint64_t kSlotBytes = 4;
 constexpr std::uint32_t kMaxBlocks = 65535;  // of an agent's label
+constexpr std::uint32_t kMaxGrid = 32768;    // blocks of a rank
 
 enum Site : std::uint16_t {
   kEndCheck,
@@ -56,8 +59,54 @@ struct TokenWeave::Lane {
   std::uint32_t thread;
 };
 
-TokenWeave::TokenWeave(const Config& config)
-    : OperatorProgram(config, parse_switches(config.protocol, config.set)), grid_(switches_.grid) {
+namespace {
+
+bool set_grid(std::vector<std::uint32_t>& to, std::string_view value) {
+  std::vector<std::uint32_t> grid;
+  for (;;) {
+    const std::string_view one = value.substr(0, value.find(','));
+    std::uint32_t n = 0;
+    const auto [end, error] = std::from_chars(one.data(), one.data() + one.size(), n);
+    if (error != std::errc{} || end != one.data() + one.size() || n < 1 || n > kMaxGrid) {
+      return false;
+    }
+    grid.push_back(n);
+    if (one.size() == value.size()) break;
+    value.remove_prefix(one.size() + 1);
+  }
+  to = std::move(grid);
+  return true;
+}
+
+}  // namespace
+
+void TokenWeaveSwitches::list(SwitchList& list) {
+  list.none("start", start);
+  list.none("end", end);
+  list.order("start.put", Orders::rmw, start_put);
+  list.order("start.wait", Orders::rmw, start_wait);
+  list.order("end.put", Orders::rmw, end_put);
+  list.order("end.wait", Orders::rmw, end_wait);
+  list.order("ld_reduce.order", Orders::read, ld_reduce);
+  list.order("st.order", Orders::write, st);
+  list.none("end.block_barrier", end_block_barrier);
+  list.add({"grid", "N,N", "block counts of 1 to 32768, for the ranks in turn, such as 2,3",
+            [this](std::string_view v) { return set_grid(grid, v); }, true});
+  list_scope(list);
+  list_operators(list);
+}
+
+void TokenWeaveSwitches::check(const Config& config, const verify::Problem&) const {
+  const std::uint32_t blocks =
+      grid.empty() ? config.blocks : *std::max_element(grid.begin(), grid.end());
+  if (blocks * groups > kMaxBlocks) {
+    throw std::invalid_argument(fmt::format(
+        "{} blocks in {} groups: at most {} blocks in all are due", blocks, groups, kMaxBlocks));
+  }
+}
+
+TokenWeave::TokenWeave(const Config& config, TokenWeaveSwitches switches)
+    : OperatorProgram(config, switches), switches_(std::move(switches)), grid_(switches_.grid) {
   const verify::Problem& p = payload().problem();
   threads_ = static_cast<std::uint32_t>(verify::tokenweave_block_threads(p.hidden));
   const auto vectors = static_cast<std::uint32_t>(p.hidden / kVector);
@@ -79,14 +128,6 @@ TokenWeave::TokenWeave(const Config& config)
     for (std::uint32_t b = 0; b < payload().groups() * grid(r); ++b) {
       blocks_[r].push_back(std::make_unique<Block>(agents_));
     }
-  }
-}
-
-void TokenWeave::check_blocks(std::uint32_t blocks, const Switches& s) {
-  if (!s.grid.empty()) blocks = *std::max_element(s.grid.begin(), s.grid.end());
-  if (blocks * s.groups > kMaxBlocks) {
-    throw std::invalid_argument(fmt::format(
-        "{} blocks in {} groups: at most {} blocks in all are due", blocks, s.groups, kMaxBlocks));
   }
 }
 
@@ -357,6 +398,13 @@ std::string TokenWeave::site_name(std::uint16_t site) const {
     default:
       return fmt::format("site {}", site);
   }
+}
+
+ProtocolDefinition tokenweave() {
+  return define_protocol<TokenWeave, TokenWeaveSwitches>(
+      "tokenweave",
+      "reduce-scatter, residual add, RMSNorm and all-gather in one pass over multicast memory",
+      {machine::Boundary::coherent});
 }
 
 }  // namespace ringfence::programs

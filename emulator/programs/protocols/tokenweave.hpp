@@ -24,11 +24,22 @@
 
 namespace ringfence::programs {
 
+struct TokenWeaveSwitches : Switches {
+  bool start = true, end = true;  // the barriers
+  machine::Order start_put = machine::Order::relaxed, start_wait = machine::Order::relaxed;
+  machine::Order end_put = machine::Order::release, end_wait = machine::Order::acquire;
+  machine::Order ld_reduce = machine::Order::relaxed, st = machine::Order::relaxed;
+  bool end_block_barrier = true;    // false: put before the block barrier
+  std::vector<std::uint32_t> grid;  // blocks of rank r: grid[r % size]; empty: --blocks
+
+  void list(SwitchList& list);
+  // A launch may have no more blocks than can be named.
+  void check(const Config& config, const verify::Problem& problem) const;
+};
+
 class TokenWeave final : public OperatorProgram {
  public:
-  explicit TokenWeave(const Config& config);
-  // Throws std::invalid_argument where a launch would have more blocks than can be named.
-  static void check_blocks(std::uint32_t blocks, const Switches& switches);
+  TokenWeave(const Config& config, TokenWeaveSwitches switches);
 
   std::string site_name(std::uint16_t site) const override;
   // A put waits for 0, which the pad's owner writes; a wait for 1, which its peer does.
@@ -80,6 +91,7 @@ class TokenWeave final : public OperatorProgram {
   const int* sum_order(Lane& lane, std::int64_t row, std::int64_t vector, int* order);
   static float block_sum(const Block& block);
 
+  const TokenWeaveSwitches switches_;
   std::uint32_t threads_;  // of a block
   std::uint32_t agents_;   // those that touch memory
   std::vector<std::uint32_t> grid_;

@@ -1,0 +1,52 @@
+#pragma once
+// What a protocol is to the rest of the program. Each is defined in one file of protocols/, which
+// has its switches too, and stands in one list: protocols.cpp.
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "emulator/programs/config.hpp"
+#include "emulator/programs/switches.hpp"
+#include "verify/problem.hpp"
+
+namespace ringfence::programs {
+
+struct ProtocolDefinition {
+  const char* name;
+  const char* summary;
+  std::vector<machine::Boundary> claims;  // the boundary modes it is meant for
+  verify::Flavour flavour;                // of the operator: its sharding, norm and reference
+  SwitchList (*switches)();               // bound to values of their own, to the letter
+  // Throws std::invalid_argument for sizes that are not to be had; the switches are legal.
+  void (*check)(const Config& config, const verify::Problem& problem);
+  std::unique_ptr<schedule::Program> (*make)(const Config& config);
+};
+
+// All that can be named, in the order of --help.
+const std::vector<ProtocolDefinition>& definitions();
+// Throws std::invalid_argument with the names that are known.
+const ProtocolDefinition& definition_of(const std::string& protocol);
+
+// Program(config, values), where `Values` are the protocol's switches: list(SwitchList&) and
+// check(config, problem).
+template <class Program, class Values>
+ProtocolDefinition define_protocol(const char* name, const char* summary,
+                                   std::vector<machine::Boundary> claims,
+                                   verify::Flavour flavour = verify::Flavour::tokenweave) {
+  return {name,
+          summary,
+          std::move(claims),
+          flavour,
+          SwitchList::of<Values>,
+          [](const Config& config, const verify::Problem& problem) {
+            parse_switches<Values>(config.protocol, config.set).check(config, problem);
+          },
+          [](const Config& config) -> std::unique_ptr<schedule::Program> {
+            return std::make_unique<Program>(config,
+                                             parse_switches<Values>(config.protocol, config.set));
+          }};
+}
+
+}  // namespace ringfence::programs
