@@ -1,6 +1,7 @@
 // What holds between the parts of a case file.
 
 #include "emulator/cases/case_reader.hpp"
+#include "verify/problem.hpp"
 
 namespace ringfence::cases {
 
@@ -71,7 +72,8 @@ void resolve(const Reader& r, const toml::table& root, const CaseFile& c) {
     holds(f.out, f.tokens * row);
     holds(f.gamma, row);
     // Every rank's own rows at least.
-    const std::uint64_t own = f.protocol == "pypto" ? f.tokens : (f.tokens + c.ranks - 1) / c.ranks;
+    const bool sharded = verify::parse_flavour(f.protocol) == verify::Flavour::tokenweave;
+    const std::uint64_t own = sharded ? (f.tokens + c.ranks - 1) / c.ranks : f.tokens;
     holds(f.residual, own * row);
     holds(f.residual_out, own * row);
     for (const std::string* name : {&f.tensor, &f.x, &f.weight, &f.residual, &f.gamma, &f.beta}) {

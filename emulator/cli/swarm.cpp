@@ -2,6 +2,7 @@
 
 #include <initializer_list>
 
+#include "emulator/programs/payload.hpp"
 #include "emulator/schedule/random.hpp"
 
 namespace ringfence::cli {
@@ -16,7 +17,7 @@ SwarmChoice draw_swarm(const programs::Config& base, const schedule::StrategySpe
   SwarmChoice s{base, strategy};
   programs::Config& c = s.config;
   if (draw_protocol) c.protocol = chance(2) ? "pypto" : "tokenweave";
-  const bool pypto = c.protocol == "pypto";
+  const bool pypto = programs::flavour_of(c.protocol) == verify::Flavour::pypto;
   c.ranks = one_of({2, 2, 2, 3, 4, 4, 8});
   // tokenweave: tokens divide by the ranks; pypto: more rows than one tile has, now and then.
   c.tokens = pypto ? one_of({1, 2, 5, 8, 9, 16, 24}) : c.ranks * one_of({1, 1, 2, 3, 4});
