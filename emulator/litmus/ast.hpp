@@ -18,8 +18,9 @@
 // Extensions beyond the public syntax, each as small as it could be made:
 //
 //   types        `b64 x=0;` declares the width and `ld.weak.b32 r0, x` overrides it; kinds b, u, s,
-//                bits 8, 16, 32, 64; without one a location is b32. A load of kind u extends by
-//                zeros, the others by the sign. Registers hold 64 bits.
+//                bits 8, 16, 32, 64; without one a location is b32, or b64 where the file has a
+//                number of more than 31 bits. A load of kind u extends by zeros, the others by the
+//                sign. Registers hold 64 bits.
 //   arrays       `b32 buf[4]=0;` or `b32 buf[4]={1,2,3,4};`, an element is `buf[2]`.
 //   offsets      `x+4`: bytes from the start of x; `[r1]`, `[r1+4]`: the address that r1 holds
 //                (an address dependency); `[x]` is x.
@@ -74,6 +75,9 @@ using RegisterId = int;
 struct Location {
   std::string name;
   Type type{'b', 32};
+  // The declaration says the type; else it has 32 bits, or 64 in a file with numbers of more
+  // than 31.
+  bool typed = false;
   // Elements; is_array tells `x[1]` from `x`.
   int length = 1;
   bool is_array = false;
@@ -159,7 +163,8 @@ struct ProxyFence {
 
 // bar.cta.sync waits for the others, bar.cta.arrive does not. Barriers of one cta match when their
 // instance and id are equal; without count every thread of the cta that has such a barrier takes
-// part, with one a generation is complete when that many have arrived.
+// part, with one a generation is complete when that many have arrived. Registers are read when the
+// barrier is reached. PTX's own spelling, `bar.sync ID, COUNT` without `.cta`, has instance 0.
 struct Barrier {
   bool arrive = false;
   Operand instance = Constant{};
@@ -244,6 +249,8 @@ struct Test {
   // The quoted lines, one string a quotation (it may span lines).
   std::vector<std::string> comments;
   std::vector<Location> locations;
+  // Names of locations that only the table or the condition has; they start at 0.
+  std::vector<std::string> undeclared;
   std::vector<Thread> threads;
   // `locations [x; P0:r1]`: shown in the states besides the condition's variables.
   std::vector<Variable> observed;

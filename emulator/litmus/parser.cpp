@@ -159,13 +159,18 @@ std::optional<LocationId> Reader::find_location(std::string_view name) const {
   return it->second;
 }
 
-LocationId Reader::expect_location(const Token& name) const {
-  const auto id = find_location(name.text);
-  if (!id) {
-    fail(name.at, "no location " + describe(name) +
-                      "; declare it in the state section: " + std::string(name.text) + "=0;");
+LocationId Reader::use_location(const Token& name) {
+  if (const auto id = find_location(name.text)) return *id;
+  if (thread_number(name.text) >= 0) {
+    fail(name.at, "a location expected, not the thread " + describe(name));
   }
-  return *id;
+  Location location;
+  location.name = name.text;
+  location.type = default_type_;
+  location.initial = {0};
+  location.at = name.at;
+  test_.undeclared.push_back(location.name);
+  return add_location(std::move(location));
 }
 
 int Reader::thread_number(std::string_view word) {

@@ -79,7 +79,8 @@ class InstructionPrinter {
   }
 
   std::string operator()(const Local& local) const {
-    if (local.op == LocalOp::Move) return "ld " + name(local.destination) + ", " + operand(local.a);
+    if (local.op == LocalOp::Move)
+      return "mov " + name(local.destination) + ", " + operand(local.a);
     return text(name_of(kLocalOpNames, local.op)) + " " + name(local.destination) + ", " +
            operand(local.a) + ", " + operand(local.b);
   }
@@ -159,7 +160,7 @@ std::string print_state(const Test& test) {
       s += location.name + "=&" + test.locations[index(*location.initial_address)].name + ";\n";
       continue;
     }
-    if (location.type != Type{'b', 32}) s += type_name(location.type) + " ";
+    if (location.typed || location.type != Type{'b', 32}) s += type_name(location.type) + " ";
     s += location.name;
     if (!location.is_array) {
       s += "=" + number(location.initial.front()) + ";\n";

@@ -145,7 +145,7 @@ Variable Reader::read_variable() {
   if (is_register_name(name.text)) {
     fail(name.at, "whose register is " + describe(name) + "? write P0:" + std::string(name.text));
   }
-  const LocationId id = expect_location(name);
+  const LocationId id = use_location(name);
   const Location& location = test_.locations[static_cast<std::size_t>(id)];
   if (!location.replicas.empty()) {
     fail(name.at, describe(name) + " is a multicast address; name the replica that is meant");

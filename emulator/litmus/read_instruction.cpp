@@ -145,6 +145,7 @@ Instruction Reader::read_load(int thread, const Token& mnemonic, Proxy proxy) {
                      (next.kind == TokenKind::Word && is_register_name(next.text));
   if (value) {
     if (m.vector != 1) fail(next.at, "a vector load takes an address");
+    check_move(thread, load, mnemonic);
     return {Local{LocalOp::Move, load.destinations.front(), read_operand(thread), Constant{}}, {}};
   }
   if (plain) {
@@ -154,6 +155,27 @@ Instruction Reader::read_load(int thread, const Token& mnemonic, Proxy proxy) {
   load.address = read_address(thread);
   check_access(load.address, load.type, load.destinations.size(), at);
   return {std::move(load), {}};
+}
+
+// `ld` of a number or a register is a move in the public syntax. What looks like a load from memory
+// whose brackets were forgotten is not taken for one: that would lose the load.
+void Reader::check_move(int thread, const Load& load, const Token& mnemonic) const {
+  const Token& next = lexer_.peek();
+  const bool is_register = next.kind == TokenKind::Word;
+  const std::string text(next.text);
+  const std::string right =
+      is_register ? "; what " + text + " holds is read by [" + text + "], a move is `mov`"
+                  : "; a move of a number is `mov`";
+  if (load.order != Order::Weak || load.proxy != Proxy::Generic) {
+    fail(next.at,
+         "this " + std::string(mnemonic.text) + " reads memory, so it takes an address" + right);
+  }
+  if (!is_register) return;
+  for (const RegisterInfo& info : test_.threads[index(thread)].registers) {
+    if (info.name == text && info.initial_address) {
+      fail(next.at, describe(next) + " holds an address" + right);
+    }
+  }
 }
 
 Instruction Reader::read_store(int thread, const Token& mnemonic, Proxy proxy) {
@@ -174,8 +196,10 @@ Instruction Reader::read_store(int thread, const Token& mnemonic, Proxy proxy) {
   const Position at = lexer_.peek().at;
   store.address = read_address(thread);
   expect(",", "after the address");
+  const Position values_at = lexer_.peek().at;
   store.values = read_values(thread, m.vector);
   check_access(store.address, store.type, store.values.size(), at);
+  for (const Operand& v : store.values) check_fits(v, store.address, store.type, values_at);
   return {std::move(store), {}};
 }
 
@@ -208,12 +232,15 @@ Instruction Reader::read_atomic(int thread, const Token& mnemonic, Proxy proxy, 
   const Position at = lexer_.peek().at;
   atomic.address = read_address(thread);
   expect(",", "after the address");
+  const Position values_at = lexer_.peek().at;
   atomic.value = read_operand(thread);
   if (*m.op == Combine::cas) {
     expect(",", "between the value that cas compares with and the one it stores");
     atomic.desired = read_operand(thread);
   }
   check_access(atomic.address, atomic.type, 1, at);
+  check_fits(atomic.value, atomic.address, atomic.type, values_at);
+  if (atomic.desired) check_fits(*atomic.desired, atomic.address, atomic.type, values_at);
   return {std::move(atomic), {}};
 }
 
@@ -259,8 +286,10 @@ Instruction Reader::read_multimem(int thread) {
     const Position at = lexer_.peek().at;
     store.address = read_address(thread);
     expect(",", "after the address");
+    const Position values_at = lexer_.peek().at;
     store.values = read_values(thread, m.vector);
     check_access(store.address, store.type, store.values.size(), at);
+    for (const Operand& v : store.values) check_fits(v, store.address, store.type, values_at);
     check_multicast(store.address, at);
     return {std::move(store), {}};
   }
@@ -282,8 +311,10 @@ Instruction Reader::read_multimem(int thread) {
   const Position at = lexer_.peek().at;
   atomic.address = read_address(thread);
   expect(",", "after the address");
+  const Position values_at = lexer_.peek().at;
   atomic.value = read_operand(thread);
   check_access(atomic.address, atomic.type, 1, at);
+  check_fits(atomic.value, atomic.address, atomic.type, values_at);
   check_multicast(atomic.address, at);
   return {std::move(atomic), {}};
 }
@@ -316,7 +347,8 @@ Instruction Reader::read_fence(const Token& mnemonic) {
 Instruction Reader::read_barrier(int thread, const Token& mnemonic) {
   expect(".", "after " + describe(mnemonic));
   Token mode = expect_word("cta, sync or arrive");
-  if (mode.text == "cta") {
+  const bool instances = mode.text == "cta";
+  if (instances) {
     expect(".", "after `bar.cta`");
     mode = expect_word("sync or arrive");
   }
@@ -327,8 +359,22 @@ Instruction Reader::read_barrier(int thread, const Token& mnemonic) {
   Barrier barrier;
   barrier.arrive = mode.text == "arrive";
   barrier.instance = read_operand(thread);
-  if (accept(",")) barrier.id = read_operand(thread);
-  if (barrier.id && accept(",")) barrier.count = read_operand(thread);
+  if (!accept(",")) return {barrier, {}};
+  const Position second = lexer_.peek().at;
+  barrier.id = read_operand(thread);
+  if (accept(",")) {
+    barrier.count = read_operand(thread);
+  } else if (!instances) {
+    // PTX, bar: `a` names the barrier, `b` is the number of threads.
+    barrier.count = std::exchange(barrier.id, std::exchange(barrier.instance, Constant{}));
+    const auto* count = std::get_if<Constant>(&*barrier.count);
+    if (count == nullptr || count->value <= 0 || count->value % 32 != 0) {
+      fail(second, "the second operand of PTX's bar." + std::string(mode.text) +
+                       " is a number of threads, a multiple of 32; with instance, id and count "
+                       "of the test's own threads it is bar.cta." +
+                       std::string(mode.text) + " 0, 1, 2");
+    }
+  }
   return {barrier, {}};
 }
 
@@ -382,7 +428,7 @@ Address Reader::read_address(int thread) {
     }
     address.base = Register{read_register(thread, base)};
   } else {
-    const LocationId id = expect_location(base);
+    const LocationId id = use_location(base);
     address.base = id;
     const Location& location = test_.locations[index(id)];
     if (accept("[")) address.offset = read_index(location) * location.element_bytes();
@@ -445,12 +491,26 @@ void Reader::check_access(const Address& address, Type type, std::size_t element
   const Location& location = test_.locations[index(*id)];
   const std::int64_t size = std::int64_t{location.element_bytes()} * location.length;
   const std::int64_t width = type.bits != 0 ? type.bits / 8 : location.element_bytes();
+  if (!location.typed && location.type == kWide && type.bits != 0 && type.bits != 64) {
+    fail(at, "`" + location.name +
+                 "` has 64 bits, as the file has a number of more than 31; declare its width: b" +
+                 std::to_string(type.bits) + " " + location.name + "=0;");
+  }
   const std::int64_t end = address.offset + width * static_cast<std::int64_t>(elements);
   if (end > size) {
     fail(at, "access to bytes " + std::to_string(address.offset) + " to " +
                  std::to_string(end - 1) + " of `" + location.name + "`, which has " +
                  std::to_string(size) + "; declare it wider, or as an array");
   }
+}
+
+void Reader::check_fits(const Operand& value, const Address& address, Type type,
+                        Position at) const {
+  const auto* constant = std::get_if<Constant>(&value);
+  if (constant == nullptr) return;
+  const auto* id = std::get_if<LocationId>(&address.base);
+  const int declared = id != nullptr ? test_.locations[index(*id)].type.bits : 64;
+  check_fits(constant->value, type.bits != 0 ? type.bits : declared, at);
 }
 
 void Reader::check_multicast(const Address& address, Position at) const {

@@ -89,7 +89,7 @@ void Reader::declare_registers() {
                              .registers[static_cast<std::size_t>(id)];
     info.declared = true;
     info.initial = pending.value;
-    if (pending.address) info.initial_address = expect_location(*pending.address);
+    if (pending.address) info.initial_address = use_location(*pending.address);
   }
 }
 

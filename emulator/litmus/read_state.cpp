@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "emulator/litmus/names.hpp"
+#include "emulator/litmus/parser.hpp"
 #include "emulator/litmus/reader.hpp"
 
 namespace ringfence::litmus {
@@ -22,6 +23,27 @@ void Reader::read_state() {
   }
   accept(";");
   resolve_names();
+}
+
+// Numbers that 32 bits with a sign do not hold, wherever they stand: then locations without a type
+// have 64, and such a number is what it says in each of its places.
+bool Reader::has_wide_numbers(Lexer lexer) {
+  try {
+    for (Token token = lexer.take(); token.kind != TokenKind::End; token = lexer.take()) {
+      if (token.kind == TokenKind::Number && token.value >> 31 != 0) return true;
+    }
+  } catch (const ParseError&) {
+    // Told when the reader comes there.
+  }
+  return false;
+}
+
+void Reader::check_fits(std::int64_t value, int bits, Position at) const {
+  if (bits == 64) return;
+  const std::int64_t limit = std::int64_t{1} << bits;
+  if (value >= -(limit >> 1) && value < limit) return;
+  fail(at, std::to_string(value) + " does not fit into " + std::to_string(bits) +
+               " bits; declare the location wider, as in b64 x=0;");
 }
 
 void Reader::read_declaration() {
@@ -68,8 +90,10 @@ void Reader::read_register_declaration(int thread, Position at) {
 void Reader::read_location_declaration(const Token& first) {
   Location location;
   location.at = first.at;
+  location.type = default_type_;
+  location.typed = lexer_.peek().kind == TokenKind::Word;
   Token name = first;
-  if (lexer_.peek().kind == TokenKind::Word) {
+  if (location.typed) {
     const auto type = find_type(first.text);
     if (!type) {
       fail(first.at,
@@ -101,7 +125,8 @@ void Reader::read_location_declaration(const Token& first) {
       fail(equals.at, "an array holds numbers; initialise it with {1, 2} or 0");
     const Token target = expect_word("a location");
     // An address fills 64 bits.
-    location.type = Type{'b', 64};
+    location.type = kWide;
+    location.typed = true;
     location.initial = {0};
     pending_locations_.push_back(
         {add_location(std::move(location)), target, PendingLocation::Address});
@@ -116,12 +141,14 @@ void Reader::read_initial_values(Location& location) {
   if (!accept("{")) {
     location.initial.assign(static_cast<std::size_t>(location.length),
                             expect_integer("the initial value"));
-    return;
+    return check_fits(location.initial.front(), location.type.bits, at);
   }
   if (!location.is_array)
     fail(at, "one location takes one value; declare an array as x[2]={1, 2};");
   do {
+    const Position element = lexer_.peek().at;
     location.initial.push_back(expect_integer("an element's initial value"));
+    check_fits(location.initial.back(), location.type.bits, element);
   } while (accept(","));
   expect("}", "after the elements");
   if (location.initial.size() != static_cast<std::size_t>(location.length)) {
@@ -166,7 +193,7 @@ LocationId Reader::add_location(Location location) {
 
 void Reader::resolve_names() {
   for (const PendingLocation& pending : pending_locations_) {
-    const LocationId target = expect_location(pending.target);
+    const LocationId target = use_location(pending.target);
     Location& location = test_.locations[static_cast<std::size_t>(pending.location)];
     switch (pending.use) {
       case PendingLocation::Address:
@@ -203,6 +230,7 @@ void Reader::resolve_names() {
       }
     }
     location.type = target->type;
+    location.typed = target->typed;
     location.length = target->length;
     location.is_array = target->is_array;
   }

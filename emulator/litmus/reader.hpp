@@ -17,7 +17,9 @@ namespace ringfence::litmus {
 class Reader {
  public:
   // start stands at the state section's opening brace.
-  Reader(Cursor start, const std::string& file) : lexer_(start, file) {}
+  Reader(Cursor start, const std::string& file)
+      : lexer_(start, file),
+        default_type_(has_wide_numbers(Lexer(start, file)) ? kWide : kNarrow) {}
 
   // The whole test but for name and comments.
   Test read();
@@ -32,7 +34,8 @@ class Reader {
   std::int64_t expect_integer(const std::string& what);
   int expect_small_integer(const std::string& what, int limit);
   std::optional<LocationId> find_location(std::string_view name) const;
-  LocationId expect_location(const Token& name) const;
+  // The location of that name; one that is not declared is made, and starts at 0.
+  LocationId use_location(const Token& name);
   // -1 where the word is no P<number>.
   static int thread_number(std::string_view word);
   static bool is_register_name(std::string_view word);
@@ -51,6 +54,7 @@ class Reader {
   void read_alias(Location location);
   LocationId add_location(Location location);
   void resolve_names();
+  static bool has_wide_numbers(Lexer lexer);
 
   // read_program.cpp: the table
   void read_placements();
@@ -65,6 +69,7 @@ class Reader {
   void read_instruction(int thread);
   Modifiers read_modifiers(const Token& mnemonic);
   Instruction read_load(int thread, const Token& mnemonic, Proxy proxy);
+  void check_move(int thread, const Load& load, const Token& mnemonic) const;
   Instruction read_store(int thread, const Token& mnemonic, Proxy proxy);
   Instruction read_atomic(int thread, const Token& mnemonic, Proxy proxy, bool returns);
   Instruction read_multimem(int thread);
@@ -79,6 +84,8 @@ class Reader {
   std::vector<Operand> read_values(int thread, int vector);
   void check_access(const Address& address, Type type, std::size_t elements, Position at) const;
   void check_multicast(const Address& address, Position at) const;
+  void check_fits(std::int64_t value, int bits, Position at) const;
+  void check_fits(const Operand& value, const Address& address, Type type, Position at) const;
 
   // read_condition.cpp: what follows the table
   void read_condition_part();
@@ -103,7 +110,12 @@ class Reader {
     enum { Address, Alias, Replica } use;
   };
 
+  static constexpr Type kNarrow{'b', 32};
+  static constexpr Type kWide{'b', 64};
+
   Lexer lexer_;
+  // Of locations without a type.
+  const Type default_type_;
   Test test_;
   std::map<std::string, LocationId, std::less<>> location_ids_;
   std::vector<PendingRegister> pending_registers_;

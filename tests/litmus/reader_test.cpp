@@ -170,6 +170,45 @@ TEST_CASE("extensions: arrays, vectors, widths, offsets, multicast, launches, cl
   CHECK(test.locations[4].replicas == std::vector<LocationId>{2, 3});
 }
 
+TEST_CASE("a location that is not declared starts at 0, and is listed once") {
+  const Test test =
+      parse(with("x=0; P0:r1=&z;", "P0@cta 0,gpu 0 ;\n ld.weak r0, y ;\n st.weak y, 1 ;\n",
+                 "exists (x == 0 /\\ w == 0 /\\ y == 1)"),
+            "t");
+  CHECK(test.undeclared == std::vector<std::string>{"z", "y", "w"});
+  REQUIRE(test.locations.size() == 4);
+  CHECK(test.locations[2].initial == std::vector<std::int64_t>{0});
+}
+
+TEST_CASE(
+    "a file with a number of more than 31 bits has locations of 64, where no width is given") {
+  const std::string rows = "P0@cta 0,gpu 0 ;\n st.weak x, 4294967297 ;\n";
+  const Test test = parse(with("x=0; b16 y=0;", rows, "exists (x == 4294967297)"), "t");
+  CHECK(test.locations[0].type == Type{'b', 64});
+  CHECK(test.locations[1].type == Type{'b', 16});
+  CHECK(parse(with("x=0;", "P0@cta 0,gpu 0 ;\n", "exists (x == -1)"), "t").locations[0].type ==
+        Type{'b', 32});
+  const std::string printed = print(test);
+  CHECK(print(parse(printed, "t")) == printed);
+}
+
+TEST_CASE("bar.sync of PTX names the barrier and a number of threads, bar.cta an instance too") {
+  const Test test = parse(with("x=0; P0:r1=3;",
+                               "P0@cta 0,gpu 0 ;\n bar.sync 1, 64 ;\n barrier.arrive r1, 32 ;\n"
+                               " bar.cta.sync 1, 3 ;\n bar.sync 4 ;\n bar.sync 1, 2, 3 ;\n",
+                               "exists (x == 0)"),
+                          "t");
+  const auto& ptx = instruction<Barrier>(test, 0, 0);
+  CHECK(ptx.instance == Operand{Constant{0}});
+  CHECK(ptx.id == std::optional<Operand>(Constant{1}));
+  CHECK(ptx.count == std::optional<Operand>(Constant{64}));
+  CHECK(instruction<Barrier>(test, 0, 1).id == std::optional<Operand>(Register{0}));
+  CHECK(instruction<Barrier>(test, 0, 2).id == std::optional<Operand>(Constant{3}));
+  CHECK_FALSE(instruction<Barrier>(test, 0, 2).count.has_value());
+  CHECK_FALSE(instruction<Barrier>(test, 0, 3).count.has_value());
+  CHECK(instruction<Barrier>(test, 0, 4).count == std::optional<Operand>(Constant{3}));
+}
+
 TEST_CASE("filter and observed variables stand before the condition") {
   const Test test =
       parse(with("x=0; y=0;", "P0@cta 0,gpu 0 ;\n ld.weak r0, x ;\n",
@@ -193,8 +232,37 @@ TEST_CASE("what is wrong is told with file, line, column and what would be right
   starts(error_of("PTX t\n"), "t.litmus:2:1: no state section");
   starts(error_of(with("x=0;", one + " loda.weak r0, x ;", "exists (x==0)")),
          "t.litmus:4:2: unknown instruction `loda`; known are ld, st");
-  starts(error_of(with("x=0;", one + " ld.weak r0, y ;", "exists (x==0)")),
-         "t.litmus:4:14: no location `y`; declare it in the state section: y=0;");
+  starts(error_of(with("x=0;", one + " ld.weak r0, P0 ;", "exists (x==0)")),
+         "t.litmus:4:14: a location expected, not the thread `P0`");
+  // What looks like a load whose brackets were forgotten is no move.
+  starts(error_of(with("x=0; P0:r1=&x;", one + " ld.acquire.sys r0, r1 ;", "exists (x==0)")),
+         "t.litmus:4:21: this ld reads memory, so it takes an address; what r1 holds is read by "
+         "[r1], a move is `mov`");
+  starts(error_of(with("x=0; P0:r1=0;", one + " ld.relaxed.gpu r0, r1 ;", "exists (x==0)")),
+         "t.litmus:4:21: this ld reads memory");
+  starts(error_of(with("x=0;", one + " ld.volatile r0, 5 ;", "exists (x==0)")),
+         "t.litmus:4:18: this ld reads memory");
+  starts(error_of(with("x=0; P0:r1=&x;", one + " ld.weak r0, r1 ;", "exists (x==0)")),
+         "t.litmus:4:14: `r1` holds an address");
+  starts(error_of(with("x=0; P0:r1=0;", one + " suld.weak r0, r1 ;", "exists (x==0)")),
+         "t.litmus:4:16: this suld reads memory");
+  // PTX's spelling of a barrier with a count.
+  starts(
+      error_of(with("x=0;", one + " bar.sync 1, 3 ;", "exists (x==0)")),
+      "t.litmus:4:14: the second operand of PTX's bar.sync is a number of threads, a multiple of "
+      "32");
+  // Constants that do not fit.
+  starts(error_of(with("b32 x=0;", one + " st.weak x, 4294967296 ;", "exists (x==0)")),
+         "t.litmus:4:13: 4294967296 does not fit into 32 bits");
+  starts(error_of(with("x=0;", one + " st.weak.u8 x, -129 ;", "exists (x==0)")),
+         "t.litmus:4:16: -129 does not fit into 8 bits");
+  starts(error_of(with("b8 x=256;", one, "exists (x==0)")),
+         "t.litmus:2:7: 256 does not fit into 8 bits");
+  starts(
+      error_of(with("x=0;", one + " atom.relaxed.sys.cas.u16 r0, x, 0, 65536 ;", "exists (x==0)")),
+      "t.litmus:4:34: 65536 does not fit into 16 bits");
+  starts(error_of(with("x=0; y=2147483648;", one + " ld.weak.u32 r0, x ;", "exists (x==0)")),
+         "t.litmus:4:18: `x` has 64 bits, as the file has a number of more than 31");
   starts(error_of(with("x=0;", one + " st.weak x, r1 ;", "exists (x==0)")),
          "t.litmus:4:13: undeclared register P0:r1");
   starts(error_of(with("x=0;", one + " st.weak x, 1 ;", "exists (P0:r3==0)")),
