@@ -166,7 +166,7 @@ void Reader::check_move(int thread, const Load& load, const Token& mnemonic) con
   const std::string right =
       is_register ? "; what " + text + " holds is read by [" + text + "], a move is `mov`"
                   : "; a move of a number is `mov`";
-  if (load.order != Order::Weak || load.proxy != Proxy::Generic) {
+  if (load.order != Order::weak || load.proxy != Proxy::Generic) {
     fail(next.at,
          "this " + std::string(mnemonic.text) + " reads memory, so it takes an address" + right);
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "emulator/litmus/names.hpp"
+#include "emulator/litmus/polls.hpp"
 #include "emulator/litmus/values.hpp"
 
 namespace ringfence::litmus {
@@ -40,9 +41,10 @@ std::uint32_t LitmusProgram::unordered(const Test& test) {
   return static_cast<std::uint32_t>(find_unordered(test).size());
 }
 
-LitmusProgram::LitmusProgram(const Test& test, std::uint32_t reversed)
+LitmusProgram::LitmusProgram(const Test& test, std::uint32_t reversed, int bound)
     : test_(test),
       reversed_(reversed),
+      bound_(bound),
       unordered_(find_unordered(test)),
       observed_(observed_variables(test)) {
   for (const Location& l : test.locations) {
@@ -84,6 +86,12 @@ LitmusProgram::LitmusProgram(const Test& test, std::uint32_t reversed)
       if (const auto* atomic = std::get_if<Atomic>(&i.what)) proxy(atomic->proxy);
     }
     launches_of_[index(thread.gpu)] = std::max(launches_of_[index(thread.gpu)], launches);
+    std::vector<bool> observed(thread.registers.size());
+    for (const Variable& v : observed_) {
+      if (v.thread == static_cast<int>(t)) observed[index(v.id)] = true;
+    }
+    live_.push_back(live_registers(thread, observed));
+    written_.push_back(written_registers(thread));
   }
 }
 
@@ -118,7 +126,7 @@ void LitmusProgram::before_run(machine::Machine& machine) {
   streams_.clear();
   for (std::uint16_t r = 0; r < ranks_; ++r) streams_.push_back(machine.add_stream(r));
   states_.clear();
-  bounded_ = false;
+  given_up_.clear();
   straight_ = true;
   for (const Thread& t : test_.threads) {
     ThreadState s;
@@ -126,6 +134,7 @@ void LitmusProgram::before_run(machine::Machine& machine) {
       s.registers.push_back(r.initial_address ? address_value(*r.initial_address) : r.initial);
     }
     s.from.resize(s.registers.size());
+    s.visits.resize(t.instructions.size());
     states_.push_back(std::move(s));
   }
 }
@@ -152,9 +161,12 @@ void LitmusProgram::run_launch(schedule::Agent& agent, std::size_t thread) {
   while (s.next < code.size()) {
     if (std::holds_alternative<Launch>(code[s.next].what)) {
       ++s.next;
+      ++s.changes;
       return;
     }
+    s.inside = true;
     s.next = step(agent, thread, s.next);
+    s.inside = false;
   }
 }
 
@@ -182,6 +194,25 @@ std::vector<State> LitmusProgram::final_states(const FinalValues& final_values) 
       }
     }
     out = std::move(longer);
+  }
+  return out;
+}
+
+std::vector<Waiting> LitmusProgram::hanging(const FinalValues& final_values) const {
+  std::vector<Waiting> out;
+  if (bounded()) return out;
+  for (std::size_t t = 0; t < states_.size(); ++t) {
+    const ThreadState& s = states_[t];
+    if (!s.inside) continue;
+    // Polls that are strong see the last value in the end.
+    for (std::size_t i = s.turn; s.spinning && i < s.looks.size(); ++i) {
+      const Look& look = s.looks[i];
+      if (!look.strong) continue;
+      const std::vector<std::uint64_t> last = final_values(look.at, look.bytes);
+      if (std::find(last.begin(), last.end(), look.value) == last.end()) return {};
+    }
+    const bool looks = s.spinning && s.turn < s.looks.size();
+    out.push_back({t, looks ? s.looks[s.turn].instruction : s.next});
   }
   return out;
 }

@@ -3,8 +3,14 @@
 //
 // A gpu is a rank, a cta a block, a location a region of rank 0 (where a location lies decides
 // nothing: scopes are between threads). Every element of a vector, and every replica of a multimem
-// access, is an access of its own. A loop that only polls (one load or compare-and-swap, and the
-// branch back) is an await; other loops are followed `kMaxJumps` times and then given up.
+// access, is an access of its own.
+//
+// A loop of one strong load or compare-and-swap and a branch (polls.hpp) is an await. Elsewhere a
+// thread that comes back to a label with nothing changed (the same values in all registers that
+// matter, no value of memory changed) goes no further: without that turn the execution is one too,
+// of the same outcome. If all that the turn read is still there in the end, or was read weakly,
+// that is a wait that never ends; else nothing came of it. Any other loop is followed `bound` times
+// back and then given up.
 //
 // The accesses of one instruction have no order among them. Where that can show (they release or
 // acquire) the order of execution makes one, so such an instruction is to be run in either
@@ -14,6 +20,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -31,13 +38,21 @@ class NotModelled : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// A thread that does not come to its end, and the instruction that it does not get past.
+struct Waiting {
+  std::size_t thread = 0;
+  std::size_t instruction = 0;
+  auto operator<=>(const Waiting&) const = default;
+};
+
 class LitmusProgram final : public schedule::Program {
  public:
-  static constexpr int kMaxJumps = 3;
+  static constexpr int kBound = 3;
 
   // Bit i of `reversed` reverses the i-th of the instructions that `unordered` counts. `test` has
-  // to outlive it. Throws NotModelled.
-  explicit LitmusProgram(const Test& test, std::uint32_t reversed = 0);
+  // to outlive it. Throws NotModelled. A run of it throws what becomes a schedule::ProgramError,
+  // `LINE:COLUMN: message`, where a thread follows an address at which no location is.
+  explicit LitmusProgram(const Test& test, std::uint32_t reversed = 0, int bound = kBound);
   // How many instructions make several accesses that release or acquire; at most kMaxUnordered are
   // told apart.
   static std::uint32_t unordered(const Test& test);
@@ -48,8 +63,12 @@ class LitmusProgram final : public schedule::Program {
   // The final states of the run that just ended: several where racing writes leave the last value
   // of a location open. Over observed_variables(test).
   std::vector<State> final_states(const FinalValues& final_values) const;
-  // Whether the last run gave up a loop.
-  bool bounded() const { return bounded_; }
+  // The loops that the last run gave up.
+  const std::vector<Waiting>& given_up() const { return given_up_; }
+  bool bounded() const { return !given_up_.empty(); }
+  // Of a run that ended in a deadlock: who waits for ever, and where. Nobody if there are loops
+  // that were given up, or turns that need not be the last.
+  std::vector<Waiting> hanging(const FinalValues& final_values) const;
   // Whether it made the accesses that every run makes: no branch depended on anything, but for
   // waits.
   bool straight() const { return straight_; }
@@ -70,6 +89,14 @@ class LitmusProgram final : public schedule::Program {
     machine::Proxy proxy = machine::Proxy::generic;
     LocationId location = 0;  // whose type counts
   };
+  // What a read returned.
+  struct Look {
+    std::size_t instruction = 0;
+    machine::Address at;
+    std::uint32_t bytes = 0;
+    std::uint64_t value = 0;
+    bool strong = false;
+  };
   // One thread over its launches.
   struct ThreadState {
     std::vector<std::int64_t> registers;
@@ -80,11 +107,27 @@ class LitmusProgram final : public schedule::Program {
     std::uint32_t reads = 0;
     std::size_t next = 0;
     int jumps = 0;
-    bool given_up = false;
+    bool inside = false;    // an instruction
+    bool spinning = false;  // it is a label, and the turn that led there again changed nothing
+    // Of such turns: how often something was changed, what was read, and how both were, together
+    // with the registers, when a label was met last.
+    std::uint64_t changes = 0;
+    std::vector<Look> looks;
+    struct Visit {
+      bool met = false;
+      std::uint64_t changes = 0;
+      std::size_t looks = 0;
+      std::vector<std::int64_t> registers;
+    };
+    std::vector<Visit> visits;  // by instruction
+    std::size_t turn = 0;       // of `looks`: where the turn begins
   };
 
   void run_launch(schedule::Agent& agent, std::size_t thread);
   std::size_t step(schedule::Agent& agent, std::size_t thread, std::size_t at);
+  void meet(schedule::Agent& agent, std::size_t thread, std::size_t at);
+  void wait_for_ever(schedule::Agent& agent, std::size_t thread, std::size_t at);
+  void look(std::size_t thread, const Place& place, Type type, Order order, std::uint64_t value);
   bool await(schedule::Agent& agent, std::size_t thread, std::size_t at, std::size_t& next);
   void execute(schedule::Agent& agent, std::size_t thread, const Load& load, std::uint16_t site,
                bool reversed);
@@ -94,7 +137,9 @@ class LitmusProgram final : public schedule::Program {
                bool reversed);
   std::int64_t value(std::size_t thread, const Operand& operand) const;
   std::int64_t address_value(LocationId location) const;
-  Place place(std::size_t thread, const Address& address, Proxy proxy) const;
+  // Where an access of so many elements goes.
+  Place place(std::size_t thread, const Address& address, Proxy proxy, Type type,
+              std::size_t elements = 1) const;
   machine::Access access(const Place& place, Order order, Scope scope, Type type,
                          std::uint16_t site) const;
   std::uint64_t from(std::size_t thread, const Operand& operand) const;
@@ -102,11 +147,13 @@ class LitmusProgram final : public schedule::Program {
   std::uint64_t next_read(std::size_t thread);
   Type type_at(const Place& place, Type wanted) const;
   schedule::BlockBarrier& barrier(std::size_t thread, const Barrier& barrier);
+  std::optional<std::int64_t> fixed(std::size_t thread, const Operand& operand) const;
 
   bool is_reversed(std::size_t thread, std::size_t at) const;
 
   const Test& test_;
   const std::uint32_t reversed_;
+  const int bound_;
   std::vector<std::pair<std::size_t, std::size_t>> unordered_;  // thread and instruction
   std::vector<Variable> observed_;
   std::uint16_t ranks_ = 1;
@@ -116,9 +163,12 @@ class LitmusProgram final : public schedule::Program {
   std::vector<machine::RegionId> regions_;            // by location
   std::vector<machine::StreamId> streams_;
   std::vector<ThreadState> states_;
+  // By thread: what every instruction may need (live_registers), and which registers are written.
+  std::vector<std::vector<std::vector<bool>>> live_;
+  std::vector<std::vector<bool>> written_;
   using BarrierKey = std::vector<std::int64_t>;
   std::map<BarrierKey, std::unique_ptr<schedule::BlockBarrier>> barriers_;
-  bool bounded_ = false;
+  std::vector<Waiting> given_up_;
   bool straight_ = true;
 };
 

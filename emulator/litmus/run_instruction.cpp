@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "emulator/litmus/polls.hpp"
 #include "emulator/litmus/run.hpp"
 #include "emulator/litmus/values.hpp"
 
@@ -46,18 +47,38 @@ std::int64_t LitmusProgram::address_value(LocationId location) const {
   return (std::int64_t{location} + 1) << kAddressShift;
 }
 
-LitmusProgram::Place LitmusProgram::place(std::size_t thread, const Address& address, Proxy) const {
+LitmusProgram::Place LitmusProgram::place(std::size_t thread, const Address& address, Proxy,
+                                          Type type, std::size_t elements) const {
   std::int64_t offset = address.offset;
   LocationId id = 0;
   if (const auto* l = std::get_if<LocationId>(&address.base)) {
     id = *l;
   } else {
-    const std::int64_t v = value(thread, std::get<Register>(address.base));
+    // What the reader checks of a location that is named.
+    const RegisterId r = std::get<Register>(address.base).id;
+    const std::int64_t v = value(thread, Register{r});
     id = static_cast<LocationId>((v >> kAddressShift) - 1);
     offset += v & ((std::int64_t{1} << kAddressShift) - 1);
-    if (id < 0 || index(id) >= test_.locations.size()) {
-      throw std::runtime_error("P" + std::to_string(thread) + " follows the address " +
-                               std::to_string(v) + ", where no location is");
+    const Position at = test_.threads[thread].instructions[states_[thread].next].at;
+    const auto fail = [&](const std::string& message) {
+      throw std::runtime_error(std::to_string(at.line) + ":" + std::to_string(at.column) + ": P" +
+                               std::to_string(thread) + ":" +
+                               test_.threads[thread].registers[index(r)].name + " " + message);
+    };
+    if (id < 0 || index(id) >= test_.locations.size() || v < (std::int64_t{1} << kAddressShift)) {
+      fail("holds " + std::to_string(v) + ", where no location is; an address is set by P" +
+           std::to_string(thread) + ":r0=&x;");
+    }
+    const Location& location = test_.locations[index(id)];
+    if (!location.replicas.empty()) {
+      fail("holds the multicast address " + location.name + "; only multimem may use it");
+    }
+    const std::int64_t width = type.bits != 0 ? type.bits / 8 : location.element_bytes();
+    const std::int64_t size = std::int64_t{location.element_bytes()} * location.length;
+    if (offset % width != 0 || offset + width * static_cast<std::int64_t>(elements) > size) {
+      fail("leads to byte " + std::to_string(offset) + " of " + location.name + ", which has " +
+           std::to_string(size) + ", for " + std::to_string(elements) + " times " +
+           std::to_string(width) + " bytes");
     }
   }
   Place p;
@@ -105,6 +126,7 @@ void LitmusProgram::execute(schedule::Agent& agent, std::size_t thread, const Lo
     a.read_depends = depends;
     result_from |= next_read(thread);
     agent.read(p.at, a, std::as_writable_bytes(std::span(&v, 1)).first(index(type.bits / 8)));
+    look(thread, p, type, load.order, v);
     return v;
   };
   for (std::size_t k = 0; k < load.destinations.size(); ++k) {
@@ -117,7 +139,7 @@ void LitmusProgram::execute(schedule::Agent& agent, std::size_t thread, const Lo
       std::uint64_t sum = 0;
       Type type;
       for (const LocationId replica : directed(m.replicas, reversed)) {
-        Place p = place(thread, on(replica, load.address), load.proxy);
+        Place p = place(thread, on(replica, load.address), load.proxy, load.type);
         p.proxy = machine::Proxy::multicast;
         type = type_at(p, load.type);
         p.at.offset += i * index(type.bits / 8);
@@ -127,7 +149,7 @@ void LitmusProgram::execute(schedule::Agent& agent, std::size_t thread, const Lo
       }
       result = extended(sum, type);
     } else {
-      Place p = place(thread, load.address, load.proxy);
+      Place p = place(thread, load.address, load.proxy, load.type, load.destinations.size());
       const Type type = type_at(p, load.type);
       p.at.offset += i * index(type.bits / 8);
       result = extended(read(p, type), type);
@@ -148,16 +170,17 @@ void LitmusProgram::execute(schedule::Agent& agent, std::size_t thread, const St
     a.write_depends =
         from(thread, store.address) | from(thread, store.values[element]) | states_[thread].control;
     agent.write(p.at, a, std::as_bytes(std::span(&values[element], 1)).first(index(type.bits / 8)));
+    ++states_[thread].changes;
   };
   for (std::size_t k = 0; k < values.size(); ++k) {
     const std::size_t i = reversed ? values.size() - 1 - k : k;
     if (!store.multimem) {
-      write(place(thread, store.address, store.proxy), i);
+      write(place(thread, store.address, store.proxy, store.type, values.size()), i);
       continue;
     }
     const Location& m = test_.locations[index(std::get<LocationId>(store.address.base))];
     for (const LocationId replica : directed(m.replicas, reversed)) {
-      Place p = place(thread, on(replica, store.address), store.proxy);
+      Place p = place(thread, on(replica, store.address), store.proxy, store.type);
       p.proxy = machine::Proxy::multicast;
       write(p, i);
     }
@@ -178,17 +201,18 @@ void LitmusProgram::execute(schedule::Agent& agent, std::size_t thread, const At
     next_read(thread);
     agent.reduce(p.at, a, std::as_bytes(std::span(&operand, 1)).first(index(type.bits / 8)),
                  combine(atomic.op, type));
+    ++states_[thread].changes;
   };
   if (atomic.multimem) {
     const Location& m = test_.locations[index(std::get<LocationId>(atomic.address.base))];
     for (const LocationId replica : directed(m.replicas, reversed)) {
-      Place p = place(thread, on(replica, atomic.address), atomic.proxy);
+      Place p = place(thread, on(replica, atomic.address), atomic.proxy, atomic.type);
       p.proxy = machine::Proxy::multicast;
       reduce(p);
     }
     return;
   }
-  const Place p = place(thread, atomic.address, atomic.proxy);
+  const Place p = place(thread, atomic.address, atomic.proxy, atomic.type);
   const Type type = type_at(p, atomic.type);
   const std::uint64_t mask = mask_of(type);
   machine::Access a = access(p, atomic.order, atomic.scope, type, site);
@@ -203,113 +227,139 @@ void LitmusProgram::execute(schedule::Agent& agent, std::size_t thread, const At
   } else {
     old = agent.rmw(p.at, a, bits_of(operand) & mask, combine(atomic.op, type));
   }
+  // An atomic that leaves what is there is a look, as far as a turn of a loop goes.
+  const std::uint64_t stored = atomic.op == Combine::cas
+                                   ? bits_of(value(thread, *atomic.desired)) & mask
+                                   : combine(atomic.op, type)(old, bits_of(operand) & mask) & mask;
+  if (stored == old || (atomic.op == Combine::cas && old != (bits_of(operand) & mask))) {
+    look(thread, p, type, atomic.order, old);
+  } else {
+    ++states_[thread].changes;
+  }
   if (atomic.destination) {
     states_[thread].registers[index(*atomic.destination)] = extended(old, type);
     states_[thread].from[index(*atomic.destination)] = result_from;
   }
 }
 
-// `L: ld r, x; bne r, v, L` and `L: atom.cas r, x, v, w; bne r, v, L`: whether the instruction at
-// `at` begins such a loop, which then is executed as an await.
+// Runs the poll that begins with the instruction at `at`, if one does (polls.hpp) and the machine
+// has its condition, as an await.
 bool LitmusProgram::await(schedule::Agent& agent, std::size_t thread, std::size_t at,
                           std::size_t& next) {
   const auto& code = test_.threads[thread].instructions;
-  if (at == 0 || !std::holds_alternative<Label>(code[at - 1].what)) return false;
-  std::size_t end = at + 1;
-  while (end < code.size() && std::holds_alternative<Label>(code[end].what)) ++end;
-  const auto* branch = end < code.size() ? std::get_if<Branch>(&code[end].what) : nullptr;
-  if (branch == nullptr || !branch->comparison) return false;
-  const std::size_t target = index(branch->target);
-  if (target >= at) return false;
-  for (std::size_t i = target; i < at; ++i) {
-    if (!std::holds_alternative<Label>(code[i].what)) return false;
-  }
-  // What stands between the access and the branch must not be jumped to from elsewhere; the labels
-  // there make no difference to a poll.
+  const std::optional<Poll> poll = poll_at(code, at);
+  if (!poll) return false;
   const auto* load = std::get_if<Load>(&code[at].what);
   const auto* atomic = std::get_if<Atomic>(&code[at].what);
   const auto site = static_cast<std::uint16_t>(code[at].at.line);
-  const auto is = [](const Operand& o, RegisterId r) {
+  const RegisterId r = load != nullptr ? load->destinations.front() : *atomic->destination;
+  const auto is = [r](const Operand& o) {
     const auto* reg = std::get_if<Register>(&o);
     return reg != nullptr && reg->id == r;
   };
-  if (load != nullptr && !load->multimem && load->destinations.size() == 1) {
-    const RegisterId r = load->destinations.front();
-    if (!is(branch->a, r) || is(branch->b, r)) return false;
-    const auto* base = std::get_if<Register>(&load->address.base);
-    if (base != nullptr && base->id == r) return false;
-    const Place p = place(thread, load->address, load->proxy);
+  const Address& address = load != nullptr ? load->address : atomic->address;
+  if (const auto* base = std::get_if<Register>(&address.base); base != nullptr && base->id == r) {
+    return false;
+  }
+  ThreadState& s = states_[thread];
+  const std::int64_t v = value(thread, poll->against);
+  const auto finish = [&](std::uint64_t seen, Type type, std::uint64_t mine) {
+    s.registers[index(r)] = extended(seen, type);
+    s.from[index(r)] = mine;
+    s.control |= mine | from(thread, poll->against);
+    ++s.changes;
+    next = poll->exit;
+    return true;
+  };
+  if (load != nullptr) {
+    const Place p = place(thread, load->address, load->proxy, load->type);
     const Type type = type_at(p, load->type);
-    const Compare wanted = negated(*branch->comparison);
-    const std::int64_t v = value(thread, branch->b);
-    const bool ordered = wanted != Compare::eq && wanted != Compare::ne;
+    const bool ordered = poll->wanted != Compare::eq && poll->wanted != Compare::ne;
     // The machine compares unsigned numbers of the cell's width.
     if (ordered && (v < 0 || type.kind != 'u')) return false;
     if (extended(bits_of(v), type) != v) return false;
-    const std::uint64_t mask = mask_of(type);
     machine::Access a = access(p, load->order, load->scope, type, site);
     a.read_depends = from(thread, load->address);
-    ThreadState& s = states_[thread];
     const std::uint64_t mine = next_read(thread);
-    const std::uint64_t seen = agent.await(p.at, a, {wanted, bits_of(v) & mask});
-    s.registers[index(r)] = extended(seen, type);
-    s.from[index(r)] = mine;
-    s.control |= mine | from(thread, branch->b);
-    next = end + 1;
-    return true;
+    return finish(agent.await(p.at, a, {poll->wanted, bits_of(v) & mask_of(type)}),
+                  type, mine);
   }
-  if (atomic != nullptr && atomic->op == Combine::cas && atomic->destination) {
-    const RegisterId r = *atomic->destination;
-    const Place p = place(thread, atomic->address, atomic->proxy);
-    const Type type = type_at(p, atomic->type);
-    const std::int64_t compared = value(thread, atomic->value);
-    if (!is(branch->a, r) || *branch->comparison != Compare::ne || is(branch->b, r) ||
-        is(atomic->value, r) || is(*atomic->desired, r) || value(thread, branch->b) != compared ||
-        extended(bits_of(compared), type) != compared) {
-      return false;
-    }
-    const std::uint64_t mask = mask_of(type);
-    machine::Access a = access(p, atomic->order, atomic->scope, type, site);
-    ThreadState& s = states_[thread];
-    a.read_depends = from(thread, atomic->address);
-    a.write_depends =
-        a.read_depends | s.control | from(thread, atomic->value) | from(thread, *atomic->desired);
-    const std::uint64_t mine = next_read(thread);
-    agent.await_cas(p.at, a, bits_of(compared) & mask,
-                    bits_of(value(thread, *atomic->desired)) & mask);
-    s.registers[index(r)] = compared;
-    s.from[index(r)] = mine;
-    s.control |= mine | from(thread, branch->b);
-    next = end + 1;
-    return true;
+  const Place p = place(thread, atomic->address, atomic->proxy, atomic->type);
+  const Type type = type_at(p, atomic->type);
+  const std::int64_t compared = value(thread, atomic->value);
+  if (poll->wanted != Compare::eq || v != compared || is(atomic->value) ||
+      is(*atomic->desired) || extended(bits_of(compared), type) != compared) {
+    return false;
   }
-  return false;
+  machine::Access a = access(p, atomic->order, atomic->scope, type, site);
+  a.read_depends = from(thread, atomic->address);
+  a.write_depends =
+      a.read_depends | s.control | from(thread, atomic->value) | from(thread, *atomic->desired);
+  const std::uint64_t mine = next_read(thread);
+  agent.await_cas(p.at, a, bits_of(compared) & mask_of(type),
+                  bits_of(value(thread, *atomic->desired)) & mask_of(type));
+  return finish(bits_of(compared), type, mine);
 }
 
+void LitmusProgram::look(std::size_t thread, const Place& p, Type type, Order order,
+                         std::uint64_t value) {
+  ThreadState& s = states_[thread];
+  s.looks.push_back({s.next, p.at, static_cast<std::uint32_t>(type.bits / 8), value & mask_of(type),
+                     order != Order::weak});
+}
+
+void LitmusProgram::wait_for_ever(schedule::Agent& agent, std::size_t thread, std::size_t at) {
+  schedule::BlockBarrier never(~std::uint32_t{0});
+  agent.sync(never, static_cast<std::uint16_t>(test_.threads[thread].instructions[at].at.line));
+}
+
+// At a label: whether the thread was here before as it is now, and changed nothing meanwhile.
+void LitmusProgram::meet(schedule::Agent& agent, std::size_t thread, std::size_t at) {
+  ThreadState& s = states_[thread];
+  std::vector<std::int64_t> now = s.registers;
+  for (std::size_t r = 0; r < now.size(); ++r) {
+    if (!live_[thread][at][r]) now[r] = 0;
+  }
+  ThreadState::Visit& visit = s.visits[at];
+  if (visit.met && visit.changes == s.changes && visit.registers == now) {
+    s.spinning = true;
+    s.turn = visit.looks;
+    wait_for_ever(agent, thread, at);
+  }
+  visit = {true, s.changes, s.looks.size(), std::move(now)};
+}
+
+// A barrier's operand, where it is the same whenever the barrier is reached.
+std::optional<std::int64_t> LitmusProgram::fixed(std::size_t thread, const Operand& operand) const {
+  if (const auto* c = std::get_if<Constant>(&operand)) return c->value;
+  const RegisterId id = std::get<Register>(operand).id;
+  if (written_[thread][index(id)]) return std::nullopt;
+  return test_.threads[thread].registers[index(id)].initial;
+}
+
+// The barrier that the thread has reached, by the values that its operands have now. Without a
+// count those threads take part of which some instruction may name it.
 schedule::BlockBarrier& LitmusProgram::barrier(std::size_t thread, const Barrier& b) {
   const Thread& mine = test_.threads[thread];
-  const auto key_of = [&](std::size_t t, const Barrier& x) {
-    return BarrierKey{test_.threads[t].gpu, test_.threads[t].cta, value(t, x.instance),
-                      x.id ? value(t, *x.id) : 0};
-  };
-  const BarrierKey key = key_of(thread, b);
-  auto& slot = barriers_[key];
-  if (slot == nullptr) {
-    std::set<std::size_t> participants;
-    std::int64_t count = 0;
-    for (std::size_t t = 0; t < test_.threads.size(); ++t) {
-      if (test_.threads[t].gpu != mine.gpu || test_.threads[t].cta != mine.cta) continue;
-      for (const Instruction& i : test_.threads[t].instructions) {
-        const auto* x = std::get_if<Barrier>(&i.what);
-        if (x == nullptr || key_of(t, *x) != key) continue;
-        participants.insert(t);
-        if (x->count) count = value(t, *x->count);
+  const std::int64_t instance = value(thread, b.instance), id = b.id ? value(thread, *b.id) : 0;
+  std::set<std::size_t> participants;
+  std::int64_t count = b.count ? value(thread, *b.count) : 0;
+  for (std::size_t t = 0; t < test_.threads.size(); ++t) {
+    if (test_.threads[t].gpu != mine.gpu || test_.threads[t].cta != mine.cta) continue;
+    for (const Instruction& i : test_.threads[t].instructions) {
+      const auto* x = std::get_if<Barrier>(&i.what);
+      if (x == nullptr || fixed(t, x->instance).value_or(instance) != instance ||
+          (x->id ? fixed(t, *x->id).value_or(id) : 0) != id) {
+        continue;
       }
+      participants.insert(t);
+      if (count == 0 && x->count) count = fixed(t, *x->count).value_or(0);
     }
-    const auto expected = static_cast<std::uint32_t>(
-        count > 0 ? count : static_cast<std::int64_t>(participants.size()));
-    slot = std::make_unique<schedule::BlockBarrier>(expected);
   }
+  const auto expected = static_cast<std::uint32_t>(
+      count > 0 ? count : static_cast<std::int64_t>(participants.size()));
+  auto& slot = barriers_[{mine.gpu, mine.cta, instance, id, expected}];
+  if (slot == nullptr) slot = std::make_unique<schedule::BlockBarrier>(expected);
   return *slot;
 }
 
@@ -334,7 +384,10 @@ std::size_t LitmusProgram::step(schedule::Agent& agent, std::size_t thread, std:
     agent.fence(kind, fence->scope, site);
   } else if (std::holds_alternative<ProxyFence>(i.what)) {
     agent.alias_fence(site);
+  } else if (std::holds_alternative<Label>(i.what)) {
+    meet(agent, thread, at);
   } else if (const auto* b = std::get_if<Barrier>(&i.what)) {
+    ++s.changes;
     if (b->arrive) {
       agent.arrive(barrier(thread, *b), site);
     } else {
@@ -354,11 +407,9 @@ std::size_t LitmusProgram::step(schedule::Agent& agent, std::size_t thread, std:
                                                       value(thread, branch->b));
     if (taken) {
       next = index(branch->target);
-      if (next <= at && ++s.jumps > kMaxJumps) {
-        // Given up: a wait that nothing ends.
-        bounded_ = true;
-        schedule::BlockBarrier never(~std::uint32_t{0});
-        agent.sync(never, site);
+      if (next <= at && ++s.jumps > bound_) {
+        given_up_.push_back({thread, at});
+        wait_for_ever(agent, thread, at);
       }
     }
   }

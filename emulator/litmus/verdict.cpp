@@ -4,7 +4,7 @@
 
 namespace ringfence::litmus {
 
-Verdict judge(const Test& test, const States& states) {
+Verdict judge(const Test& test, const States& states, bool hangs) {
   const std::vector<Variable> variables = observed_variables(test);
   Verdict verdict;
   for (const auto& [state, executions] : states) {
@@ -16,20 +16,22 @@ Verdict judge(const Test& test, const States& states) {
                                                 : Observation::Sometimes;
   switch (test.quantifier) {
     case Quantifier::Exists:
-      verdict.ok = verdict.satisfying > 0;
+      verdict.ok = verdict.decided = verdict.satisfying > 0;
       break;
     case Quantifier::NotExists:
       verdict.ok = verdict.satisfying == 0 && verdict.others > 0;
+      verdict.decided = verdict.satisfying > 0;
       break;
     case Quantifier::Forall:
-      verdict.ok = verdict.satisfying > 0 && verdict.others == 0;
+      verdict.ok = verdict.satisfying > 0 && verdict.others == 0 && !hangs;
+      verdict.decided = verdict.others > 0 || hangs;
       break;
   }
   return verdict;
 }
 
-std::string herd_block(const Test& test, const States& states) {
-  const Verdict verdict = judge(test, states);
+std::string herd_block(const Test& test, const States& states, bool hangs) {
+  const Verdict verdict = judge(test, states, hangs);
   const std::vector<Variable> variables = observed_variables(test);
   const bool negated = test.quantifier == Quantifier::NotExists;
   const char* const expectation = test.quantifier == Quantifier::Exists ? "Allowed"

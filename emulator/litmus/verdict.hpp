@@ -22,12 +22,15 @@ struct Verdict {
   std::uint64_t others = 0;
   Observation observation = Observation::Never;
   // The condition with its quantifier holds. With no execution at all `exists` fails, the two
-  // others hold of nothing and are not ok either: a test that never ended proves nothing.
+  // others hold of nothing and are not ok either: a test that never ended proves nothing. What
+  // holds in the end does not hold where there is none: `forall` fails if an execution hangs.
   bool ok = false;
+  // It stays so whatever other executions there are: a witness, or a counterexample, was seen.
+  bool decided = false;
 };
 
-// states are over observed_variables(test).
-Verdict judge(const Test& test, const States& states);
+// states are over observed_variables(test); hangs: some execution never ends.
+Verdict judge(const Test& test, const States& states, bool hangs = false);
 
 // The block as herd7 prints it, without the time:
 //     Test NAME Allowed|Forbidden|Required
@@ -38,7 +41,7 @@ Verdict judge(const Test& test, const States& states);
 //     Positive: n Negative: m          counts for the quantified condition, as herd7 does
 //     Condition ~exists (…)
 //     Observation NAME Never|Sometimes|Always n m
-std::string herd_block(const Test& test, const States& states);
+std::string herd_block(const Test& test, const States& states, bool hangs = false);
 
 // Never, Sometimes, Always.
 std::string to_string(Observation observation);

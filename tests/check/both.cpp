@@ -9,6 +9,8 @@ namespace ringfence::testing {
 machine::Policy letter() {
   machine::Policy policy;
   policy.boundary = machine::Boundary::strict;
+  policy.multicast_flag = machine::MulticastFlag::strict;
+  policy.alias_data = machine::AliasData::fence_required;
   return policy;
 }
 
@@ -32,15 +34,17 @@ Searched search(const litmus::Test& test, const machine::Policy& policy, bool fi
         [&](const check::Execution& e) {
           const auto& run = dynamic_cast<const litmus::LitmusProgram&>(e.program);
           out.bounded = out.bounded || run.bounded();
+          const auto final_values = [&](machine::Address at, std::uint32_t n) {
+            return e.final_values(at, n);
+          };
           if (e.outcome.end != schedule::RunEnd::complete) {
             out.race_of_blocked = out.race_of_blocked || e.race();
+            const auto who = run.hanging(final_values);
+            if (!who.empty()) out.hangs.insert(who);
             return;
           }
           out.race = out.race || e.race();
-          for (const litmus::State& s : run.final_states(
-                   [&](machine::Address at, std::uint32_t n) { return e.final_values(at, n); })) {
-            ++out.states[s];
-          }
+          for (const litmus::State& s : run.final_states(final_values)) ++out.states[s];
         });
   }
   return out;

@@ -2,10 +2,13 @@
 // One litmus test through the search over the machine and through the axiomatic checker.
 
 #include <cstdint>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "emulator/check/explorer.hpp"
 #include "emulator/litmus/ast.hpp"
+#include "emulator/litmus/run.hpp"
 #include "emulator/litmus/verdict.hpp"
 #include "emulator/machine/policy.hpp"
 
@@ -16,6 +19,7 @@ struct Searched {
   bool race = false;             // in a complete execution
   bool race_of_blocked = false;  // in one that waits for ever
   bool bounded = false;
+  std::set<std::vector<litmus::Waiting>> hangs;  // who waits for ever, and where
   check::CheckResult result;
 };
 
@@ -23,7 +27,7 @@ struct Searched {
 Searched search(const litmus::Test& test, const machine::Policy& policy, bool fingerprints = false,
                 std::uint64_t executions = 0);
 
-// The manual's letter: nothing at kernel boundaries.
+// The manual's letter: nothing at kernel boundaries, fences between second names.
 machine::Policy letter();
 
 // What the two differ in, one line each; empty if they agree on the set of final states and on

@@ -74,7 +74,8 @@ void run(const std::string& folder, std::size_t at_least, machine::LoadBuffering
     ++checked;
     const litmus::Verdict verdict = litmus::judge(test, searched.states);
     const bool left_out = off && out_of_order(expected.name);
-    const auto observation = left_out ? litmus::Observation::Never : expected.observation;
+    REQUIRE(expected.observation.has_value());
+    const auto observation = left_out ? litmus::Observation::Never : *expected.observation;
     CHECK(to_string(verdict.observation) == to_string(observation));
     if (left_out) continue;
     if (expected.race) CHECK(searched.race == *expected.race);

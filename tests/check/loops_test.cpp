@@ -1,0 +1,206 @@
+// Loops of litmus tests: waits in any form, waits that never end, and loops that a bound ends.
+#include <doctest/doctest.h>
+
+#include "emulator/litmus/parser.hpp"
+#include "tests/check/both.hpp"
+
+using namespace ringfence;
+
+namespace {
+
+struct Run {
+  litmus::Test test;
+  testing::Searched searched;
+  litmus::Verdict verdict;
+};
+
+Run run(const std::string& state, const std::string& rows, const std::string& condition) {
+  Run r{litmus::parse("PTX t\n{" + state + "}\n" + rows + condition + "\n", "t"), {}, {}};
+  machine::Policy policy = testing::letter();
+  policy.load_buffering = machine::LoadBuffering::on;
+  r.searched = testing::search(r.test, policy);
+  r.verdict = litmus::judge(r.test, r.searched.states, !r.searched.hangs.empty());
+  return r;
+}
+
+const std::string kWriter =
+    " P0@cta 0,gpu 0         | P1@cta 0,gpu 1          ;\n"
+    " st.weak data, 1        | L0:                     ;\n"
+    " st.release.sys flag, 1 |                         ;\n";
+std::string row(const std::string& cell) { return " | " + cell + " ;\n"; }
+std::string rows(const std::vector<std::string>& cells) {
+  std::string out = kWriter;
+  for (const std::string& c : cells) out += row(c);
+  return out;
+}
+const std::string kState = "data=0; flag=0; P1:r1=0; P1:r2=1; P1:r3=0;";
+
+// The lines of the only hang.
+std::vector<std::pair<std::size_t, int>> hang(const Run& r) {
+  REQUIRE(r.searched.hangs.size() == 1);
+  std::vector<std::pair<std::size_t, int>> out;
+  for (const litmus::Waiting& w : *r.searched.hangs.begin()) {
+    out.emplace_back(w.thread, r.test.threads[w.thread].instructions[w.instruction].at.line);
+  }
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("a wait is one whichever way round its loop is written, and sees what was released") {
+  const std::vector<std::vector<std::string>> loops = {
+      {"ld.acquire.sys r0, flag", "bne r0, 1, L0"},
+      {"ld.acquire.sys r0, flag", "bne 1, r0, L0"},
+      {"ld.acquire.sys r0, flag", "bne r2, r0, L0"},
+      {"ld.acquire.sys r0, flag", "beq r0, r2, OUT", "goto L0", "OUT:"},
+      {"ld.acquire.sys r0, flag", "beq 1, r0, OUT", "goto L0", "OUT:"},
+      {"ld.acquire.sys r0, flag", "sub r1, r0, 1", "bne r1, 0, L0"},
+      {"ld.acquire.sys r0, flag", "blt r0, 1, L0"},
+      {"goto IN", "AGAIN:", "goto L0", "IN:", "ld.acquire.sys r0, flag", "bne r0, 1, AGAIN"},
+      {"atom.acquire.sys.exch r0, flag, 1", "bne r0, 1, L0"},
+      {"atom.acquire.sys.cas r0, flag, 1, 2", "bne r0, 1, L0"},
+      {"atom.acquire.sys.add r0, flag, 0", "bne r0, 1, L0"},
+      {"ld.acquire.sys.v2 {r0, r1}, pair", "bne r0, 0, L0", "ld.acquire.sys r0, flag",
+       "bne r0, 1, L0"},
+  };
+  for (const auto& loop : loops) {
+    std::vector<std::string> cells = loop;
+    INFO(cells[0], "; ", cells[1]);
+    cells.push_back("ld.weak r3, data");
+    const bool exchange = cells[0].find("exch") != std::string::npos;
+    const Run r = run(kState + "pair[2]=0;", rows(cells), "~exists (P1:r3 == 0)");
+    CHECK_FALSE(r.searched.bounded);
+    // An exchange takes the flag itself, if it comes first: then nobody releases anything.
+    if (exchange) continue;
+    CHECK(r.verdict.ok);
+    CHECK(r.searched.hangs.empty());
+    CHECK_FALSE(r.searched.race);
+    // The broken twin: relaxed.
+    for (std::string& c : cells) {
+      if (const auto at = c.find("acquire"); at != std::string::npos) c.replace(at, 7, "relaxed");
+    }
+    const Run twin = run(kState + "pair[2]=0;", rows(cells), "~exists (P1:r3 == 0)");
+    CHECK_FALSE(twin.verdict.ok);
+    CHECK(twin.searched.race);
+    CHECK_FALSE(twin.searched.bounded);
+  }
+}
+
+TEST_CASE("a lock by exchange excludes, whatever turns its losers make") {
+  const std::string lock =
+      " P0@cta 0,gpu 0                   | P1@cta 1,gpu 0                   ;\n"
+      " L0:                              | L0:                              ;\n"
+      " atom.acquire.gpu.exch r0, lock, 1 | atom.acquire.gpu.exch r0, lock, 1 ;\n"
+      " bne r0, 0, L0                    | bne 0, r0, L0                    ;\n"
+      " ld.weak r3, x                    | ld.weak r3, x                    ;\n"
+      " add r4, r3, 1                    | add r4, r3, 1                    ;\n"
+      " st.weak x, r4                    | st.weak x, r4                    ;\n"
+      " st.release.gpu lock, 0           | st.release.gpu lock, 0           ;\n";
+  const Run r = run("lock=0; x=0;", lock, "forall (x == 2)");
+  CHECK(r.verdict.ok);
+  CHECK_FALSE(r.searched.race);
+  CHECK_FALSE(r.searched.bounded);
+  std::string relaxed = lock;
+  relaxed.replace(relaxed.find("st.release.gpu"), 14, "st.relaxed.gpu");
+  CHECK_FALSE(run("lock=0; x=0;", relaxed, "forall (x == 2)").verdict.ok);
+}
+
+TEST_CASE("a wait for what nobody writes hangs: its thread and line are known") {
+  const Run r =
+      run("x=0;", " P0@cta 0,gpu 0 ;\n L0: ;\n ld.relaxed.sys r0, x ;\n beq r0, 0, L0 ;\n",
+          "~exists (P0:r0 == 0)");
+  CHECK_FALSE(r.verdict.ok);
+  CHECK(hang(r) == std::vector<std::pair<std::size_t, int>>{{0, 5}});
+  // Also in a form that is no await, and with no read at all.
+  const Run two =
+      run("x=0; y=0;",
+          " P0@cta 0,gpu 0 ;\n L0: ;\n ld.relaxed.sys r0, x ;\n ld.relaxed.sys r1, y ;\n"
+          " add r2, r0, r1 ;\n beq r2, 0, L0 ;\n",
+          "forall (P0:r0 == 0)");
+  CHECK(hang(two) == std::vector<std::pair<std::size_t, int>>{{0, 5}});
+  CHECK_FALSE(two.verdict.ok);
+  const Run none = run("x=0;", " P0@cta 0,gpu 0 ;\n L0: ;\n goto L0 ;\n", "exists (x == 0)");
+  CHECK(hang(none) == std::vector<std::pair<std::size_t, int>>{{0, 4}});
+}
+
+TEST_CASE("forall does not hold where one of two executions hangs") {
+  const auto of = [](const std::string& first, const std::string& second) {
+    return run("x=0;",
+               " P0@cta 0,gpu 0 | P1@cta 0,gpu 1 ;\n L0: | " + first +
+                   " ;\n ld.relaxed.sys r0, x | " + second + " ;\n bne r0, 1, L0 | ;\n",
+               "forall (P0:r0 == 1)");
+  };
+  const Run lost = of("st.relaxed.sys x, 1", "st.relaxed.sys x, 2");
+  CHECK(lost.searched.states.size() == 1);
+  CHECK(hang(lost) == std::vector<std::pair<std::size_t, int>>{{0, 5}});
+  CHECK_FALSE(lost.verdict.ok);
+  const Run last = of("st.relaxed.sys x, 2", "st.relaxed.sys x, 1");
+  CHECK(last.searched.hangs.empty());
+  CHECK(last.verdict.ok);
+}
+
+TEST_CASE("a weak poll need never see a write; a strong one does in the end") {
+  const auto of = [](const std::string& load) {
+    return run("x=0;",
+               " P0@cta 0,gpu 0 | P1@cta 0,gpu 1 ;\n st.relaxed.sys x, 1 | L0: ;\n | " + load +
+                   " r0, x ;\n | bne r0, 1, L0 ;\n",
+               "exists (P1:r0 == 1)");
+  };
+  CHECK(of("ld.relaxed.sys").searched.hangs.empty());
+  const Run weak = of("ld.weak");
+  CHECK(weak.verdict.ok);
+  CHECK(hang(weak) == std::vector<std::pair<std::size_t, int>>{{1, 5}});
+}
+
+TEST_CASE("threads that wait for each other hang together, at barriers too") {
+  const Run polls =
+      run("x=0; y=0;",
+          " P0@cta 0,gpu 0 | P1@cta 0,gpu 1 ;\n L0: | L0: ;\n"
+          " ld.acquire.sys r0, x | ld.acquire.sys r0, y ;\n beq r0, 0, L0 | beq r0, 0, L0 ;\n"
+          " st.release.sys y, 1 | st.release.sys x, 1 ;\n",
+          "exists (x == 1)");
+  CHECK(hang(polls) == std::vector<std::pair<std::size_t, int>>{{0, 5}, {1, 5}});
+  const Run bars =
+      run("x=0;",
+          " P0@cta 0,gpu 0 | P1@cta 0,gpu 0 ;\n bar.cta.sync 1, 1, 3 | bar.cta.sync 1, 1, 3 ;\n",
+          "exists (x == 0)");
+  CHECK(hang(bars) == std::vector<std::pair<std::size_t, int>>{{0, 4}, {1, 4}});
+}
+
+TEST_CASE("a barrier's id and count in registers are read when it is reached") {
+  const auto of = [](const std::string& id) {
+    return run("x=0; P1:r3=2;",
+               " P0@cta 0,gpu 0    | P1@cta 0,gpu 0     ;\n"
+               " bar.cta.sync 1, 1, 2 | st.weak x, 1    ;\n"
+               " ld.weak r1, x     | mov r2, " +
+                   id +
+                   " ;\n"
+                   "                   | bar.cta.sync 1, r2, r3 ;\n",
+               "~exists (P0:r1 == 0)");
+  };
+  const Run same = of("1");
+  CHECK(same.verdict.ok);
+  CHECK_FALSE(same.searched.race);
+  const Run other = of("2");
+  CHECK(other.searched.states.empty());
+  CHECK(other.searched.hangs.size() == 1);
+}
+
+TEST_CASE("a loop that counts is left at the bound, and that is said; more turns see more") {
+  const litmus::Test test = litmus::parse(
+      "PTX t\n{x=0; P0:r1=0;}\n P0@cta 0,gpu 0 ;\n L0: ;\n add r1, r1, 1 ;\n"
+      " ld.relaxed.sys r0, x ;\n blt r1, 5, L0 ;\nexists (P0:r1 == 5)\n",
+      "t");
+  CHECK(testing::search(test, testing::letter()).bounded);
+  CHECK(testing::search(test, testing::letter()).states.empty());
+  check::CheckSpec spec;
+  spec.run.policy = testing::letter();
+  spec.weak_events = spec.all = true;
+  std::size_t complete = 0;
+  check::check([&] { return std::make_unique<litmus::LitmusProgram>(test, 0, 4); }, spec, 1,
+               [&](const check::Execution& e) {
+                 CHECK_FALSE(dynamic_cast<const litmus::LitmusProgram&>(e.program).bounded());
+                 ++complete;
+               });
+  CHECK(complete == 1);
+}
