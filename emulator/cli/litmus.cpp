@@ -7,12 +7,14 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <deque>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <optional>
 
 #include "emulator/cli/case_options.hpp"
-#include "emulator/cli/report.hpp"
+#include "emulator/cli/litmus_result.hpp"
 #include "emulator/litmus/expectation.hpp"
 #include "emulator/litmus/parser.hpp"
 #include "emulator/litmus/run.hpp"
@@ -23,35 +25,13 @@ namespace ringfence::cli {
 
 namespace {
 
-// One test under one set of policies.
-struct TestResult {
-  std::string file;
-  const litmus::Test* test = nullptr;
-  std::map<std::string, std::string> settings;  // of its line of the expectation file
-  std::optional<litmus::Expectation> expected;
-  std::uint64_t complete = 0, blocked = 0, out_of_order = 0;
-  bool load_buffering = false;  // explored
-  double seconds = 0;
-  litmus::States states;
-  litmus::Verdict verdict;
-  bool race = false;
-  bool whole = false;  // every execution was seen to its end
-  std::string not_modelled;
-
-  // Whether it is as expected: by its line, else by the test's own condition.
-  Verdict outcome() const {
-    if (!not_modelled.empty() || !whole) return Verdict::unknown;
-    if (!expected) return verdict.ok ? Verdict::pass : Verdict::finding;
-    const bool race_ok = !expected->race || *expected->race == race;
-    return verdict.observation == expected->observation && race_ok ? Verdict::pass
-                                                                   : Verdict::finding;
-  }
-};
-
+// Without options all is as the manual's letter has it.
 machine::Policy policy_of(const LitmusOptions& o,
                           const std::map<std::string, std::string>& settings) {
   machine::Policy policy;
   policy.load_buffering = machine::LoadBuffering::on;
+  policy.multicast_flag = machine::MulticastFlag::strict;
+  policy.alias_data = machine::AliasData::fence_required;
   std::string summation;
   const auto boundary = [&](const std::string& value) {
     const auto mode = machine::parse_boundary(value);
@@ -73,7 +53,7 @@ machine::Policy policy_of(const LitmusOptions& o,
 
 void explore(const LitmusOptions& o, TestResult& r) {
   check::CheckSpec spec;
-  spec.run.policy = policy_of(o, r.settings);
+  spec.run.policy = r.policy;
   for (int k = 0; k < machine::kFindingKinds; ++k) {
     const auto kind = static_cast<machine::FindingKind>(k);
     if (kind != machine::FindingKind::deadlock) spec.run.ignore.push_back(kind);
@@ -82,121 +62,94 @@ void explore(const LitmusOptions& o, TestResult& r) {
   spec.executions = o.executions;
   spec.seconds = o.seconds;
   spec.straight = litmus::straight;
-  bool bounded = false;
-  r.whole = true;
-  r.load_buffering = spec.run.policy.load_buffering == machine::LoadBuffering::on &&
-                     spec.run.policy.boundary != machine::Boundary::coherent;
+  r.bound = o.bound;
+  r.searched = true;
+  r.load_buffering = r.policy.load_buffering == machine::LoadBuffering::on &&
+                     r.policy.boundary != machine::Boundary::coherent;
+  const auto visit = [&](const check::Execution& e) {
+    const auto& run = dynamic_cast<const litmus::LitmusProgram&>(e.program);
+    const auto final_values = [&](machine::Address at, std::uint32_t bytes) {
+      return e.final_values(at, bytes);
+    };
+    for (const litmus::Waiting& loop : run.given_up()) ++r.given_up[loop];
+    if (e.outcome.end != schedule::RunEnd::complete) {
+      const std::vector<litmus::Waiting> who = run.hanging(final_values);
+      if (!who.empty()) ++r.hangs[who];
+      return;
+    }
+    r.race = r.race || e.race();
+    for (const litmus::State& s : run.final_states(final_values)) ++r.states[s];
+  };
   try {
     // Accesses of one instruction are in no order: both directions, where it can show.
     const std::uint32_t directions = 1u << litmus::LitmusProgram::unordered(*r.test);
     for (std::uint32_t reversed = 0; reversed < directions; ++reversed) {
       const check::CheckResult one = check::check(
-          [&] { return std::make_unique<litmus::LitmusProgram>(*r.test, reversed); }, spec, o.jobs,
-          [&](const check::Execution& e) {
-            const auto& run = dynamic_cast<const litmus::LitmusProgram&>(e.program);
-            bounded = bounded || run.bounded();
-            if (e.outcome.end != schedule::RunEnd::complete) return;
-            r.race = r.race || e.race();
-            for (const litmus::State& s :
-                 run.final_states([&](machine::Address at, std::uint32_t bytes) {
-                   return e.final_values(at, bytes);
-                 })) {
-              ++r.states[s];
-            }
-          });
+          [&] { return std::make_unique<litmus::LitmusProgram>(*r.test, reversed, o.bound); }, spec,
+          o.jobs, visit);
       r.complete += one.complete;
       r.blocked += one.blocked;
       r.seconds += one.seconds;
       r.out_of_order += one.out_of_order;
       r.load_buffering = r.load_buffering && one.unjudged == 0;
-      r.whole = r.whole && one.explored == 1 && one.bounded == 0;
+      r.searched = r.searched && one.explored == 1 && one.bounded == 0;
     }
   } catch (const litmus::NotModelled& e) {
     r.not_modelled = fmt::format("{}: {}", r.file, e.what());
     return;
-  }
-  r.whole = r.whole && !bounded;
-  r.verdict = litmus::judge(*r.test, r.states);
-}
-
-void print(const TestResult& r) {
-  if (!r.not_modelled.empty()) {
-    fmt::print("Test {} not modelled\n{}\n\n", r.test->name, r.not_modelled);
+  } catch (const schedule::ProgramError& e) {
+    // Behind the label of the thread that ran into it.
+    const std::string what = e.what();
+    r.error = fmt::format("{}:{}", r.file, what.substr(what.find(": ") + 2));
     return;
   }
-  fmt::print("{}", litmus::herd_block(*r.test, r.states));
-  fmt::print("Executions {} complete, {} blocked{}{}{}{}\n", r.complete, r.blocked,
-             r.out_of_order > 0 ? fmt::format(", of these {} out of order", r.out_of_order) : "",
-             r.race ? ", with a data race" : "", r.load_buffering ? "" : ", except load buffering",
-             r.whole ? "" : "; a bound ended the search, so there may be more");
-  if (r.expected) {
-    std::string settings;
-    for (const auto& [name, value] : r.settings) settings += " " + name + "=" + value;
-    fmt::print("Expected {}{}{}: {}\n", to_string(r.expected->observation),
-               !r.expected->race   ? ""
-               : *r.expected->race ? " race"
-                                   : " no-race",
-               settings,
-               r.outcome() == Verdict::pass      ? "as found"
-               : r.outcome() == Verdict::finding ? "DIFFERS"
-                                                 : "not decided");
-  }
-  fmt::print("\n");
+  r.verdict = litmus::judge(*r.test, r.states, !r.hangs.empty());
 }
 
-Json result_json(const std::vector<TestResult>& results, Verdict verdict) {
-  Json j = result_head("litmus", verdict, 0);
-  j["tests"] = Json::array();
-  for (const TestResult& r : results) {
-    Json one{{"name", r.test->name}, {"file", r.file}, {"verdict", name(r.outcome())}};
-    if (r.not_modelled.empty()) {
-      one["observation"] = to_string(r.verdict.observation);
-      one["ok"] = r.verdict.ok;
-      one["positive"] = r.verdict.satisfying;
-      one["negative"] = r.verdict.others;
-      one["states"] = r.states.size();
-      one["race"] = r.race;
-      one["complete"] = r.complete;
-      one["blocked"] = r.blocked;
-      one["out_of_order"] = r.out_of_order;
-      one["load_buffering"] = r.load_buffering;
-      one["seconds"] = r.seconds;
-    } else {
-      one["message"] = r.not_modelled;
-    }
-    if (r.expected) {
-      one["expected"] = to_string(r.expected->observation);
-      if (r.expected->race) one["expected_race"] = *r.expected->race;
-      one["settings"] = r.settings;
-    }
-    j["tests"].push_back(one);
+// What --expect names: a file of lines, or one answer for all tests.
+std::vector<litmus::Expectation> expectations_of(const LitmusOptions& o) {
+  if (o.expect.empty() || o.expect == "hang" || o.expect == "no-hang") return {};
+  if (!std::filesystem::is_regular_file(o.expect)) {
+    throw UsageError(
+        fmt::format("--expect {}: the file of expectations, hang or no-hang is due", o.expect));
   }
-  return j;
+  return litmus::parse_expectation_file(o.expect);
 }
 
-verify::JunitSuite junit_of(const std::vector<TestResult>& results) {
-  using Status = verify::JunitCase::Status;
-  verify::JunitSuite suite;
-  suite.name = "litmus";
-  for (const TestResult& r : results) {
-    verify::JunitCase one;
-    one.classname = "litmus";
-    one.name = r.test->name;
-    for (const auto& [name, value] : r.settings) one.name += " " + name + "=" + value;
-    one.seconds = r.seconds;
-    if (!r.not_modelled.empty()) {
-      one.status = Status::skipped;
-      one.message = r.not_modelled;
-    } else if (r.outcome() != Verdict::pass) {
-      one.status = r.outcome() == Verdict::finding ? Status::failed : Status::error;
-      one.message = r.expected ? fmt::format("{}, expected {}", to_string(r.verdict.observation),
-                                             to_string(r.expected->observation))
-                               : "the condition does not hold";
-      one.detail = litmus::herd_block(*r.test, r.states);
-    }
-    suite.cases.push_back(one);
+// The tests to run: one for each line of the expectations that is about it.
+void add_results(const LitmusOptions& o, const std::string& file, const litmus::Test& test,
+                 const std::vector<litmus::Expectation>& expectations,
+                 std::vector<TestResult>& results) {
+  const auto add = [&](const std::optional<litmus::Expectation>& expected) {
+    TestResult r;
+    r.file = file;
+    r.test = &test;
+    r.expected = expected;
+    r.question = o.ask == "termination" ? LitmusQuestion::termination : LitmusQuestion::condition;
+    if (expected) r.settings = expected->settings;
+    r.policy = policy_of(o, r.settings);
+    results.push_back(std::move(r));
+  };
+  if (o.expect.empty()) return add(std::nullopt);
+  if (o.expect == "hang" || o.expect == "no-hang") {
+    litmus::Expectation all;
+    all.name = test.name;
+    all.hang = o.expect == "hang";
+    return add(all);
   }
-  return suite;
+  bool any = false;
+  for (const litmus::Expectation& e : expectations) {
+    if (!e.is_of(test.name, file)) continue;
+    any = true;
+    add(e);
+  }
+  if (any) return;
+  TestResult r;
+  r.file = file;
+  r.error = fmt::format(
+      "{}: {} has no line for {}; '{} Never', 'Sometimes' or 'Always' is due, or '{},1'", file,
+      o.expect, test.name, test.name, file);
+  results.push_back(std::move(r));
 }
 
 }  // namespace
@@ -204,55 +157,59 @@ verify::JunitSuite junit_of(const std::vector<TestResult>& results) {
 Exit run(const LitmusOptions& o) {
   check_writable(o.reports);
   policy_of(o, {});
-  std::vector<std::pair<std::string, litmus::Test>> tests;
-  for (const std::string& file : o.files) tests.emplace_back(file, litmus::parse_file(file));
-  std::vector<litmus::Expectation> expectations;
-  if (!o.expect.empty()) expectations = litmus::parse_expectation_file(o.expect);
-
+  const std::vector<litmus::Expectation> expectations = expectations_of(o);
+  std::deque<litmus::Test> tests;  // they stay where they are
   std::vector<TestResult> results;
-  for (const auto& [file, test] : tests) {
-    bool any = false;
-    for (const litmus::Expectation& e : expectations) {
-      if (e.name != test.name) continue;
-      any = true;
+  for (const std::string& file : o.files) {
+    try {
+      tests.push_back(litmus::parse_file(file));
+    } catch (const litmus::ParseError& e) {
       results.push_back({});
-      results.back().settings = e.settings;
-      results.back().expected = e;
       results.back().file = file;
-      results.back().test = &test;
+      results.back().error = e.what();
+      continue;
     }
-    if (any) continue;
-    if (!o.expect.empty()) {
-      throw UsageError(
-          fmt::format("{}: {} has no line for {}; '{} Never', 'Sometimes' or 'Always' "
-                      "is due",
-                      file, o.expect, test.name, test.name));
-    }
-    results.push_back({});
-    results.back().file = file;
-    results.back().test = &test;
+    add_results(o, file, tests.back(), expectations, results);
   }
   std::map<Verdict, std::size_t> count;
+  std::size_t bad = 0;
   for (TestResult& r : results) {
-    explore(o, r);
+    if (r.error.empty()) explore(o, r);
     if (schedule::interrupted()) throw Interrupted();
     print(r);
     std::fflush(stdout);
+    if (!r.error.empty()) {
+      ++bad;
+      fmt::print(stderr, "ringfence: {}\n", r.error);
+      continue;
+    }
     ++count[r.outcome()];
   }
-  const auto without = std::count_if(results.begin(), results.end(),
-                                     [](const TestResult& r) { return !r.load_buffering; });
-  fmt::print("{} tests: {} {}, {} not, {} undecided{}\n", results.size(), count[Verdict::pass],
-             o.expect.empty() ? "Ok" : "as expected", count[Verdict::finding],
+  if (bad == results.size()) return Exit::bad_input;
+  const auto without = std::count_if(results.begin(), results.end(), [](const TestResult& r) {
+    return r.error.empty() && !r.load_buffering;
+  });
+  fmt::print("{} tests: {} {}, {} not, {} undecided{}{}\n", results.size() - bad,
+             count[Verdict::pass], o.expect.empty() ? "Ok" : "as expected", count[Verdict::finding],
              count[Verdict::unknown],
-             without > 0 ? fmt::format(" ({} without load buffering)", without) : "");
-  const Verdict verdict = count[Verdict::finding] > 0   ? Verdict::finding
+             without > 0 ? fmt::format(" ({} without load buffering)", without) : "",
+             bad > 0 ? fmt::format("; {} could not be judged", bad) : "");
+  const Verdict verdict = bad > 0                       ? Verdict::error
+                          : count[Verdict::finding] > 0 ? Verdict::finding
                           : count[Verdict::unknown] > 0 ? Verdict::unknown
                                                         : Verdict::pass;
   write_reports(o.reports, result_json(results, verdict), {junit_of(results)});
-  return verdict == Verdict::pass      ? Exit::clean
-         : verdict == Verdict::finding ? Exit::finding
-                                       : Exit::unknown;
+  switch (verdict) {
+    case Verdict::pass:
+      return Exit::clean;
+    case Verdict::finding:
+      return Exit::finding;
+    case Verdict::unknown:
+      return Exit::unknown;
+    case Verdict::error:
+      break;
+  }
+  return Exit::bad_input;
 }
 
 }  // namespace ringfence::cli

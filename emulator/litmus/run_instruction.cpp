@@ -281,14 +281,13 @@ bool LitmusProgram::await(schedule::Agent& agent, std::size_t thread, std::size_
     machine::Access a = access(p, load->order, load->scope, type, site);
     a.read_depends = from(thread, load->address);
     const std::uint64_t mine = next_read(thread);
-    return finish(agent.await(p.at, a, {poll->wanted, bits_of(v) & mask_of(type)}),
-                  type, mine);
+    return finish(agent.await(p.at, a, {poll->wanted, bits_of(v) & mask_of(type)}), type, mine);
   }
   const Place p = place(thread, atomic->address, atomic->proxy, atomic->type);
   const Type type = type_at(p, atomic->type);
   const std::int64_t compared = value(thread, atomic->value);
-  if (poll->wanted != Compare::eq || v != compared || is(atomic->value) ||
-      is(*atomic->desired) || extended(bits_of(compared), type) != compared) {
+  if (poll->wanted != Compare::eq || v != compared || is(atomic->value) || is(*atomic->desired) ||
+      extended(bits_of(compared), type) != compared) {
     return false;
   }
   machine::Access a = access(p, atomic->order, atomic->scope, type, site);
