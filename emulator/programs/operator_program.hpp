@@ -122,8 +122,6 @@ class OperatorProgram : public schedule::Program {
   // What a slot has to hold after the last launch.
   virtual std::uint32_t slot_at_end(const RegionInfo&, std::uint64_t /*offset*/) const { return 0; }
 
-  const Switches& switches() const { return common_; }
-
  private:
   static constexpr std::size_t kResultAlignment = 64;
   static constexpr std::uint8_t kPolledWeight = 8;
