@@ -1,11 +1,11 @@
 # lint_headers: every header compiled alone, so that no header relies on what its users include.
 # Host headers only: those of device code need nvcc.
-file(GLOB_RECURSE headers RELATIVE ${CMAKE_SOURCE_DIR} CONFIGURE_DEPENDS
-  ${CMAKE_SOURCE_DIR}/emulator/*.hpp ${CMAKE_SOURCE_DIR}/verify/*.hpp ${CMAKE_SOURCE_DIR}/tests/*.hpp)
+file(GLOB_RECURSE headers RELATIVE ${PROJECT_SOURCE_DIR} CONFIGURE_DEPENDS
+  ${PROJECT_SOURCE_DIR}/emulator/*.hpp ${PROJECT_SOURCE_DIR}/verify/*.hpp ${PROJECT_SOURCE_DIR}/tests/*.hpp)
 set(stubs)
 foreach(header ${headers})
   string(REPLACE "/" "_" name ${header})
-  set(stub ${CMAKE_BINARY_DIR}/lint_headers/${name}.cpp)
+  set(stub ${PROJECT_BINARY_DIR}/lint_headers/${name}.cpp)
   # Twice: a header also has to guard itself.
   file(CONFIGURE OUTPUT ${stub} CONTENT "#include \"${header}\"\n#include \"${header}\"\n")
   list(APPEND stubs ${stub})

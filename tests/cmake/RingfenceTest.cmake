@@ -12,6 +12,6 @@ function(ringfence_test PART)
   target_link_libraries(test_${PART} PRIVATE ringfence_test_main ${ARG_LIBRARIES})
   doctest_discover_tests(test_${PART}
     TEST_PREFIX "${PART}: "
-    WORKING_DIRECTORY ${CMAKE_SOURCE_DIR}
+    WORKING_DIRECTORY ${PROJECT_SOURCE_DIR}
     PROPERTIES LABELS "${PART};${ARG_LABELS}" TIMEOUT 300)
 endfunction()
