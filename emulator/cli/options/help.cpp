@@ -1,10 +1,14 @@
-// help: what --help says of every subcommand, as text or as the page docs/commands.md.
+// help: what --help says of every subcommand, as text, as the page docs/commands.md, as a manual
+// page or as a shell completes it.
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <memory>
 
 #include "emulator/cli/commands.hpp"
+#include "emulator/cli/options/help_forms.hpp"
+#include "emulator/cli/version.hpp"
 
 namespace ringfence::cli {
 
@@ -19,26 +23,8 @@ std::string cell(std::string text) {
   return text;
 }
 
-// "--jobs UINT", "--shrink, --no-shrink", "trace"
-std::string option_name(const CLI::Option& o) {
-  std::string name = o.get_positional() ? o.get_name(true) : o.get_name(false, true);
-  for (const char* mark : {"{false}", "{true}"}) {
-    for (std::size_t i; (i = name.find(mark)) != std::string::npos;) {
-      name.erase(i, std::string(mark).size());
-    }
-  }
-  for (std::size_t i = 0; (i = name.find(',', i)) != std::string::npos; i += 2) {
-    name.insert(i + 1, 1, ' ');
-  }
-  const bool takes_value = o.get_items_expected_max() > 0 && !o.get_type_name().empty();
-  return takes_value ? name + ' ' + o.get_type_name() : name;
-}
-
 std::string option_row(const CLI::Option& o) {
-  std::string what = o.get_description();
-  if (o.get_required()) what += " (required)";
-  if (!o.get_default_str().empty()) what += fmt::format(" (default: {})", o.get_default_str());
-  return fmt::format("| `{}` | {} |\n", cell(option_name(o)), cell(what));
+  return fmt::format("| `{}` | {} |\n", cell(option_name(o)), cell(option_text(o)));
 }
 
 std::string section(const CLI::App& sub) {
@@ -61,6 +47,29 @@ std::string section(const CLI::App& sub) {
   return out + "\n";
 }
 
+}  // namespace
+
+std::string option_name(const CLI::Option& o) {
+  std::string name = o.get_positional() ? o.get_name(true) : o.get_name(false, true);
+  for (const char* mark : {"{false}", "{true}"}) {
+    for (std::size_t i; (i = name.find(mark)) != std::string::npos;) {
+      name.erase(i, std::string(mark).size());
+    }
+  }
+  for (std::size_t i = 0; (i = name.find(',', i)) != std::string::npos; i += 2) {
+    name.insert(i + 1, 1, ' ');
+  }
+  const bool takes_value = o.get_items_expected_max() > 0 && !o.get_type_name().empty();
+  return takes_value ? name + ' ' + o.get_type_name() : name;
+}
+
+std::string option_text(const CLI::Option& o) {
+  std::string what = o.get_description();
+  if (o.get_required()) what += " (required)";
+  if (!o.get_default_str().empty()) what += fmt::format(" (default: {})", o.get_default_str());
+  return what;
+}
+
 std::string markdown(const CLI::App& app) {
   std::string out = fmt::format(
       "# Commands\n\n{}\n\nThis page is what `ringfence help --markdown` prints, from the text of "
@@ -73,19 +82,25 @@ std::string markdown(const CLI::App& app) {
   return out;
 }
 
-}  // namespace
-
 void add_help(CLI::App& app, Exit& exit) {
-  auto as_markdown = std::make_shared<bool>(false);
+  struct Forms {
+    bool markdown = false, manual = false;
+    std::string shell;
+  };
+  auto forms = std::make_shared<Forms>();
   CLI::App* sub = app.add_subcommand("help", "Prints what --help says of every subcommand");
   sub->footer("Exit status: 0.");
-  sub->add_flag("--markdown", *as_markdown, "As the page docs/commands.md");
-  sub->callback([&app, as_markdown, &exit] {
-    if (*as_markdown) {
-      fmt::print("{}", markdown(app));
-    } else {
-      fmt::print("{}", app.help("", CLI::AppFormatMode::All));
-    }
+  auto* page = sub->add_flag("--markdown", forms->markdown, "As the page docs/commands.md");
+  auto* man = sub->add_flag("--man", forms->manual, "As a manual page")->excludes(page);
+  sub->add_option("--completion", forms->shell, "As a shell completes it: the script for it")
+      ->check(CLI::IsMember({"bash", "zsh", "fish"}))
+      ->excludes(page)
+      ->excludes(man);
+  sub->callback([&app, forms, &exit] {
+    fmt::print("{}", forms->markdown         ? markdown(app)
+                     : forms->manual         ? manual(app, version())
+                     : !forms->shell.empty() ? completion(app, forms->shell)
+                                             : app.help("", CLI::AppFormatMode::All));
     exit = Exit::clean;
   });
 }
