@@ -5,6 +5,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "emulator/machine/names.hpp"
 #include "tests/cli/command.hpp"
 #include "tests/cli/schemas.hpp"
 #include "verify/inputs.hpp"
@@ -215,6 +216,19 @@ TEST_CASE("diff writes what its schema says, mismatch or not") {
   verify::write_safetensors(f / "b.safetensors", b);
   REQUIRE(ringfence(f, diff).status == 1);
   CHECK(wrong("diff", json_of(f / "d.json")) == "");
+}
+
+TEST_CASE("the schemas name the program's kinds of findings, in one place") {
+  const json kinds = json_of("docs/schema/common.schema.json")["$defs"]["findingKind"]["enum"];
+  CHECK(kinds.size() == machine::kFindingKinds);
+  for (const json& kind : kinds) {
+    CHECK(machine::parse_finding_kind(kind.get<std::string>()).has_value());
+  }
+  for (const auto& entry : std::filesystem::directory_iterator("docs/schema")) {
+    if (entry.path().filename() == "common.schema.json") continue;
+    CAPTURE(entry.path().string());
+    CHECK(content(entry.path().string()).find("\"data-race\"") == std::string::npos);
+  }
 }
 
 TEST_CASE("the schemas refuse what is missing, of another type or another word") {
