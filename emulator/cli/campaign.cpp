@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "emulator/cli/campaign_file.hpp"
 #include "emulator/cli/finding.hpp"

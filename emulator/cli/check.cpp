@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <nlohmann/json.hpp>
 
 #include "emulator/cli/case_options.hpp"
 #include "emulator/cli/case_program.hpp"

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
+
 #include "emulator/cli/report.hpp"
 #include "emulator/trace/trace.hpp"
 #include "verify/diff.hpp"

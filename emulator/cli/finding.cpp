@@ -1,11 +1,11 @@
 #include "emulator/cli/finding.hpp"
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include <exception>
 
 #include "emulator/cli/instance.hpp"
+#include "emulator/cli/log.hpp"
 #include "emulator/cli/reduce.hpp"
 #include "emulator/cli/version.hpp"
 #include "emulator/machine/names.hpp"
@@ -27,15 +27,15 @@ void make_small(programs::Config& config, const schedule::RunSpec& base, schedul
     const std::size_t before = outcome.decisions.size();
     schedule::Shrunk shrunk = schedule::shrink(*instance.executor, base, outcome, kind);
     outcome = std::move(shrunk.outcome);
-    spdlog::info("{}: {} choices shrunk to {} in {} runs{}", machine::name(kind), before,
-                 outcome.decisions.size(), shrunk.runs,
-                 shrunk.minimal ? "" : "; a limit ended it, fewer may do");
+    log_info(fmt::format("{}: {} choices shrunk to {} in {} runs{}", machine::name(kind), before,
+                         outcome.decisions.size(), shrunk.runs,
+                         shrunk.minimal ? "" : "; a limit ended it, fewer may do"));
   };
   Reduced reduced = reduce(config, base, outcome, kind);
   config = reduced.config;
   outcome = std::move(reduced.outcome);
-  spdlog::info("{}: smallest case that fails alike: {}", machine::name(kind),
-               trace::case_text(config));
+  log_info(fmt::format("{}: smallest case that fails alike: {}", machine::name(kind),
+                       trace::case_text(config)));
   shrink_choices();
 }
 
@@ -114,7 +114,7 @@ Recorded record_finding(const Case& c, machine::Boundary mode, const schedule::S
     again.history = true;
     const schedule::Outcome told = inline_instance.executor->run(again);
     r.confirmed = r.confirmed && schedule::same_run(outcome, told);
-    if (!r.confirmed) spdlog::error("the executors disagree on a run: a fault of ringfence");
+    if (!r.confirmed) log_error("the executors disagree on a run: a fault of ringfence");
     outcome.history = told.history;
   }
 

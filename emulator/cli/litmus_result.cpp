@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "emulator/litmus/printer.hpp"
 #include "emulator/machine/names.hpp"

@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <map>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "emulator/cli/campaign_file.hpp"

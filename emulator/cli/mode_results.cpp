@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
+
 #include "emulator/machine/names.hpp"
 
 namespace ringfence::cli {

@@ -1,6 +1,7 @@
 #pragma once
 // What commands that search each boundary mode in turn (fuzz, check) print and report of it.
 
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <nlohmann/json.hpp>
+
 #include "emulator/cli/report.hpp"
 #include "emulator/ptx/error.hpp"
 #include "emulator/ptx/listing.hpp"

@@ -6,6 +6,7 @@
 
 #include <cstdio>
 #include <memory>
+#include <nlohmann/json.hpp>
 
 #include "emulator/cli/case_options.hpp"
 #include "emulator/cli/case_program.hpp"

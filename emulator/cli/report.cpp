@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "emulator/cli/errors.hpp"
 #include "emulator/cli/version.hpp"

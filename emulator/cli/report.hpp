@@ -1,7 +1,7 @@
 #pragma once
 // Results as JSON and JUnit files, and the parts that all commands' results share.
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdio>
 #include <memory>
+#include <nlohmann/json.hpp>
 
 #include "emulator/cli/case_options.hpp"
 #include "emulator/cli/case_program.hpp"

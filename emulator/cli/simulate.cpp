@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
+#include <nlohmann/json.hpp>
 
 #include "emulator/cli/report.hpp"
 #include "emulator/machine/names.hpp"

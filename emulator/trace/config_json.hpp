@@ -1,7 +1,7 @@
 #pragma once
 // The header's configuration, for the writers of traces and of tokens.
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "emulator/programs/config.hpp"

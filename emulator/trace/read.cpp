@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <nlohmann/json.hpp>
 
 #include "emulator/machine/names.hpp"
 #include "emulator/schedule/faults.hpp"

@@ -1,8 +1,6 @@
 #include "emulator/cli/command_line.hpp"
 
 #include <fmt/format.h>
-#include <spdlog/sinks/stdout_color_sinks.h>
-#include <spdlog/spdlog.h>
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
@@ -13,8 +11,8 @@
 #include "emulator/cli/commands.hpp"
 #include "emulator/cli/errors.hpp"
 #include "emulator/cli/gpu.hpp"
+#include "emulator/cli/log.hpp"
 #include "emulator/cli/options/validators.hpp"
-#include "emulator/cli/progress.hpp"
 #include "emulator/cli/version.hpp"
 #include "emulator/schedule/interrupt.hpp"
 
@@ -22,16 +20,6 @@ namespace ringfence::cli {
 namespace {
 
 int status(Exit exit) { return static_cast<int>(exit); }
-
-// Logs go to standard error: results alone are on standard output.
-void set_up_logs() {
-  auto sink = std::make_shared<spdlog::sinks::stderr_color_sink_mt>(
-      wants_color(2) ? spdlog::color_mode::always : spdlog::color_mode::never);
-  auto log = std::make_shared<spdlog::logger>("ringfence", sink);
-  log->set_pattern("%n: %^%l%$: %v");
-  log->set_level(spdlog::level::warn);
-  spdlog::set_default_logger(log);
-}
 
 int complain(Exit exit, const std::string& line) {
   std::fflush(stdout);
@@ -64,7 +52,6 @@ void check_subcommand(const CLI::App& app, int argc, char** argv) {
 }  // namespace
 
 int command_line(int argc, char** argv) {
-  set_up_logs();
   // Its parser and its signals are its own: a waiting kernel is ended by the default action.
   if (has_cuda() && argc > 1 && std::string_view(argv[1]) == "gpu") {
     return run_gpu(argc - 1, argv + 1);
@@ -92,8 +79,7 @@ int command_line(int argc, char** argv) {
     add_gpu(app, exit);
     add_help(app, exit);
     app.add_flag_callback(
-        "-v,--verbose", [] { spdlog::set_level(spdlog::level::info); },
-        "Say on standard error what is being done");
+        "-v,--verbose", [] { set_verbose(); }, "Say on standard error what is being done");
     for (CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; })) {
       sub->fallthrough(sub->get_name() != "gpu");
       sub->parse_complete_callback([sub] { check_outputs_apart(*sub); });
