@@ -12,7 +12,7 @@ namespace {
 
 TEST_CASE("gpu without the CUDA part or without a GPU is skipped: status 77 and one line") {
   if (has_cuda() && std::filesystem::exists("/dev/nvidiactl")) {
-    MESSAGE("skipped: this machine has a GPU");
+    MESSAGE("not run: this machine has a GPU");
     return;
   }
   const Folder f;
@@ -39,7 +39,7 @@ TEST_CASE("gpu explains itself with and without the CUDA part") {
 
 TEST_CASE("gpu with wrong words is bad usage where the CUDA part is there to know") {
   if (!has_cuda()) {
-    MESSAGE("skipped: this build has no CUDA part");
+    MESSAGE("not run: this build has no CUDA part");
     return;
   }
   const Folder f;

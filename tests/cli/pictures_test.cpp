@@ -141,7 +141,7 @@ TEST_CASE("DOT: the finding's accesses are red, and Graphviz draws it") {
   REQUIRE(ringfence(f, "fuzz --schedules 1" + kCase).status == 0);
   CHECK(content(f / "d.dot").find("\"sync\"") != std::string::npos);
   if (std::system("dot -V > /dev/null 2>&1") != 0) {
-    MESSAGE("not drawn: graphviz is not installed");
+    MESSAGE("not run: graphviz is not installed");
     return;
   }
   const std::string command =

@@ -10,11 +10,11 @@ namespace ringfence::tests {
 inline bool gpu_missing() {
   const auto all = cuda::devices();
   if (all.empty()) {
-    MESSAGE("skipped: this machine has no CUDA device");
+    MESSAGE("not run: this machine has no CUDA device");
     return true;
   }
   if (all.front().major != 9) {
-    MESSAGE("skipped: the kernels were compiled for sm_90a, and this is sm_" << all.front().major
+    MESSAGE("not run: the kernels were compiled for sm_90a, and this is sm_" << all.front().major
                                                                              << all.front().minor);
     return true;
   }

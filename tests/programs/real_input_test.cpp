@@ -80,7 +80,7 @@ TEST_CASE("input: tokenweave refuses a beta with a reason; pypto takes it") {
 TEST_CASE("input: five layers of a trained checkpoint, on 2, 4 and 8 ranks, both protocols") {
   const std::filesystem::path folder = "../shared/real";
   if (!std::filesystem::exists(folder)) {
-    MESSAGE("no ", folder.string(), ": passed over");
+    MESSAGE("not run: there is no ", folder.string());
     return;
   }
   int files = 0;

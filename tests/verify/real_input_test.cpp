@@ -21,7 +21,7 @@ std::vector<std::string> real_files() {
         "../shared/real/stories260k-layer" + std::to_string(layer) + ".safetensors";
     if (std::filesystem::exists(path)) files.push_back(path);
   }
-  if (files.empty()) MESSAGE("skipped: ../shared/real has no stories260k-layer*.safetensors");
+  if (files.empty()) MESSAGE("not run: ../shared/real has no stories260k-layer*.safetensors");
   return files;
 }
 
