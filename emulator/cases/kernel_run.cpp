@@ -91,6 +91,7 @@ std::vector<schedule::Agent::ChildSpec> KernelRun::children() {
 void KernelRun::run(Warp& warp) {
   schedule::Agent& agent = *warp.agent;
   std::vector<ptx::SplitRef> ready;
+  std::optional<ptx::KernelFault> met;
   try {
     while (!execution_.exited(warp.block, warp.index)) {
       execution_.ready(warp.block, warp.index, ready);
@@ -129,8 +130,10 @@ void KernelRun::run(Warp& warp) {
     tell_phases();
   } catch (const ptx::KernelFault& fault) {
     settle(warp);
-    report(warp, fault);
+    met = fault;
   }
+  // Not inside the handler: other agents step meanwhile, with exceptions of their own.
+  if (met) report(warp, *met);
 }
 
 void KernelRun::wait(Warp& warp) {
@@ -175,11 +178,11 @@ void KernelRun::report(Warp& warp, const ptx::KernelFault& fault) {
   f.second.region = warp.fault_at.region;
   f.second.offset = warp.fault_at.offset;
   f.has_second = true;
-  warp.agent->act(f.second.site, [&](machine::Machine& m) {
+  warp.agent->act(f.second.site, [&](machine::Machine&) {
     std::memcpy(fault_.text, what.data(), std::min(what.size(), most));
     fault_.text[std::min(what.size(), most)] = '\0';
-    m.report(f);
   });
+  warp.agent->fail(f);
 }
 
 // -- barriers -------------------------------------------------------------------------------------

@@ -49,7 +49,6 @@ class Search {
       : make_(make), spec_(spec), visit_(visit), progress_(progress), sets_(spec.sets) {
     run_ = spec.run;
     run_.strategy.kind = schedule::StrategySpec::Kind::first;
-    run_.weak_points = run_.weak_points || spec.weak_events;
     run_.free_running = false;
     buffering_ = spec.all && run_.policy.load_buffering == machine::LoadBuffering::on &&
                  run_.policy.boundary != machine::Boundary::coherent;
@@ -124,7 +123,7 @@ class Search {
     try {
       const std::unique_ptr<schedule::Program> program = make_();
       schedule::InlineExecutor executor(*program);
-      Walk in_order(agents_, sets_, spec_.weak_events, spec_.sum_order),
+      Walk in_order(agents_, sets_, schedule::passes_over_races(run_), spec_.sum_order),
           loose(agents_, no_sets_, true, spec_.sum_order);
       Record record;
       std::unique_lock lock(mutex_);

@@ -20,10 +20,9 @@ namespace ringfence::check {
 // and stream: in mode coherent order of execution is what the mode is about. A read returns a later
 // write only if the program says that something does not depend on it (machine::Access::depends).
 struct CheckSpec {
-  schedule::RunSpec run;  // policy, ignored findings, limit of points; its strategy is not used
-  // Go on past races (ignore them in `run` as well): weak accesses are then events too, and a read
-  // that races may return any of the racing writes.
-  bool weak_events = false;
+  // Policy, ignored findings, limit of points; its strategy is not used. Where races are ignored,
+  // weak accesses are events too, and a read that races may return any of the racing writes.
+  schedule::RunSpec run;
   bool sets = true;              // take reductions for sets where that is exact
   bool all = false;              // go on past findings and deadlocks, which are counted
   std::uint64_t executions = 0;  // at most so many, complete or not; 0: no limit

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
@@ -183,11 +184,17 @@ Exit run(const CheckOptions& o) {
   std::vector<ModeReport> reports;
   for (const ModeResult& m : modes) reports.push_back(report_of(m));
   const Verdict verdict = overall(reports);
+  const bool none_ends = std::any_of(modes.begin(), modes.end(), [](const ModeResult& m) {
+    return m.judged && m.verdict() == Verdict::unknown && m.result.explored == 1 &&
+           m.result.bounded == 0;
+  });
   fmt::print("\n{} in {}\n",
              verdict == Verdict::pass      ? "PASS: no execution of these sizes fails (except load "
                                              "buffering)"
              : verdict == Verdict::finding ? "FAIL"
-                                           : "UNKNOWN: a bound ended the search first",
+             : none_ends ? "UNKNOWN: no execution comes to its end, as what stops "
+                           "them is passed over"
+                         : "UNKNOWN: a bound ended the search first",
              judged_modes(reports));
   write_reports(o.reports, result_json(o, c, reports),
                 {junit_of("check", c.config, reports, "a bound ended the search")});

@@ -59,7 +59,7 @@ void explore(const LitmusOptions& o, TestResult& r) {
     const auto kind = static_cast<machine::FindingKind>(k);
     if (kind != machine::FindingKind::deadlock) spec.run.ignore.push_back(kind);
   }
-  spec.weak_events = spec.all = true;
+  spec.all = true;
   spec.executions = o.executions;
   spec.seconds = o.seconds;
   spec.straight = litmus::straight;

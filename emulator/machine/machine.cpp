@@ -41,11 +41,6 @@ Machine::~Machine() {
   for (Stream* s : streams_) destroy(memory_, s);
 }
 
-void Machine::ignore(FindingKind kind, bool on) {
-  const std::uint32_t b = 1u << static_cast<int>(kind);
-  ignored_ = on ? ignored_ | b : ignored_ & ~b;
-}
-
 RegionId Machine::add_region(const RegionSpec& spec) {
   auto* r = create<Region>(memory_, spec, memory_);
   const std::uint64_t lines = (spec.bytes + kLineBytes - 1) / kLineBytes;
@@ -167,7 +162,7 @@ void Machine::reset() {
 // -- results --------------------------------------------------------------------------------------
 
 void Machine::report(const Finding& finding) {
-  if ((ignored_ & (1u << static_cast<int>(finding.kind))) != 0) return;
+  if (passes_over(finding)) return;
   if (findings_.size() < kMaxFindings) findings_.push_back(finding);
 }
 

@@ -188,9 +188,13 @@ class Machine {
   void set_listener(Listener* listener) { listener_ = listener; }
   // For an exhaustive search; nullptr for none. The chooser has to answer what the arbiter wants.
   void set_arbiter(Arbiter* arbiter) { arbiter_ = arbiter; }
-  // Findings of this kind are counted and otherwise passed over.
-  void ignore(FindingKind kind, bool on = true);
+  // Findings of this kind are passed over from now on; races are counted.
+  void ignore(FindingKind kind) { ignored_ |= 1u << static_cast<int>(kind); }
   void ignore_none() { ignored_ = 0; }
+  // Whether a finding is passed over: the one place that decides it.
+  bool passes_over(const Finding& finding) const {
+    return (ignored_ & 1u << static_cast<int>(finding.kind)) != 0;
+  }
 
   // -- memory -----------------------------------------------------------------------------------
   RegionId add_region(const RegionSpec& spec);

@@ -105,15 +105,15 @@ Missing Machine::missing_ingredient(const Now& now, const Epoch& earlier, Order 
 void Machine::report_race(const Now& now, const Epoch& at, AccessKind kind, Order order,
                           Scope scope, Proxy proxy, std::uint8_t element, std::uint16_t site,
                           std::uint32_t step) {
-  if ((ignored_ & (1u << static_cast<int>(FindingKind::data_race))) != 0) {
-    ++ignored_races_;
-    return;
-  }
   Finding f;
   f.kind = FindingKind::data_race;
   f.first = info(at, kind, order, scope, proxy, site, step, now, element);
   f.second = info(now);
   f.has_first = f.has_second = true;
+  if (passes_over(f)) {
+    ++ignored_races_;
+    return;
+  }
   f.missing = missing_ingredient(now, at, order, scope, proxy, element);
   report(f);
 }

@@ -300,6 +300,18 @@ void Agent::report(const machine::Finding& finding) {
   check_stopped();
 }
 
+void Agent::fail(const machine::Finding& finding) {
+  {
+    Step step(*this);
+    execution_.machine().report(finding);
+    after(finding.second.site);
+    if (!execution_.machine().failed()) execution_.set_blocked(id_, AgentStatus::stopped);
+  }
+  check_stopped();
+  runtime_.give_way(*this);
+  check_stopped();
+}
+
 void Agent::launch(machine::StreamId stream, std::uint16_t call, std::vector<ChildSpec> children,
                    std::uint16_t group) {
   runtime_.launch(*this, stream, call, children, group, nullptr);

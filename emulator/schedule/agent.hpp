@@ -125,6 +125,9 @@ class Agent {
   void signalled(machine::Address at, std::uint64_t bytes);
   bool late(machine::Address at) const;
   void read_old(bool on);
+  // Reports what the agent cannot go on from. Returns only as the run's end unwinds it: if the
+  // finding is passed over, it stops here and the others go on.
+  void fail(const machine::Finding& finding);
   // Inside act() only. Nothing if it is not blocked.
   void unpark(Agent& other);
 
@@ -132,7 +135,7 @@ class Agent {
   std::uint32_t choose(DecisionKind kind, std::uint32_t options);
 
   // Reports a finding made by the program itself (replicas differ, wrong numbers, ...): the run
-  // ends here.
+  // ends here, unless it is passed over.
   void report(const machine::Finding& finding);
 
   // -- host agents only -------------------------------------------------------------------------

@@ -298,6 +298,10 @@ bool Execution::can_go_on(const AgentRecord& r, bool after_miss) const {
 }
 
 void Execution::deadlock() {
+  // Others may wait for what an agent that stopped would have done.
+  for (AgentId id = 0; id < agent_count_; ++id) {
+    if (record(id).status == AgentStatus::stopped) return finish(RunEnd::deadlock);
+  }
   // A block all of whose unfinished agents sit at barriers can go on by nobody's help.
   const auto block_of = [](const AgentRecord& r) { return r.label >> 16; };
   const AgentRecord* stuck = nullptr;

@@ -26,8 +26,9 @@ enum class AgentStatus : std::uint8_t {
   at_barrier,
   joining,
   blocked_by_graph,
-  held,  // could step, but a fault keeps it from it
-  done   // also an agent of a rank that a fault killed
+  held,     // could step, but a fault keeps it from it
+  stopped,  // met what it cannot go on from, and the finding was passed over
+  done      // also an agent of a rank that a fault killed
 };
 
 // What an agent stands before, for a strategy that steps by events.
@@ -77,7 +78,8 @@ struct AgentRecord {
   LaneWait* waits = nullptr;
 };
 
-// Why a run ended.
+// Why a run ended. `deadlock`: nobody can go on; there is no finding of it if it is passed over, or
+// if an agent has stopped.
 enum class RunEnd : std::uint8_t { running, complete, finding, deadlock, step_limit, stopped };
 
 // How a run is made, besides its strategy.

@@ -2,6 +2,7 @@
 // Runs a program once. Two implementations (emulator/ranks): one process a rank, or all inline;
 // the same specification gives the same outcome in both.
 
+#include <algorithm>
 #include <cstdint>
 #include <stdexcept>
 #include <string>
@@ -32,14 +33,21 @@ struct RunSpec {
   std::vector<machine::FindingKind> ignore;
   std::uint32_t expected_points = 0;
   std::uint32_t point_limit = 1u << 22;
-  bool history = false;      // record every event (slow; for stories)
-  bool weak_points = false;  // weak accesses are points too: other agents may step there
+  bool history = false;  // record every event (slow; for stories)
+  // Weak accesses are points too: other agents may step there. So they are if races are ignored.
+  bool weak_points = false;
   // Rank processes run concurrently and nobody is picked; choices are their defaults and two runs
   // may differ. The inline executor takes the default schedule instead.
   bool free_running = false;
   std::vector<Fault> faults;  // of processes; the inline executor has none to hit
   bool survive = false;       // a deadlock is a finding after a kill or a restart too
 };
+
+// Whether a run goes on past data races, so that weak accesses can tell an order.
+inline bool passes_over_races(const RunSpec& spec) {
+  return std::find(spec.ignore.begin(), spec.ignore.end(), machine::FindingKind::data_race) !=
+         spec.ignore.end();
+}
 
 // An agent that could not go on when a run ended in a deadlock; hosts that wait for it are left
 // out.

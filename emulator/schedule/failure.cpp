@@ -12,27 +12,6 @@ bool same_access(const machine::AccessInfo& a, const machine::AccessInfo& b) {
          a.offset == b.offset && a.bytes == b.bytes;
 }
 
-machine::Finding deadlock_of(const Outcome& outcome) {
-  machine::Finding f;
-  f.kind = machine::FindingKind::deadlock;
-  for (const StuckAgent& s : outcome.stuck) {
-    if (s.status != AgentStatus::awaiting) continue;
-    f.has_second = true;
-    f.second.kind = s.await.by_rmw ? machine::AccessKind::rmw : machine::AccessKind::read;
-    f.second.order = s.await.access.order;
-    f.second.scope = s.await.access.scope;
-    f.second.proxy = s.await.access.proxy;
-    f.second.label = s.label;
-    f.second.step = s.last_step;
-    f.second.site = s.await.access.site;
-    f.second.region = s.await.at.region;
-    f.second.offset = s.await.at.offset;
-    f.second.bytes = s.await.access.element;
-    break;
-  }
-  return f;
-}
-
 }  // namespace
 
 bool stopped_by_fault(const Outcome& outcome) {
@@ -57,12 +36,11 @@ std::optional<machine::Finding> failure(const Outcome& outcome) {
   }
   if (stopped_by_fault(outcome)) return std::nullopt;
   if (!outcome.findings.empty()) return outcome.findings.front();
-  if (outcome.end == RunEnd::deadlock) return deadlock_of(outcome);
   return std::nullopt;
 }
 
 bool undecided(const Outcome& outcome) {
-  return !failure(outcome) && outcome.end != RunEnd::complete && !stopped_by_fault(outcome);
+  return !failure(outcome) && outcome.end != RunEnd::complete && outcome.end != RunEnd::deadlock;
 }
 
 bool same_finding(const machine::Finding& a, const machine::Finding& b) {

@@ -7,8 +7,8 @@
 
 namespace ringfence::schedule {
 
-// The finding of a run that failed; none if it is clean or ended without a verdict. A deadlock and
-// a lost rank are findings too, with the stuck agent's wait as the second access.
+// The finding of a run that failed; none if it is clean, ended without a verdict, or got stuck in a
+// way that is passed over. A lost rank is a finding too.
 std::optional<machine::Finding> failure(const Outcome& outcome);
 
 // A deadlock after a fault that may leave others waiting (kill, restart), in a run that need not

@@ -38,11 +38,13 @@ void RunState::start(const RunSpec& spec, Strategy& strategy) {
   history_.clear();
   program_.before_run(machine_);
   survive_ = spec.survive;
+  // What a race that is passed over does shows only where others may step between weak accesses.
+  const bool weak_points = spec.weak_points || passes_over_races(spec);
   const bool faults =
       spec.strategy.faults.any() || std::any_of(spec.decisions.begin(), spec.decisions.end(),
                                                 [](const Decision& d) { return is_fault(d.kind); });
-  execution_.start(&strategy, {spec.expected_points, spec.point_limit, spec.weak_points,
-                               spec.free_running, faults});
+  execution_.start(
+      &strategy, {spec.expected_points, spec.point_limit, weak_points, spec.free_running, faults});
 }
 
 Outcome RunState::collect() {

@@ -236,9 +236,10 @@ Verdict make_verdict(const schedule::Outcome& outcome, const schedule::Program& 
     if (v.finding->has_first) v.first = names_of(v.finding->first, program);
     if (v.finding->has_second) v.second = names_of(v.finding->second, program);
   } else {
-    v.message = outcome.end == schedule::RunEnd::complete ? "clean"
-                : schedule::stopped_by_fault(outcome)     ? "stopped by a fault"
-                                                          : "ended without a verdict";
+    v.message = outcome.end == schedule::RunEnd::complete   ? "clean"
+                : schedule::stopped_by_fault(outcome)       ? "stopped by a fault"
+                : outcome.end == schedule::RunEnd::deadlock ? "stuck, which is passed over"
+                                                            : "ended without a verdict";
   }
   if (const std::string numbers = v.finding ? program.last_mismatch() : ""; !numbers.empty()) {
     v.message += ": " + numbers;

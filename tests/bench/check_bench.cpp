@@ -70,7 +70,7 @@ void cas_buffered(benchmark::State& state, bool par) {
     const auto kind = static_cast<machine::FindingKind>(k);
     if (kind != machine::FindingKind::deadlock) spec.run.ignore.push_back(kind);
   }
-  spec.weak_events = spec.all = true;
+  spec.all = true;
   std::uint64_t executions = 0, events = 0;
   for (auto _ : state) {
     bool race = false;

@@ -16,11 +16,18 @@ using check::Verdict;
 
 namespace {
 
-check::CheckResult run(const std::string& path, machine::Boundary mode, std::uint64_t executions) {
+check::CheckResult run(const std::string& path, machine::Boundary mode, std::uint64_t executions,
+                       std::vector<machine::FindingKind> ignore = {}) {
   check::CheckSpec spec;
   spec.run.policy.boundary = mode;
+  spec.run.ignore = std::move(ignore);
   spec.executions = executions;
   return check::check([&] { return open(path); }, spec);
+}
+
+std::string found(const check::CheckResult& r) {
+  const auto f = schedule::failure(r.outcome);
+  return f ? std::string(machine::name(f->kind)) : "clean";
 }
 
 // The names of the zoo's faults, without what tells them from their twins.
@@ -85,4 +92,40 @@ TEST_CASE("a bound makes the verdict of a kernel unknown") {
   const auto r = run("tests/zoo/frozen-epoch-fixed.toml", machine::Boundary::strict, 50);
   CHECK(r.verdict == Verdict::unknown);
   CHECK(r.explored < 1);
+}
+
+TEST_CASE("what a race that is passed over does is found, by check and by fuzz") {
+  using machine::FindingKind;
+  const std::string path = "tests/cases/files/flag-scope.toml";
+  CHECK(found(run(path, machine::Boundary::strict, 0)) == "data-race");
+  CHECK(found(run(path, machine::Boundary::strict, 0, {FindingKind::data_race})) == "rank-lost");
+  const auto program = open(path);
+  CHECK(cases::test::found(cases::test::fuzz(*program, machine::Boundary::strict, 200,
+                                             {FindingKind::data_race})) == "rank-lost");
+}
+
+TEST_CASE("a deadlock that is passed over ends its run, and the search goes on") {
+  using machine::FindingKind;
+  for (const std::string name : {"stuck-or-trap", "stuck-or-done"}) {
+    CAPTURE(name);
+    const std::string path = "tests/cases/files/" + name + ".toml";
+    const std::string then = name == "stuck-or-trap" ? "rank-lost" : "clean";
+    CHECK(found(run(path, machine::Boundary::strict, 0)) == "deadlock");
+    const auto past = run(path, machine::Boundary::strict, 0, {FindingKind::deadlock});
+    CHECK(found(past) == then);
+    CHECK(past.verdict == (then == "clean" ? Verdict::pass : Verdict::fail));
+    CHECK(past.blocked == 1);
+    const auto program = open(path);
+    CHECK(cases::test::found(cases::test::fuzz(*program, machine::Boundary::strict, 200,
+                                               {FindingKind::deadlock})) == then);
+  }
+}
+
+TEST_CASE("a kernel that a trap stops, passed over, lets the others go on") {
+  const auto past = run("tests/cases/files/stuck-or-trap.toml", machine::Boundary::strict, 0,
+                        {machine::FindingKind::rank_lost, machine::FindingKind::deadlock});
+  CHECK(found(past) == "clean");
+  CHECK(past.complete == 0);
+  CHECK(past.blocked == 2);
+  CHECK(past.explored == 1);
 }

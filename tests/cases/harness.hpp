@@ -22,10 +22,12 @@ inline std::unique_ptr<CaseProgram> open(const std::string& path, const Settings
 }
 
 inline schedule::SearchResult fuzz(schedule::Program& program, machine::Boundary mode,
-                                   std::uint64_t schedules) {
+                                   std::uint64_t schedules,
+                                   std::vector<machine::FindingKind> ignore = {}) {
   const auto executor = ranks::make_inline(program);
   schedule::SearchSpec spec;
   spec.run.policy.boundary = mode;
+  spec.run.ignore = std::move(ignore);
   spec.run.strategy.kind = schedule::StrategySpec::Kind::pct;
   // Far more points than any of these programs has: a run that needs them is a loop.
   spec.run.point_limit = 1u << 16;

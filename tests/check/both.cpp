@@ -23,7 +23,7 @@ Searched search(const litmus::Test& test, const machine::Policy& policy, bool fi
     if (k == static_cast<int>(machine::FindingKind::deadlock)) continue;
     spec.run.ignore.push_back(static_cast<machine::FindingKind>(k));
   }
-  spec.weak_events = spec.all = true;
+  spec.all = true;
   spec.fingerprints = fingerprints;
   spec.executions = executions;
   spec.straight = litmus::straight;

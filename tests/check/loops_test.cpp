@@ -195,7 +195,7 @@ TEST_CASE("a loop that counts is left at the bound, and that is said; more turns
   CHECK(testing::search(test, testing::letter()).states.empty());
   check::CheckSpec spec;
   spec.run.policy = testing::letter();
-  spec.weak_events = spec.all = true;
+  spec.all = true;
   std::size_t complete = 0;
   check::check([&] { return std::make_unique<litmus::LitmusProgram>(test, 0, 4); }, spec, 1,
                [&](const check::Execution& e) {

@@ -107,35 +107,15 @@ TEST_CASE("policy and ignored kinds of the finding's run are those of every try"
   CHECK(e.last.strategy.kind == StrategySpec::Kind::replay);
 }
 
-TEST_CASE("a deadlock is a finding whose second access is the first stuck wait") {
-  Outcome o;
-  o.end = RunEnd::deadlock;
-  StuckAgent host, waiting;
-  host.status = AgentStatus::joining;
-  waiting.label = 42;
-  waiting.status = AgentStatus::awaiting;
-  waiting.await.at = {3, 64};
-  waiting.await.access.order = machine::Order::acquire;
-  waiting.last_step = 17;
-  o.stuck = {host, waiting};
-  const auto f = failure(o);
-  REQUIRE(f);
-  CHECK(f->kind == FindingKind::deadlock);
-  CHECK_FALSE(f->has_first);
-  REQUIRE(f->has_second);
-  CHECK(f->second.label == 42);
-  CHECK(f->second.region == 3);
-  CHECK(f->second.offset == 64);
-  CHECK(f->second.order == machine::Order::acquire);
-}
-
-TEST_CASE("a run that was stopped is undecided, a clean and a failing one are not") {
+TEST_CASE("a run that was stopped is undecided, a clean one and one that is stuck are not") {
   Outcome o;
   CHECK_FALSE(undecided(o));
   o.end = RunEnd::step_limit;
   CHECK(undecided(o));
+  // With a finding of it, unless it is passed over.
   o.end = RunEnd::deadlock;
   CHECK_FALSE(undecided(o));
+  CHECK_FALSE(failure(o));
 }
 
 TEST_CASE("runs are the same only with equal choices, values and finding") {

@@ -91,9 +91,10 @@ void add_model_options(CLI::App& app, CaseOptions& o) {
                  "alias-data=cohere|fence-required, load-buffering=off, summation=POLICY")
       ->group(group)
       ->allow_extra_args(false);
-  app.add_option("--ignore", o.ignore,
-                 "A kind of finding to pass over, such as data-race; may be "
-                 "repeated")
+  app.add_option(
+         "--ignore", o.ignore,
+         "A kind of finding to pass over; may be repeated. data-race: what the race does is "
+         "searched for; deadlock, livelock: a run that is stuck ends there")
       ->group(group)
       ->allow_extra_args(false);
 }
