@@ -16,8 +16,8 @@ std::size_t index(int i) { return static_cast<std::size_t>(i); }
 // All executions over one skeleton.
 class Search {
  public:
-  Search(const Skeleton& skeleton, const Options& options, Result& result)
-      : s_(skeleton), options_(options), result_(result) {
+  Search(const Skeleton& skeleton, const Meeting& meeting, const Options& options, Result& result)
+      : s_(skeleton), meeting_(meeting), options_(options), result_(result) {
     source_.fill(-1);
     for_each(s_.reads, [&](int r) { reads_.push_back(r); });
   }
@@ -28,9 +28,11 @@ class Search {
     if (options_.atomic_is_dependency) air_ |= s_.rmw;
     if (!options_.load_buffering) {
       air_ |= s_.po;
-      air_ |= s_.barrier;
+      air_ |= meeting_.barrier;
+      air_ |= meeting_.time;
     }
     air_.close();
+    if (!options_.load_buffering && !air_.irreflexive(~s_.barriers)) return;
     local_ = s_.po_location;
     local_.close();
     choose_source(0);
@@ -117,13 +119,16 @@ class Search {
     for_each(s_.writes, [&](int w) { observation_.add(w, steps.row(w) & s_.reads); });
 
     base_ = s_.po;
-    base_ |= s_.barrier;
-    for_each(s_.writes, [&](int w) {
-      for_each(observation_.row(w), [&](int r) {
-        for_each(s_.release_starts[index(w)],
-                 [&](int a) { base_.add(a, s_.acquire_ends[index(r)] & s_.strong.row(a)); });
-      });
+    base_ |= meeting_.barrier;
+    const auto synchronise = [&](int from, int to) {
+      for_each(s_.release_starts[index(from)],
+               [&](int a) { base_.add(a, s_.acquire_ends[index(to)] & s_.strong.row(a)); });
+    };
+    for_each(s_.barriers, [&](int a) {
+      for_each(meeting_.observed.row(a) & s_.strong.row(a), [&](int w) { synchronise(a, w); });
     });
+    for_each(s_.writes,
+             [&](int w) { for_each(observation_.row(w), [&](int r) { synchronise(w, r); }); });
     base_.close();
     run_ = air_;
     choose_sc(0);
@@ -319,6 +324,7 @@ class Search {
   }
 
   const Skeleton& s_;
+  const Meeting& meeting_;
   const Options& options_;
   Result& result_;
   std::vector<int> reads_;
@@ -336,11 +342,9 @@ void choose_paths(const Program& program, const std::vector<Unfolding>& unfoldin
                   const Options& options, std::vector<const Path*>& chosen, Result& result) {
   if (chosen.size() == unfoldings.size()) {
     const Skeleton skeleton(program, chosen);
-    if (!skeleton.barriers_complete) {
-      ++result.blocked;
-      return;
-    }
-    Search(skeleton, options, result).run();
+    if (skeleton.meetings.empty()) ++result.blocked;
+    result.undefined = result.undefined || skeleton.meets_undefined;
+    for (const Meeting& m : skeleton.meetings) Search(skeleton, m, options, result).run();
     return;
   }
   for (const Path& path : unfoldings[chosen.size()].paths) {

@@ -1,8 +1,9 @@
 // The axiomatic PTX checker: all outcomes that the model's axioms admit for a small program.
 //
-// Candidates are paths × reads-from × fence-sc order × coherence order. The axioms, by the names
-// of the PTX manual (chapter "Memory Consistency Model", version 6.0 on) and of Lustig,
-// Sahasrabuddhe, Giroux, "A Formal Analysis of the NVIDIA PTX Memory Consistency Model" (2019):
+// Candidates are paths × meetings at barriers × reads-from × fence-sc order × coherence order. The
+// axioms, by the names of the PTX manual (chapter "Memory Consistency Model", version 6.0 on) and
+// of Lustig, Sahasrabuddhe, Giroux, "A Formal Analysis of the NVIDIA PTX Memory Consistency Model"
+// (2019):
 //
 //   Coherence         causality between writes to one place is in coherence order
 //   Fence-SC          causality between morally strong fence.sc is in fence-sc order
@@ -49,6 +50,8 @@ struct Result {
   // Combinations of paths whose barriers never complete.
   std::uint64_t blocked = 0;
   bool bounded = false;
+  // Some order of arrivals at barriers is undefined (meetings.hpp).
+  bool undefined = false;
   // Some execution has two conflicting accesses, not morally strong, unrelated by causality, which
   // is base causality, or an observation followed by base causality (the manual's letter) …
   bool race = false;
@@ -58,8 +61,7 @@ struct Result {
   std::string race_text;
 };
 
-// Throws std::runtime_error for a program beyond the checker (over 64 events, a barrier count
-// below the number of threads that have the barrier, a wild address).
+// Throws std::runtime_error for a program beyond the checker (over 64 events, a wild address).
 Result check(const Program& program, const Options& options = {});
 
 }  // namespace ringfence::axiomatic

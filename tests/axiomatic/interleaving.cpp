@@ -118,6 +118,12 @@ class Interleaver {
         }
         break;
       }
+      case Kind::ClusterArrive:
+      case Kind::ClusterWait:
+      case Kind::MbarrierArrive:
+      case Kind::MbarrierWait:
+      case Kind::MbarrierTest:
+        throw std::logic_error("unknown barrier");
       case Kind::Fence:
       case Kind::Nothing:
         break;

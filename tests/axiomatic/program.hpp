@@ -32,7 +32,23 @@ struct Address {
 };
 
 struct Instruction {
-  enum class Kind { Load, Store, Rmw, Cas, Fence, BarSync, BarArrive, Compute, Jump, Nothing };
+  enum class Kind {
+    Load,
+    Store,
+    Rmw,
+    Cas,
+    Fence,
+    BarSync,
+    BarArrive,
+    ClusterArrive,
+    ClusterWait,
+    MbarrierArrive,
+    MbarrierWait,
+    MbarrierTest,  // one look: destination gets 1 if the phase is over, or else 0
+    Compute,
+    Jump,
+    Nothing
+  };
   Kind kind = Kind::Load;
   Order order = Order::Weak;
   Scope scope = Scope::Sys;
@@ -51,6 +67,9 @@ struct Instruction {
   Value barrier_id = 0;
   // Arrivals that complete a generation; without it, all threads of the cta with this barrier.
   std::optional<Value> barrier_count;
+  // Mbarrier…: which one, and the phase's parity that is waited for.
+  int mbarrier = 0;
+  Value parity = 0;
 };
 
 struct Place {
@@ -83,8 +102,14 @@ constexpr Value stored(const Location& location, Value value) {
   return static_cast<Value>(v);
 }
 
+// Initialised before anybody uses it.
+struct Mbarrier {
+  Value count = 1;  // arrivals of a phase
+};
+
 struct Program {
   std::vector<Location> locations;
+  std::vector<Mbarrier> mbarriers;
   std::vector<Thread> threads;
 };
 

@@ -1,17 +1,29 @@
 #include "tests/axiomatic/skeleton.hpp"
 
-#include <algorithm>
-#include <bit>
-#include <map>
 #include <stdexcept>
-#include <tuple>
 
 namespace ringfence::axiomatic {
 namespace {
 
 std::size_t index(int i) { return static_cast<std::size_t>(i); }
 
-// Whether a scope of an operation at `from` includes the thread at `to`.
+bool is_memory(const Event& e) {
+  return e.kind == Event::Kind::Read || e.kind == Event::Kind::Write;
+}
+
+bool is_mbarrier(const Event& e) {
+  return e.kind == Event::Kind::Barrier &&
+         (e.sync == Instruction::Kind::MbarrierArrive || e.sync == Instruction::Kind::MbarrierWait);
+}
+
+// Which object an access or an mbarrier operation is at; -1: none.
+int object(const Skeleton& s, const Event& e) {
+  if (is_memory(e)) return e.location;
+  return is_mbarrier(e) ? s.location_count() + e.mbarrier : -1;
+}
+
+}  // namespace
+
 bool includes(const Place& from, Scope scope, const Place& to) {
   if (scope == Scope::Sys) return true;
   if (from.gpu != to.gpu) return false;
@@ -21,21 +33,14 @@ bool includes(const Place& from, Scope scope, const Place& to) {
   return same_cta || (from.cluster && to.cluster && *from.cluster == *to.cluster);
 }
 
-bool is_memory(const Event& e) {
-  return e.kind == Event::Kind::Read || e.kind == Event::Kind::Write;
-}
-
-}  // namespace
-
 Skeleton::Skeleton(const Program& p, const std::vector<const Path*>& chosen)
     : program(&p), paths(chosen) {
   add_events();
   relate_in_program_order();
-  match_barriers();
-  if (!barriers_complete) return;
   relate_morally_strong();
   find_patterns();
-  find_sources();
+  find_meetings(*this);
+  if (!meetings.empty()) find_sources();
 }
 
 void Skeleton::add_events() {
@@ -101,14 +106,13 @@ void Skeleton::relate_morally_strong() {
   strong = Relation(n);
   const auto is_strong = [&](int e) {
     const Event& x = event(e);
-    return x.kind == Event::Kind::Fence || (is_memory(x) && x.order != Order::Weak);
+    return x.kind == Event::Kind::Fence || (object(*this, x) >= 0 && x.order != Order::Weak);
   };
   const auto place = [&](int e) { return program->threads[index(thread(e))].place; };
   for (int a = location_count(); a < n; ++a) {
     for (int b = a + 1; b < n; ++b) {
-      if (is_memory(event(a)) && is_memory(event(b)) && event(a).location != event(b).location) {
-        continue;
-      }
+      const int at = object(*this, event(a)), other = object(*this, event(b));
+      if (at >= 0 && other >= 0 && at != other) continue;
       const bool related = po(a, b) || (is_strong(a) && is_strong(b) &&
                                         includes(place(a), event(a).scope, place(b)) &&
                                         includes(place(b), event(b).scope, place(a)));
@@ -122,117 +126,42 @@ void Skeleton::relate_morally_strong() {
   }
 }
 
-// PTX, "Release and acquire patterns".
+// PTX, "Release and acquire patterns". An arrival at an mbarrier is the strong write of a pattern,
+// a look at it that finds the phase over the strong read.
 void Skeleton::find_patterns() {
   release_starts.assign(index(n), 0);
   acquire_ends.assign(index(n), 0);
+  const auto writes_there = [](const Event& x) {
+    return x.kind == Event::Kind::Write ||
+           (is_mbarrier(x) && x.sync == Instruction::Kind::MbarrierArrive);
+  };
+  const auto reads_there = [](const Event& x) {
+    return (x.kind == Event::Kind::Read && !x.reduction) ||
+           (is_mbarrier(x) && x.sync == Instruction::Kind::MbarrierWait);
+  };
   for (int e = location_count(); e < n; ++e) {
     const Event& x = event(e);
     if (is_memory(x) && x.order == Order::Weak) continue;
-    if (x.kind == Event::Kind::Write) {
+    if (writes_there(x)) {
       if (x.order == Order::Release) release_starts[index(e)] |= bit(e);
       for (int a = location_count(); a < e; ++a) {
         if (!po(a, e)) continue;
         const Event& y = event(a);
         const bool release_write =
-            y.kind == Event::Kind::Write && y.order == Order::Release && y.location == x.location;
+            writes_there(y) && y.order == Order::Release && object(*this, y) == object(*this, x);
         const bool release_fence = y.kind == Event::Kind::Fence && y.order != Order::Acquire;
         if (release_write || release_fence) release_starts[index(e)] |= bit(a);
       }
-    } else if (x.kind == Event::Kind::Read && !x.reduction) {
+    } else if (reads_there(x)) {
       if (x.order == Order::Acquire) acquire_ends[index(e)] |= bit(e);
       for (int b = e + 1; b < n; ++b) {
         if (!po(e, b)) continue;
         const Event& y = event(b);
-        const bool acquire_read = y.kind == Event::Kind::Read && y.order == Order::Acquire &&
-                                  !y.reduction && y.location == x.location;
+        const bool acquire_read =
+            reads_there(y) && y.order == Order::Acquire && object(*this, y) == object(*this, x);
         const bool acquire_fence = y.kind == Event::Kind::Fence && y.order != Order::Release;
         if (acquire_read || acquire_fence) acquire_ends[index(e)] |= bit(b);
       }
-    }
-  }
-}
-
-// The k-th barriers of one key are one generation. Without a count its participants are the
-// threads of the cta whose code has the barrier.
-void Skeleton::match_barriers() {
-  barrier = Relation(n);
-  using Key = std::tuple<int, int, Value, Value>;
-  struct Group {
-    Set participants = 0;
-    std::optional<Value> count;
-    std::vector<std::vector<int>> generations;
-  };
-  std::map<Key, Group> groups;
-  for (std::size_t t = 0; t < program->threads.size(); ++t) {
-    const Thread& thread = program->threads[t];
-    for (const Instruction& i : thread.code) {
-      if (i.kind != Instruction::Kind::BarSync && i.kind != Instruction::Kind::BarArrive) continue;
-      Group& group = groups[{thread.place.gpu, thread.place.cta, i.barrier_instance, i.barrier_id}];
-      group.participants |= bit(static_cast<int>(t));
-      if (i.barrier_count) group.count = i.barrier_count;
-    }
-  }
-  if (groups.empty()) return;
-
-  std::vector<std::vector<int>> barriers_of(program->threads.size());
-  std::map<int, const std::vector<int>*> generation_of;
-  std::map<int, std::size_t> needed;
-  for (int e = location_count(); e < n; ++e) {
-    const Event& x = event(e);
-    if (x.kind != Event::Kind::Barrier) continue;
-    auto& mine = barriers_of[index(thread(e))];
-    const Place& place = program->threads[index(thread(e))].place;
-    Group& group = groups[{place.gpu, place.cta, x.barrier_instance, x.barrier_id}];
-    std::size_t generation = 0;
-    for (int earlier : mine) {
-      if (event(earlier).barrier_instance == x.barrier_instance &&
-          event(earlier).barrier_id == x.barrier_id) {
-        ++generation;
-      }
-    }
-    mine.push_back(e);
-    group.generations.resize(std::max(group.generations.size(), generation + 1));
-    group.generations[generation].push_back(e);
-    needed[e] = static_cast<std::size_t>(std::popcount(group.participants));
-    if (group.count && *group.count != static_cast<Value>(needed[e])) {
-      if (*group.count < static_cast<Value>(needed[e])) {
-        throw std::runtime_error("a barrier count below the number of threads with the barrier");
-      }
-      needed[e] = static_cast<std::size_t>(*group.count);
-    }
-  }
-  for (const auto& [key, group] : groups) {
-    for (const auto& generation : group.generations) {
-      for (int e : generation) generation_of[e] = &generation;
-    }
-  }
-  // Let the threads run from barrier to barrier; whoever cannot go on waits for ever.
-  Set arrived = 0;
-  std::vector<std::size_t> position(barriers_of.size(), 0);
-  for (bool progress = true; progress;) {
-    progress = false;
-    for (std::size_t t = 0; t < barriers_of.size(); ++t) {
-      if (position[t] == barriers_of[t].size()) continue;
-      const int e = barriers_of[t][position[t]];
-      if (!is(arrived, e)) progress = true;
-      arrived |= bit(e);
-      Set all = 0;
-      for (int other : *generation_of[e]) all |= bit(other);
-      const bool complete = generation_of[e]->size() == needed[e] && (all & ~arrived) == 0;
-      if (event(e).arrive || complete) {
-        ++position[t];
-        progress = true;
-      }
-    }
-  }
-  for (std::size_t t = 0; t < barriers_of.size(); ++t) {
-    if (position[t] != barriers_of[t].size()) barriers_complete = false;
-  }
-  for (const auto& [e, generation] : generation_of) {
-    if (event(e).arrive) continue;
-    for (int other : *generation) {
-      if (other != e) barrier.add(other, e);
     }
   }
 }

@@ -4,11 +4,15 @@
 
 #include <vector>
 
+#include "tests/axiomatic/meetings.hpp"
 #include "tests/axiomatic/program.hpp"
 #include "tests/axiomatic/relation.hpp"
 #include "tests/axiomatic/unfold.hpp"
 
 namespace ringfence::axiomatic {
+
+// Whether a scope of an operation at `from` includes the thread at `to`.
+bool includes(const Place& from, Scope scope, const Place& to);
 
 struct Skeleton {
   // Events are numbered: first the initial write of every location, then thread by thread in
@@ -47,9 +51,6 @@ struct Skeleton {
   Relation rmw;
   // Morally strong, symmetric, without the diagonal.
   Relation strong;
-  // bar.sync: from every participant of a generation to every waiting one.
-  Relation barrier;
-
   // For a write: the first operations of the release patterns whose write it is. For a read: the
   // last operations of the acquire patterns whose read it is.
   std::vector<Set> release_starts;
@@ -62,15 +63,15 @@ struct Skeleton {
   // and values that the paths' guesses exclude.
   std::vector<Set> sources;
 
-  // False: some thread waits at a barrier for ever, so no execution takes these paths.
-  bool barriers_complete = true;
+  // How the barriers can be met; none if some thread waits for ever however they are.
+  std::vector<Meeting> meetings;
+  bool meets_undefined = false;  // some order of arrivals is undefined (meetings.hpp)
 
  private:
   void add_events();
   void relate_in_program_order();
   void relate_morally_strong();
   void find_patterns();
-  void match_barriers();
   void find_sources();
   void drop_wrong_values();
 };

@@ -43,13 +43,21 @@ class Walker {
         break;
       }
       case Kind::BarSync:
-      case Kind::BarArrive: {
-        Event barrier;
-        barrier.kind = Event::Kind::Barrier;
-        barrier.arrive = i.kind == Kind::BarArrive;
-        barrier.barrier_instance = i.barrier_instance;
-        barrier.barrier_id = i.barrier_id;
-        add(barrier);
+      case Kind::BarArrive:
+      case Kind::ClusterArrive:
+      case Kind::ClusterWait:
+      case Kind::MbarrierArrive:
+      case Kind::MbarrierWait:
+        add(barrier_of(i, i.kind));
+        break;
+      case Kind::MbarrierTest: {
+        Walker other = *this;
+        other.add(barrier_of(i, Kind::MbarrierTest));
+        other.set(*i.destination, other.constant(0));
+        ++other.next_;
+        other.run();
+        add(barrier_of(i, Kind::MbarrierWait));
+        set(*i.destination, constant(1));
         break;
       }
       case Kind::Compute:
@@ -62,6 +70,20 @@ class Walker {
     }
     ++next_;
     return true;
+  }
+
+  static Event barrier_of(const Instruction& i, Kind kind) {
+    Event barrier;
+    barrier.kind = Event::Kind::Barrier;
+    barrier.sync = kind;
+    barrier.order = i.order;
+    barrier.scope = i.scope;
+    barrier.barrier_instance = i.barrier_instance;
+    barrier.barrier_id = i.barrier_id;
+    barrier.barrier_count = i.barrier_count;
+    barrier.mbarrier = i.mbarrier;
+    barrier.parity = i.parity;
+    return barrier;
   }
 
   bool jump(const Instruction& i) {

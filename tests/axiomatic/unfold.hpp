@@ -3,6 +3,7 @@
 // becomes a constraint that the values must satisfy later.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "tests/axiomatic/program.hpp"
@@ -35,9 +36,14 @@ struct Event {
   int rmw_write = -1;
   // A reduction's read acquires nothing.
   bool reduction = false;
-  bool arrive = false;
+  // Barrier: which instruction it is, and of which barrier. A look at an mbarrier that finds the
+  // phase incomplete is a MbarrierTest, one that finds it complete a MbarrierWait.
+  Instruction::Kind sync = Instruction::Kind::BarSync;
   Value barrier_instance = 0;
   Value barrier_id = 0;
+  std::optional<Value> barrier_count;
+  int mbarrier = 0;
+  Value parity = 0;
   // Reads of this thread that it depends on, by address, data or (writes only) control.
   Set dependencies = 0;
 };
