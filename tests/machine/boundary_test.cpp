@@ -310,3 +310,36 @@ TEST_CASE(
     CHECK(got == (c.race ? 0 : 1));
   }
 }
+
+// API synchronization (PTX ISA 8.9.4) carries across proxies; a barrier of one launch does not.
+TEST_CASE("alias-data=fence-required: the end of a launch carries data to other aliases") {
+  for (const bool one_launch : {false, true}) {
+    Policy policy;
+    policy.boundary = Boundary::strict;
+    policy.alias_data = AliasData::fence_required;
+    Machine m(std::pmr::new_delete_resource(), policy);
+    const RegionId data = m.add_region(word(0));
+    const std::uint32_t one = 1;
+    std::uint32_t got = 9;
+    const StreamId s = m.add_stream(0);
+    m.begin_launch(s);
+    const ThreadId t = m.launch_thread(s, 0, 0, 1);
+    const ThreadId beside = m.launch_thread(s, 0, 1, 2);
+    m.write(t, {data, 0}, acc(weak, 4, Proxy::multicast), std::as_bytes(std::span(&one, 1)));
+    const ThreadId both[] = {t, beside};
+    m.barrier(both, both, true);
+    ThreadId u = beside;
+    if (!one_launch) {
+      m.end_thread(t);
+      m.end_thread(beside);
+      m.end_launch(s);
+      m.begin_launch(s);
+      u = m.launch_thread(s, 0, 0, 3);
+    }
+    TwoLaunches oldest;
+    m.set_chooser(&oldest);
+    m.read(u, {data, 0}, acc(weak), std::as_writable_bytes(std::span(&got, 1)));
+    CHECK(m.failed() == one_launch);
+    CHECK(got == (one_launch ? 0 : 1));
+  }
+}
