@@ -1,0 +1,196 @@
+#include "tests/oracle/compare.hpp"
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <memory>
+
+#include <fmt/format.h>
+
+#include "emulator/cases/case_program.hpp"
+#include "emulator/check/explorer.hpp"
+#include "emulator/machine/names.hpp"
+#include "emulator/schedule/failure.hpp"
+#include "emulator/schedule/inline_executor.hpp"
+#include "tests/oracle/print.hpp"
+
+namespace ringfence::oracle {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A folder of its own for the PTX that a case names, gone with it.
+class Folder {
+ public:
+  Folder() {
+    std::string name = (fs::temp_directory_path() / "ringfence-oracle-XXXXXX").string();
+    if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("no temporary folder");
+    path_ = name;
+  }
+  ~Folder() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+class Comparison {
+ public:
+  Comparison(const Kernel& kernel, const Limits& limits) : kernel_(kernel), limits_(limits) {
+    std::ofstream(folder_.path() / "k.ptx") << to_ptx(kernel);
+    case_ = cases::parse_case(to_case(kernel, "k.ptx"), (folder_.path() / "k.toml").string());
+  }
+
+  Judged run(bool past_findings) {
+    if (!past_findings) {
+      search({});
+      judged_.verdict = result_.verdict == check::Verdict::pass   ? Verdict::pass
+                        : result_.verdict == check::Verdict::fail ? Verdict::fail
+                                                                  : Verdict::unknown;
+      if (const auto f = schedule::failure(result_.outcome); judged_.verdict == Verdict::fail) {
+        judged_.finding = f ? machine::name(f->kind) : "?";
+      }
+      judged_.whole = judged_.verdict == Verdict::pass;
+    }
+    std::vector<machine::FindingKind> ignore;
+    if (past_findings || judged_.verdict == Verdict::fail) {
+      for (int k = 0; k < machine::kFindingKinds; ++k) {
+        ignore.push_back(static_cast<machine::FindingKind>(k));
+      }
+      judged_.outcomes.clear();
+      search(ignore);
+      judged_.whole = result_.explored == 1 && result_.bounded == 0;
+    }
+    judged_.executions = result_.complete + result_.blocked;
+    if (judged_.whole && limits_.schedules > 0) fuzz(ignore);
+    return std::move(judged_);
+  }
+
+ private:
+  schedule::RunSpec run_spec(const std::vector<machine::FindingKind>& ignore) const {
+    schedule::RunSpec spec;
+    spec.policy.boundary = limits_.boundary;
+    spec.ignore = ignore;
+    spec.point_limit = 1U << 14;
+    return spec;
+  }
+
+  std::unique_ptr<cases::CaseProgram> program() const {
+    return std::make_unique<cases::CaseProgram>(case_, cases::Settings{});
+  }
+
+  // Calls f(address) for each word of an outcome.
+  template <class F>
+  void each_word(const schedule::Program& program, const machine::Machine& machine, F f) const {
+    std::vector<machine::RegionId> results, memories;
+    for (int r = 0; r < kernel_.ranks; ++r) {
+      for (machine::RegionId id = 0; id < machine.region_count(); ++id) {
+        const std::string name = program.region_name(id);
+        if (name == fmt::format("out of rank {}", r)) results.push_back(id);
+        if (name == fmt::format("m of rank {}", r)) memories.push_back(id);
+      }
+    }
+    for (int t = 0; t < static_cast<int>(kernel_.threads.size()); ++t) {
+      const auto& code = kernel_.threads[static_cast<std::size_t>(t)];
+      for (int i = 0; i < static_cast<int>(code.size()); ++i) {
+        if (!has_result(code[static_cast<std::size_t>(i)].kind)) continue;
+        f(machine::Address{results.at(static_cast<std::size_t>(kernel_.rank_of(t))),
+                           static_cast<std::uint64_t>(result_offset(kernel_, t, i))});
+      }
+    }
+    for (int l = 0; l < static_cast<int>(kernel_.locations.size()); ++l) {
+      const Location& location = kernel_.locations[static_cast<std::size_t>(l)];
+      if (location.shared) continue;
+      f(machine::Address{memories.at(static_cast<std::size_t>(location.owner)),
+                         static_cast<std::uint64_t>(global_offset(l))});
+    }
+  }
+
+  void search(const std::vector<machine::FindingKind>& ignore) {
+    check::CheckSpec spec;
+    spec.run = run_spec(ignore);
+    spec.seconds = limits_.seconds;
+    result_ = check::check([&] { return program(); }, spec, 1,
+                           [&](const check::Execution& e) {
+                             if (e.outcome.end != schedule::RunEnd::complete) return;
+                             Outcomes partial = {{}};
+                             each_word(e.program, e.machine, [&](machine::Address at) {
+                               Outcomes longer;
+                               for (const std::uint64_t v : e.final_values(at, 4)) {
+                                 for (Outcome o : partial) {
+                                   o.push_back(v);
+                                   longer.insert(std::move(o));
+                                 }
+                               }
+                               partial = std::move(longer);
+                             });
+                             judged_.outcomes.merge(partial);
+                           });
+  }
+
+  void fuzz(const std::vector<machine::FindingKind>& ignore) {
+    const auto program = this->program();
+    schedule::InlineExecutor executor(*program);
+    schedule::RunSpec spec = run_spec(ignore);
+    for (std::uint64_t n = 0; n < limits_.schedules; ++n) {
+      spec.strategy.kind = n == 0       ? schedule::StrategySpec::Kind::first
+                           : n % 2 == 0 ? schedule::StrategySpec::Kind::random
+                                        : schedule::StrategySpec::Kind::pct;
+      spec.strategy.stale = n % 3 == 0 ? 0.3 : 0.05;
+      spec.strategy.seed = kernel_.seed * 1000003 + n;
+      const schedule::Outcome run = executor.run(spec);
+      if (n == 0) spec.expected_points = run.points;
+      if (const auto f = schedule::failure(run)) {
+        judged_.difference = fmt::format("schedule {} fails: {}\n", n, machine::name(f->kind));
+        return;
+      }
+      if (run.end != schedule::RunEnd::complete) continue;
+      Outcome outcome;
+      each_word(*program, executor.machine(), [&](machine::Address at) {
+        std::uint32_t value = 0;
+        executor.machine().peek(at, std::as_writable_bytes(std::span(&value, 1)));
+        outcome.push_back(value);
+      });
+      if (judged_.outcomes.contains(outcome)) continue;
+      judged_.difference =
+          fmt::format("schedule {} ends with{}\n", n, oracle::text(kernel_, outcome));
+      return;
+    }
+  }
+
+  const Kernel& kernel_;
+  const Limits& limits_;
+  Folder folder_;
+  cases::CaseFile case_;
+  check::CheckResult result_;
+  Judged judged_;
+};
+
+}  // namespace
+
+Judged judge(const Kernel& kernel, const Limits& limits, bool past_findings) {
+  return Comparison(kernel, limits).run(past_findings);
+}
+
+std::string text(const Kernel& kernel, const Outcome& outcome) {
+  std::string text;
+  std::size_t at = 0;
+  for (std::size_t t = 0; t < kernel.threads.size(); ++t) {
+    for (std::size_t i = 0; i < kernel.threads[t].size(); ++i) {
+      if (!has_result(kernel.threads[t][i].kind)) continue;
+      text += fmt::format(" T{}:r{}={}", t, i, outcome.at(at++));
+    }
+  }
+  for (std::size_t l = 0; l < kernel.locations.size(); ++l) {
+    if (!kernel.locations[l].shared) text += fmt::format(" m{}={}", l, outcome.at(at++));
+  }
+  return text;
+}
+
+}  // namespace ringfence::oracle

@@ -1,0 +1,304 @@
+#include "tests/oracle/generate.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "tests/axiomatic/random.hpp"
+
+namespace ringfence::oracle {
+namespace {
+
+using Kind = Step::Kind;
+
+// Steps are drawn in the order of one execution: a poll waits for a flag that was written before,
+// a barrier is met by all its participants at once.
+class Generator {
+ public:
+  Generator(std::uint64_t seed, const GeneratorOptions& options)
+      : random_(seed * 2 + 1), options_(options) {
+    kernel_.seed = seed;
+  }
+
+  Kernel run() {
+    shape();
+    features();
+    locations();
+    const int events = random_.between(options_.min_events, options_.max_events);
+    for (int tries = 0; kernel_.events() < events && tries < 40; ++tries) group();
+    close();
+    return std::move(kernel_);
+  }
+
+ private:
+  void shape() {
+    constexpr std::array<std::array<int, 3>, 8> kShapes = {
+        {{1, 1, 2}, {1, 1, 3}, {1, 1, 4}, {1, 2, 1}, {1, 2, 2}, {2, 1, 1}, {2, 1, 2}, {2, 2, 1}}};
+    const auto& s = kShapes[static_cast<std::size_t>(random_.below(8))];
+    kernel_.ranks = s[0];
+    kernel_.blocks = s[1];
+    kernel_.warps = s[2];
+    kernel_.cluster = kernel_.blocks > 1 && random_.percent(60) && options_.clusters;
+    kernel_.threads.resize(static_cast<std::size_t>(s[0] * s[1] * s[2]));
+  }
+
+  void features() {
+    strong_ = random_.percent(65);
+    barriers_ = kernel_.warps > 1 && random_.percent(65) && options_.barriers;
+    mbarriers_ = random_.percent(35) && options_.mbarriers;
+    polls_ = random_.percent(50) && options_.loops;
+    votes_ = random_.percent(25) && options_.votes;
+    atomics_ = random_.percent(60);
+    fences_ = random_.percent(45);
+    arrives_ = random_.percent(50);
+    narrow_ = random_.percent(35);
+  }
+
+  void locations() {
+    const int n = random_.between(2, 3);
+    const int blocks = kernel_.ranks * kernel_.blocks;
+    for (int i = 0; i < n; ++i) {
+      Location l;
+      l.shared = random_.percent(50) && options_.shared;
+      l.owner = random_.below(l.shared ? blocks : kernel_.ranks);
+      kernel_.locations.push_back(l);
+    }
+    if (!mbarriers_) return;
+    const int m = random_.between(1, 2);
+    for (int i = 0; i < m; ++i) kernel_.mbarriers.push_back({random_.below(blocks), 1});
+    phases_.assign(kernel_.mbarriers.size(), 0);
+    for (Mbarrier& b : kernel_.mbarriers) b.count = random_.between(1, 2);
+  }
+
+  bool same_cluster(int block, int other) const {
+    return block == other || (kernel_.cluster && block / kernel_.blocks == other / kernel_.blocks);
+  }
+  bool reaches(int thread, const Location& l) const {
+    return !l.shared || same_cluster(kernel_.block_of(thread), l.owner);
+  }
+  std::vector<Step>& code(int thread) { return kernel_.threads[static_cast<std::size_t>(thread)]; }
+  int any_thread() { return random_.below(static_cast<int>(kernel_.threads.size())); }
+
+  // A location that the thread can reach; -1: none.
+  int any_location(int thread) {
+    std::vector<int> all;
+    for (std::size_t i = 0; i < kernel_.locations.size(); ++i) {
+      if (reaches(thread, kernel_.locations[i])) all.push_back(static_cast<int>(i));
+    }
+    return all.empty() ? -1 : all[static_cast<std::size_t>(random_.below(int(all.size())))];
+  }
+
+  Scope any_scope() {
+    if (!narrow_) return kernel_.ranks > 1 ? Scope::sys : Scope::gpu;
+    return static_cast<Scope>(random_.below(4));
+  }
+
+  void group() {
+    const int what = random_.below(100);
+    if (what < 22 && barriers_) return barrier();
+    if (what < 36 && !kernel_.mbarriers.empty()) return phase();
+    if (what < 46 && kernel_.cluster) return cluster_barrier();
+    if (what < 62 && polls_) return flag();
+    if (what < 68 && votes_) return vote();
+    access();
+  }
+
+  void access() {
+    const int t = any_thread();
+    const int at = any_location(t);
+    if (at < 0 || full(t)) return;
+    Step s;
+    s.location = at;
+    s.scope = any_scope();
+    const int what = random_.below(100);
+    if (fences_ && what < 15) {
+      s.kind = Kind::fence;
+      s.order = random_.percent(60) ? Order::acq_rel : Order::sc;
+    } else if (atomics_ && what < 45) {
+      constexpr std::array<Kind, 4> kAtomics = {Kind::add, Kind::exch, Kind::cas, Kind::red};
+      s.kind = kAtomics[static_cast<std::size_t>(random_.below(4))];
+      constexpr std::array<Order, 4> kOrders = {Order::relaxed, Order::acquire, Order::release,
+                                                Order::acq_rel};
+      s.order = kOrders[static_cast<std::size_t>(random_.below(4))];
+      if (s.kind == Kind::red && s.order != Order::release) s.order = Order::relaxed;
+      s.value = s.kind == Kind::add || s.kind == Kind::red ? power() : value();
+      s.compare = random_.percent(60) ? 0 : value() - 1;
+    } else if (random_.percent(50)) {
+      s.kind = Kind::store;
+      s.value = value();
+      s.order = access_order(Order::release);
+    } else {
+      s.kind = Kind::load;
+      s.order = access_order(Order::acquire);
+    }
+    code(t).push_back(s);
+  }
+
+  Order access_order(Order strong) {
+    if (!strong_ && random_.percent(50)) return Order::weak;
+    const int what = random_.below(10);
+    return what < 5 ? Order::relaxed : what < 6 ? Order::volatile_ : strong;
+  }
+
+  void barrier() {
+    const int block = random_.below(kernel_.ranks * kernel_.blocks);
+    std::vector<int> members;
+    for (int w = 0; w < kernel_.warps; ++w) members.push_back(block * kernel_.warps + w);
+    while (members.size() > 2 && random_.percent(50)) {
+      members.erase(members.begin() + random_.below(static_cast<int>(members.size())));
+    }
+    const int id = random_.between(1, 2);
+    const bool red = votes_ && random_.percent(40);
+    bool sync = false;
+    for (std::size_t i = 0; i < members.size(); ++i) {
+      Step s;
+      s.barrier = id;
+      s.count = static_cast<int>(members.size());
+      const bool last = i + 1 == members.size();
+      const bool arrive = !red && arrives_ && random_.percent(40) && (!last || sync);
+      s.kind = red ? Kind::bar_red : arrive ? Kind::bar_arrive : Kind::bar_sync;
+      sync = sync || !arrive;
+      if (full(members[i])) return;
+      code(members[i]).push_back(s);
+    }
+  }
+
+  void cluster_barrier() {
+    const int rank = random_.below(kernel_.ranks);
+    const int first = rank * kernel_.blocks * kernel_.warps;
+    const int last = first + kernel_.blocks * kernel_.warps;
+    for (int t = first; t < last; ++t) {
+      if (full(t)) return;
+    }
+    const bool relaxed = random_.percent(20);
+    for (int t = first; t < last; ++t) {
+      Step s;
+      s.kind = Kind::cluster_arrive;
+      s.order = relaxed && random_.percent(70) ? Order::relaxed : Order::release;
+      code(t).push_back(s);
+    }
+    if (random_.percent(40)) access();
+    for (int t = first; t < last; ++t) {
+      Step s;
+      s.kind = Kind::cluster_wait;
+      s.order = Order::acquire;
+      code(t).push_back(s);
+    }
+  }
+
+  // As many arrivals as a phase takes, and those who wait for it.
+  void phase() {
+    const int at = random_.below(static_cast<int>(kernel_.mbarriers.size()));
+    const Mbarrier& b = kernel_.mbarriers[static_cast<std::size_t>(at)];
+    std::vector<int> near, own;
+    for (int t = 0; t < static_cast<int>(kernel_.threads.size()); ++t) {
+      if (same_cluster(kernel_.block_of(t), b.owner)) near.push_back(t);
+      if (kernel_.block_of(t) == b.owner) own.push_back(t);
+    }
+    Step s;
+    s.location = at;
+    const Scope wide = narrow_ && random_.percent(40) ? Scope::cta : Scope::cluster;
+    for (int i = 0; i < b.count; ++i) {
+      const auto& from = random_.percent(60) ? own : near;
+      const int t = from[static_cast<std::size_t>(random_.below(static_cast<int>(from.size())))];
+      if (full(t)) return;
+      s.kind = Kind::mbar_arrive;
+      s.scope = kernel_.cluster ? wide : Scope::cta;
+      s.order = random_.percent(15) ? Order::relaxed : Order::release;
+      code(t).push_back(s);
+    }
+    int& phase = phases_[static_cast<std::size_t>(at)];
+    const int waiting = random_.between(1, static_cast<int>(own.size()));
+    for (int i = 0; i < waiting; ++i) {
+      const int t = own[static_cast<std::size_t>(random_.below(static_cast<int>(own.size())))];
+      if (full(t)) return;
+      s.kind = random_.percent(15) ? Kind::mbar_test : Kind::mbar_wait;
+      s.order = random_.percent(15) ? Order::relaxed : Order::acquire;
+      s.value = static_cast<std::uint32_t>(phase & 1);
+      code(t).push_back(s);
+    }
+    ++phase;
+  }
+
+  // A flag: one thread sets it, another one waits for it.
+  void flag() {
+    const int writer = any_thread();
+    const int at = any_location(writer);
+    if (at < 0 || full(writer)) return;
+    const Location& l = kernel_.locations[static_cast<std::size_t>(at)];
+    Step s;
+    s.location = at;
+    s.scope = any_scope();
+    s.value = value();
+    const bool release = random_.percent(70);
+    const bool exch = atomics_ && random_.percent(25);
+    s.kind = exch ? Kind::exch : Kind::store;
+    s.order = release ? Order::release : random_.percent(50) ? Order::relaxed : Order::volatile_;
+    if (exch && s.order == Order::volatile_) s.order = Order::relaxed;
+    code(writer).push_back(s);
+    const int reader = any_thread();
+    if (reader == writer || !reaches(reader, l) || full(reader)) return;
+    Step p = s;
+    p.scope = any_scope();
+    p.order = random_.percent(70) ? Order::acquire : Order::relaxed;
+    const int how = random_.below(100);
+    p.kind = how < 60              ? Kind::poll
+             : how < 70            ? Kind::poll_add
+             : how < 80            ? Kind::poll_cas
+             : how < 90 || !votes_ ? Kind::bounded_poll
+                                   : Kind::vote_poll;
+    if (p.kind == Kind::bounded_poll) p.value = static_cast<std::uint32_t>(random_.between(1, 3));
+    if (p.kind == Kind::vote_poll) p.other = at;
+    code(reader).push_back(p);
+  }
+
+  void vote() {
+    const int t = any_thread();
+    const int at = any_location(t), other = any_location(t);
+    if (at < 0 || full(t)) return;
+    Step s;
+    s.kind = Kind::vote;
+    s.location = at;
+    s.other = other;
+    s.scope = any_scope();
+    s.order = random_.percent(50) ? Order::acquire : Order::relaxed;
+    code(t).push_back(s);
+  }
+
+  bool full(int thread) { return static_cast<int>(code(thread).size()) + 2 > kMostSteps; }
+
+  // A thread that only writes tells nothing: somebody looks in the end.
+  void close() {
+    for (int tries = 0; tries < 2; ++tries) {
+      const int t = any_thread();
+      const int at = any_location(t);
+      if (at < 0 || full(t)) continue;
+      Step s;
+      s.kind = Kind::load;
+      s.location = at;
+      s.scope = any_scope();
+      s.order = access_order(Order::acquire);
+      code(t).push_back(s);
+    }
+  }
+
+  std::uint32_t value() { return ++value_; }
+  // Sums name their addends.
+  std::uint32_t power() { return 16U << (power_++ % 12); }
+
+  axiomatic::Random random_;
+  const GeneratorOptions& options_;
+  Kernel kernel_;
+  std::vector<int> phases_;  // of the mbarriers, in the order drawn
+  std::uint32_t value_ = 0;
+  std::uint32_t power_ = 0;
+  bool strong_ = false, barriers_ = false, mbarriers_ = false, polls_ = false, votes_ = false;
+  bool atomics_ = false, fences_ = false, arrives_ = false, narrow_ = false;
+};
+
+}  // namespace
+
+Kernel generate(std::uint64_t seed, const GeneratorOptions& options) {
+  return Generator(seed, options).run();
+}
+
+}  // namespace ringfence::oracle

@@ -1,0 +1,56 @@
+// Generated kernels, a few of the campaign's: check, fuzz and the axioms agree on them.
+
+#include <doctest/doctest.h>
+
+#include "tests/oracle/axioms.hpp"
+#include "tests/oracle/compare.hpp"
+#include "tests/oracle/generate.hpp"
+#include "tests/oracle/print.hpp"
+
+using namespace ringfence;
+using oracle::Kernel;
+
+namespace {
+
+constexpr std::uint64_t kKernels = 200;
+
+// What check explores as it should.
+oracle::GeneratorOptions explored() {
+  oracle::GeneratorOptions g;
+  g.shared = g.barriers = g.mbarriers = g.clusters = g.loops = false;
+  return g;
+}
+
+}  // namespace
+
+TEST_CASE("fuzz refutes no PASS of check, and shows no outcome that check does not have") {
+  oracle::Limits limits;
+  limits.schedules = 100;
+  int pass = 0, fail = 0, undecided = 0;
+  for (std::uint64_t seed = 1; seed <= kKernels; ++seed) {
+    const Kernel kernel = oracle::generate(seed, explored());
+    const oracle::Judged j = oracle::judge(kernel, limits);
+    CHECK_MESSAGE(j.difference.empty(), seed, ": ", j.difference, oracle::to_ptx(kernel));
+    ++(!j.whole ? undecided : j.verdict == oracle::Verdict::pass ? pass : fail);
+  }
+  // Both are worth something.
+  CHECK(pass >= 40);
+  CHECK(fail >= 40);
+  CHECK(undecided * 50 <= static_cast<int>(kKernels));
+}
+
+TEST_CASE("without loops, check has the outcomes that the axioms admit") {
+  oracle::GeneratorOptions options = explored();
+  options.loops = options.votes = false;
+  int judged = 0;
+  for (std::uint64_t seed = 1; seed <= kKernels; ++seed) {
+    const Kernel kernel = oracle::generate(seed, options);
+    try {
+      const std::string difference = oracle::difference_from_axioms(kernel, {});
+      CHECK_MESSAGE(difference.empty(), seed, ": ", difference, oracle::to_ptx(kernel));
+      ++judged;
+    } catch (const oracle::Unsupported&) {
+    }
+  }
+  CHECK(judged >= 150);
+}
