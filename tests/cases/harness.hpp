@@ -42,6 +42,20 @@ inline std::string found(const schedule::SearchResult& r) {
   return std::string(machine::name(f->kind));
 }
 
+// PTX that the build makes where it finds nvcc (tests/cases/CMakeLists.txt).
+inline std::string made_path(const std::string& name) { return "traces/ptx/made/" + name + ".ptx"; }
+
+// Whether it is there; where the build had nvcc it has to be.
+inline bool made(const std::string& name) {
+  if (std::ifstream(made_path(name)).is_open()) return true;
+#ifdef RINGFENCE_MAKES_PTX
+  FAIL("the build has not made ", made_path(name));
+#else
+  MESSAGE("not run: no nvcc to make ", made_path(name));
+#endif
+  return false;
+}
+
 // That a PTX file of traces/record-ptx was made of the sources as they are.
 inline void check_recorded_sources(const std::string& path) {
   std::ifstream ptx(path);
