@@ -1,4 +1,4 @@
-// Element types and their conversions, as 16-bit patterns in std::uint16_t.
+// Element types and their conversions, those of 16 bits as patterns in std::uint16_t.
 //
 // Storage everywhere in ringfence is the bit pattern; arithmetic is done in float and rounded back
 // where the operator rounds. For +, - and * of two bf16 or two fp16 values that equals the
@@ -13,46 +13,143 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <string>
 
 namespace ringfence::verify {
 
-enum class Dtype : std::uint8_t { bf16, f16, f32 };
+enum class Dtype : std::uint8_t {
+  bf16,
+  f16,
+  f32,
+  f64,
+  e4m3,  // 8 bits: no infinity, NaN is 0x7f; a conversion saturates, as PTX's .satfinite
+  e5m2,  // 8 bits: as IEEE; a conversion saturates too
+  s8,
+  s16,
+  s32,
+  s64,
+  u8,
+  u16,
+  u32,
+  u64
+};
 
-constexpr std::size_t dtype_bytes(Dtype dtype) { return dtype == Dtype::f32 ? 4 : 2; }
-
-// Bits of the significand with the leading one: 8, 11, 24.
-constexpr int significand_bits(Dtype dtype) {
-  return dtype == Dtype::bf16 ? 8 : dtype == Dtype::f16 ? 11 : 24;
+constexpr std::size_t dtype_bytes(Dtype dtype) {
+  switch (dtype) {
+    case Dtype::e4m3:
+    case Dtype::e5m2:
+    case Dtype::s8:
+    case Dtype::u8:
+      return 1;
+    case Dtype::bf16:
+    case Dtype::f16:
+    case Dtype::s16:
+    case Dtype::u16:
+      return 2;
+    case Dtype::f32:
+    case Dtype::s32:
+    case Dtype::u32:
+      return 4;
+    case Dtype::f64:
+    case Dtype::s64:
+    case Dtype::u64:
+      break;
+  }
+  return 8;
 }
 
-// Exponent of the smallest normal number: -126, -14, -126.
-constexpr int minimum_exponent(Dtype dtype) { return dtype == Dtype::f16 ? -14 : -126; }
+constexpr bool is_integer(Dtype dtype) { return dtype >= Dtype::s8; }
+constexpr bool is_signed_integer(Dtype dtype) { return dtype >= Dtype::s8 && dtype <= Dtype::s64; }
+// What the operator's tensors may be: two bytes, and of the bulk conversions below.
+constexpr bool is_half(Dtype dtype) { return dtype == Dtype::bf16 || dtype == Dtype::f16; }
 
-// u, the largest relative error of one rounding to nearest: 2^-8, 2^-11, 2^-24.
+// What a floating-point type can represent.
+struct FloatFormat {
+  int significand_bits;  // with the leading one
+  int minimum_exponent;  // of the smallest normal number
+  double largest;        // finite
+};
+constexpr FloatFormat float_format(Dtype dtype) {
+  switch (dtype) {
+    case Dtype::bf16:
+      return {8, -126, 0x1.fep127};
+    case Dtype::f16:
+      return {11, -14, 65504.0};
+    case Dtype::e4m3:
+      return {4, -6, 448.0};
+    case Dtype::e5m2:
+      return {3, -14, 57344.0};
+    case Dtype::f64:
+      return {53, -1022, 0x1.fffffffffffffp1023};
+    default:
+      return {24, -126, 0x1.fffffep127};
+  }
+}
+
+// 2^exponent, within the range of normal doubles.
+constexpr double power_of_two(int exponent) {
+  double value = 1;
+  for (; exponent > 0; --exponent) value *= 2;
+  for (; exponent < 0; ++exponent) value /= 2;
+  return value;
+}
+
+// Bits of the significand with the leading one: 8, 11, 24, ...
+constexpr int significand_bits(Dtype dtype) { return float_format(dtype).significand_bits; }
+
+// Exponent of the smallest normal number: -126, -14, -126, ...
+constexpr int minimum_exponent(Dtype dtype) { return float_format(dtype).minimum_exponent; }
+
+// u, the largest relative error of one rounding to nearest: 2^-8, 2^-11, 2^-24, ...
 constexpr double unit_roundoff(Dtype dtype) {
-  return dtype == Dtype::bf16 ? 0x1p-8 : dtype == Dtype::f16 ? 0x1p-11 : 0x1p-24;
+  return dtype == Dtype::bf16  ? 0x1p-8
+         : dtype == Dtype::f16 ? 0x1p-11
+         : dtype == Dtype::f32 ? 0x1p-24
+                               : power_of_two(-significand_bits(dtype));
 }
 
 // The largest absolute error of one rounding to nearest of a subnormal number: half the smallest
-// subnormal, 2^-134, 2^-25, 2^-150.
+// subnormal, 2^-134, 2^-25, 2^-150, ...; of f64 0, which nobody sees.
 constexpr double subnormal_floor(Dtype dtype) {
-  return dtype == Dtype::bf16 ? 0x1p-134 : dtype == Dtype::f16 ? 0x1p-25 : 0x1p-150;
+  return dtype == Dtype::bf16  ? 0x1p-134
+         : dtype == Dtype::f16 ? 0x1p-25
+         : dtype == Dtype::f32 ? 0x1p-150
+         : dtype == Dtype::f64 ? 0
+                               : power_of_two(minimum_exponent(dtype) - significand_bits(dtype));
 }
 
-constexpr double largest_finite(Dtype dtype) {
-  return dtype == Dtype::bf16 ? 0x1.fep127 : dtype == Dtype::f16 ? 65504.0 : 0x1.fffffep127;
-}
+constexpr double largest_finite(Dtype dtype) { return float_format(dtype).largest; }
 
-// Magnitudes at or above this round to infinity: the largest finite plus half its ulp.
+// Magnitudes at or above this round to infinity: the largest finite plus half its ulp. The 8-bit
+// types and f64 have none: the first saturate, and of the other a double is never that large.
 constexpr double overflow_threshold(Dtype dtype) {
-  return dtype == Dtype::bf16 ? 0x1.ffp127 : dtype == Dtype::f16 ? 65520.0 : 0x1.ffffffp127;
+  return dtype == Dtype::bf16  ? 0x1.ffp127
+         : dtype == Dtype::f16 ? 65520.0
+         : dtype == Dtype::f32 ? 0x1.ffffffp127
+                               : __builtin_huge_val();
 }
 
-// "bf16", "fp16", "fp32": what --dtype takes and the tables print.
+// "bf16", "fp16", "fp32", "fp64", "e4m3", "e5m2", "s8" to "u64": what the tables print.
 const char* dtype_name(Dtype dtype);
-// Takes those, and "f16" and "f32". Throws InputError for anything else.
+// Takes those, and "f16", "f32" and "f64". Throws InputError for anything else.
 Dtype parse_dtype(const std::string& name);
+
+// What a safetensors header calls it: "BF16", "F8_E4M3", "I32"; and back. All of them, for errors.
+const char* safetensors_name(Dtype dtype);
+std::optional<Dtype> safetensors_dtype(const std::string& name);
+std::string safetensors_dtype_names();
+
+// --- one element of any dtype -------------------------------------------------------------------
+
+// The pattern at `from`, which need not be aligned; and back.
+std::uint64_t load_pattern(Dtype dtype, const std::byte* from);
+void store_pattern(Dtype dtype, std::uint64_t pattern, std::byte* to);
+// Its value. A 64-bit integer beyond 2^53 is rounded.
+double decode(Dtype dtype, std::uint64_t pattern);
+// The pattern nearest to a value, ties to even. Integers and 8-bit types saturate; NaN is 0 for
+// integers.
+std::uint64_t encode(Dtype dtype, double value);
 
 // --- scalar conversions -------------------------------------------------------------------------
 

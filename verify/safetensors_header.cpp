@@ -79,13 +79,12 @@ const json& field(const std::string& file, const std::string& tensor, const json
 Dtype read_dtype(const std::string& file, const std::string& tensor, const json& value) {
   if (value.is_string()) {
     const auto& name = value.get_ref<const std::string&>();
-    if (name == "BF16") return Dtype::bf16;
-    if (name == "F16") return Dtype::f16;
-    if (name == "F32") return Dtype::f32;
-    fail(file, fmt::format("tensor {} has dtype {}: BF16, F16 and F32 are supported",
-                           quoted(tensor), quoted(name)));
+    if (const auto dtype = safetensors_dtype(name)) return *dtype;
+    fail(file, fmt::format("tensor {} has dtype {}: {} are supported", quoted(tensor), quoted(name),
+                           safetensors_dtype_names()));
   }
-  fail(file, fmt::format("tensor {}: dtype is not a string: use BF16, F16 or F32", quoted(tensor)));
+  fail(file, fmt::format("tensor {}: dtype is not a string: use {}", quoted(tensor),
+                         safetensors_dtype_names()));
 }
 
 Shape read_shape(const std::string& file, const std::string& tensor, const json& value) {

@@ -14,10 +14,6 @@
 namespace ringfence::verify {
 namespace {
 
-const char* safetensors_dtype(Dtype dtype) {
-  return dtype == Dtype::bf16 ? "BF16" : dtype == Dtype::f16 ? "F16" : "F32";
-}
-
 std::string header_text(const std::string& path, const Safetensors& contents) {
   nlohmann::ordered_json header = nlohmann::ordered_json::object();
   if (!contents.metadata.empty()) header["__metadata__"] = contents.metadata;
@@ -34,7 +30,7 @@ std::string header_text(const std::string& path, const Safetensors& contents) {
                                    tensor.bytes.size(), dtype_name(tensor.dtype),
                                    shape_text(tensor.shape), bytes));
     }
-    header[name] = {{"dtype", safetensors_dtype(tensor.dtype)},
+    header[name] = {{"dtype", safetensors_name(tensor.dtype)},
                     {"shape", tensor.shape},
                     {"data_offsets", {offset, offset + bytes}}};
     offset += bytes;

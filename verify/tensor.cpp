@@ -48,7 +48,9 @@ std::uint16_t* Tensor::bits() {
 }
 
 const std::uint16_t* Tensor::bits() const {
-  if (dtype == Dtype::f32) throw InputError("a 16-bit tensor is wanted here: got fp32");
+  if (!is_half(dtype)) {
+    throw InputError(fmt::format("a 16-bit tensor is wanted here: got {}", dtype_name(dtype)));
+  }
   return reinterpret_cast<const std::uint16_t*>(bytes.data());
 }
 
@@ -61,14 +63,10 @@ const float* Tensor::floats() const {
   return reinterpret_cast<const float*>(bytes.data());
 }
 
-double Tensor::value(std::size_t index) const {
-  if (dtype == Dtype::f32) return floats()[index];
-  return to_float(dtype, bits()[index]);
-}
+double Tensor::value(std::size_t index) const { return decode(dtype, pattern(index)); }
 
-std::uint32_t Tensor::pattern(std::size_t index) const {
-  if (dtype == Dtype::f32) return float_bits(floats()[index]);
-  return bits()[index];
+std::uint64_t Tensor::pattern(std::size_t index) const {
+  return load_pattern(dtype, bytes.data() + index * dtype_bytes(dtype));
 }
 
 }  // namespace ringfence::verify

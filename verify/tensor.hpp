@@ -29,7 +29,7 @@ struct Tensor {
 
   std::size_t elements() const { return bytes.size() / dtype_bytes(dtype); }
 
-  // The elements as 16-bit patterns. Throws InputError for an f32 tensor.
+  // The elements as 16-bit patterns. Throws InputError unless it is bf16 or f16.
   std::uint16_t* bits();
   const std::uint16_t* bits() const;
   // The elements as floats. Throws InputError unless dtype is f32.
@@ -38,7 +38,7 @@ struct Tensor {
 
   // Element by flat index, as double and as its bit pattern. The index must be in range.
   double value(std::size_t index) const;
-  std::uint32_t pattern(std::size_t index) const;
+  std::uint64_t pattern(std::size_t index) const;
 
   // First element of row i of a 2-d tensor of a 16-bit type.
   std::uint16_t* row(std::int64_t i) { return bits() + i * shape.back(); }

@@ -156,7 +156,7 @@ TEST_CASE("dtype names are what parse_dtype takes, and anything else is refused"
   for (const Dtype dtype : {Dtype::bf16, Dtype::f16, Dtype::f32}) {
     CHECK(parse_dtype(dtype_name(dtype)) == dtype);
   }
-  CHECK_ERROR(parse_dtype("fp8"), "fp8", "bf16, fp16 or fp32");
+  CHECK_ERROR(parse_dtype("fp8"), "fp8", "bf16, fp16, fp32, fp64, e4m3");
 }
 
 }  // namespace
