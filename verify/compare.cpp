@@ -15,21 +15,23 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // The distance between representable numbers at a value's magnitude.
 double ulp_of(Dtype dtype, double value) {
+  if (is_integer(dtype)) return 1;
   const int exponent =
       value == 0 ? minimum_exponent(dtype) : std::max(std::ilogb(value), minimum_exponent(dtype));
   return std::ldexp(1.0, exponent - (significand_bits(dtype) - 1));
 }
 
 // Patterns in numerical order, so that their difference counts representable numbers.
-std::int64_t ordinal(std::uint32_t bits, Dtype dtype) {
-  const std::uint32_t sign = dtype == Dtype::f32 ? 0x80000000u : 0x8000u;
+std::int64_t ordinal(std::uint64_t bits, Dtype dtype) {
+  if (is_integer(dtype)) return static_cast<std::int64_t>(bits);
+  const std::uint64_t sign = std::uint64_t{1} << (dtype_bytes(dtype) * 8 - 1);
   const auto magnitude = static_cast<std::int64_t>(bits & (sign - 1));
   return (bits & sign) != 0 ? -magnitude : magnitude;
 }
 
 struct Element {
   double value;
-  std::uint32_t bits;
+  std::uint64_t bits;
 };
 
 struct PatternSource {
@@ -40,13 +42,11 @@ struct PatternSource {
 
 struct TensorSource {
   const Tensor& tensor;
-  Element operator[](std::size_t i) const { return {tensor.value(i), tensor.pattern(i)}; }
+  Element operator[](std::size_t i) const {
+    const std::uint64_t bits = tensor.pattern(i);
+    return {decode(tensor.dtype, bits), bits};
+  }
 };
-
-std::uint32_t rounded_bits(Dtype dtype, double value) {
-  if (dtype == Dtype::f32) return float_bits(static_cast<float>(value));
-  return round_double_to(dtype, value);
-}
 
 Comparison begin(std::string name, Dtype dtype, const Shape& shape, std::size_t count) {
   if (count == 0)
@@ -59,6 +59,16 @@ Comparison begin(std::string name, Dtype dtype, const Shape& shape, std::size_t 
   return c;
 }
 
+bool class_differs(const Mismatch& m) {
+  return !std::isfinite(m.actual) || !std::isfinite(m.expected);
+}
+
+// Whether `a` is further off than `b`.
+bool is_worse(const Mismatch& a, const Mismatch& b) {
+  if (class_differs(a) || class_differs(b)) return class_differs(a) && !class_differs(b);
+  return std::abs(a.actual - a.expected) > std::abs(b.actual - b.expected);
+}
+
 void note(Comparison& c, const Mismatch& mismatch) {
   ++c.mismatches;
   c.heat.add(c.shape, mismatch.index);
@@ -69,6 +79,49 @@ void note(Comparison& c, const Mismatch& mismatch) {
   }
   if (!c.has_mismatch || mismatch.index < c.first.index) c.first = mismatch;
   c.has_mismatch = true;
+}
+
+void note_worst(Comparison& c, const Mismatch& m) {
+  if (!c.has_worst || is_worse(m, c.worst)) c.worst = m;
+  c.has_worst = true;
+}
+
+// What the figures of a comparison take from one element, right or not.
+void measure(Comparison& c, const Closeness& close, const Mismatch& m, bool right) {
+  if (!std::isfinite(m.actual) || !std::isfinite(m.expected)) {
+    if (right) {
+      c.histogram.add(0);
+      return;
+    }
+    c.histogram.add_class_mismatch();
+    c.close_rtol = c.close_atol = kInfinity;
+    note_worst(c, m);
+    return;
+  }
+  ++c.finite;
+  c.dot += m.actual * m.expected;
+  c.squared_actual += m.actual * m.actual;
+  c.squared_expected += m.expected * m.expected;
+  const double error = std::abs(m.actual - m.expected);
+  if (error == 0) {
+    c.histogram.add(0);
+    return;
+  }
+  const double ratio = m.bound > 0 ? error / m.bound : kInfinity;
+  const double size = std::abs(m.expected);
+  c.histogram.add(ratio);
+  c.max_error_over_bound = std::max(c.max_error_over_bound, ratio);
+  c.max_absolute = std::max(c.max_absolute, error);
+  c.squared_error += error * error;
+  if (size > m.bound) {
+    c.max_relative = std::max(c.max_relative, error / size);
+    const double larger = std::max(std::abs(m.actual), size);
+    c.max_ulp = std::max(c.max_ulp, error / ulp_of(c.dtype, larger));
+  }
+  const double beyond = error - close.atol;
+  if (beyond > 0) c.close_rtol = std::max(c.close_rtol, size > 0 ? beyond / size : kInfinity);
+  c.close_atol = std::max(c.close_atol, error - close.rtol * size);
+  note_worst(c, m);
 }
 
 // Whether one element is right. NaN matches NaN. An infinity is right where that infinity is
@@ -88,50 +141,41 @@ bool matches(Dtype dtype, double actual, double expected, double bound) {
 template <typename Source>
 void compare_elements(Comparison& c, const Source& actual, const double* expected,
                       const double* bound, std::size_t count, std::size_t first_index) {
+  const Closeness close = default_closeness(c.dtype);
   for (std::size_t i = 0; i < count; ++i) {
     const Element element = actual[i];
     const bool match = matches(c.dtype, element.value, expected[i], bound[i]);
-    if (std::isfinite(element.value) && std::isfinite(expected[i])) {
-      const double error = std::abs(element.value - expected[i]);
-      if (error == 0) {
-        c.histogram.add(0);
-      } else {
-        const double ratio = bound[i] > 0 ? error / bound[i] : kInfinity;
-        c.histogram.add(ratio);
-        c.max_error_over_bound = std::max(c.max_error_over_bound, ratio);
-        const double larger = std::max(std::abs(element.value), std::abs(expected[i]));
-        c.max_ulp = std::max(c.max_ulp, error / ulp_of(c.dtype, larger));
-      }
-    } else if (match) {
-      c.histogram.add(0);
-    } else {
-      c.histogram.add_class_mismatch();
-    }
-    if (!match) {
-      note(c, {first_index + i, expected[i], element.value, bound[i],
-               rounded_bits(c.dtype, expected[i]), element.bits});
-    }
+    const Mismatch m{first_index + i,
+                     expected[i],
+                     element.value,
+                     bound[i],
+                     match ? 0 : encode(c.dtype, expected[i]),
+                     element.bits};
+    measure(c, close, m, match);
+    if (!match) note(c, m);
   }
+  if (c.has_worst) c.worst.expected_bits = encode(c.dtype, c.worst.expected);
 }
 
 template <typename Source>
 void compare_patterns(Comparison& c, const Source& actual, const Source& expected,
                       std::size_t count, std::size_t first_index) {
   c.bit_exact = true;
+  const Closeness close = default_closeness(c.dtype);
   for (std::size_t i = 0; i < count; ++i) {
     const Element a = actual[i];
     const Element e = expected[i];
-    if (a.bits == e.bits) {
-      c.histogram.add(0);
-      continue;
-    }
-    c.histogram.add(kInfinity);
+    const Mismatch m{first_index + i, e.value, a.value, 0, e.bits, a.bits};
+    measure(c, close, m, a.bits == e.bits);
+    if (a.bits == e.bits) continue;
+    // Zeros of either sign and NaN of either payload differ here, if nowhere else.
+    if (a.value == e.value) c.histogram.move_to_last();
     c.max_error_over_bound = kInfinity;
     if (std::isfinite(a.value) && std::isfinite(e.value)) {
       const auto distance = std::abs(ordinal(a.bits, c.dtype) - ordinal(e.bits, c.dtype));
       c.max_ulp = std::max(c.max_ulp, static_cast<double>(distance));
     }
-    note(c, {first_index + i, e.value, a.value, 0, e.bits, a.bits});
+    note(c, m);
   }
 }
 
@@ -149,6 +193,43 @@ std::string coordinates(const Shape& shape, std::size_t index) {
 
 }  // namespace
 
+Closeness default_closeness(Dtype dtype) {
+  switch (dtype) {
+    case Dtype::bf16:
+      return {1.6e-2, 1e-5};
+    case Dtype::f16:
+      return {1e-3, 1e-5};
+    case Dtype::f32:
+      return {1.3e-6, 1e-5};
+    case Dtype::f64:
+      return {1e-7, 1e-7};
+    case Dtype::e4m3:
+    case Dtype::e5m2:
+      return {unit_roundoff(dtype) * 2, 1e-5};
+    default:
+      return {0, 0};
+  }
+}
+
+double Comparison::rmse() const {
+  return finite == 0 ? 0 : std::sqrt(squared_error / static_cast<double>(finite));
+}
+
+double Comparison::cosine() const {
+  if (squared_error == 0) return 1;  // rounding apart
+  const double lengths = std::sqrt(squared_actual) * std::sqrt(squared_expected);
+  if (lengths == 0) return squared_actual == squared_expected ? 1 : 0;
+  return std::clamp(dot / lengths, -1.0, 1.0);
+}
+
+ElementComparison::ElementComparison(std::string name, Dtype dtype, Shape shape, std::size_t count)
+    : c_(begin(std::move(name), dtype, shape, count)) {}
+
+void ElementComparison::add(const Mismatch& element, bool right) {
+  measure(c_, default_closeness(c_.dtype), element, right);
+  if (!right) note(c_, element);
+}
+
 void Comparison::merge(const Comparison& other) {
   bit_exact = bit_exact || other.bit_exact;
   elements += other.elements;
@@ -156,7 +237,17 @@ void Comparison::merge(const Comparison& other) {
   nan_mismatches += other.nan_mismatches;
   infinity_mismatches += other.infinity_mismatches;
   max_error_over_bound = std::max(max_error_over_bound, other.max_error_over_bound);
+  max_absolute = std::max(max_absolute, other.max_absolute);
+  max_relative = std::max(max_relative, other.max_relative);
   max_ulp = std::max(max_ulp, other.max_ulp);
+  finite += other.finite;
+  squared_error += other.squared_error;
+  squared_actual += other.squared_actual;
+  squared_expected += other.squared_expected;
+  dot += other.dot;
+  close_rtol = std::max(close_rtol, other.close_rtol);
+  close_atol = std::max(close_atol, other.close_atol);
+  if (other.has_worst) note_worst(*this, other.worst);
   histogram.merge(other.histogram);
   heat.merge(other.heat);
   if (other.has_mismatch && (!has_mismatch || other.first.index < first.index)) first = other.first;
@@ -203,14 +294,23 @@ Comparison compare_bits(std::string name, const Tensor& actual, const Tensor& ex
   return c;
 }
 
+std::string place_text(const Comparison& c, const Mismatch& m) {
+  const std::string place = coordinates(c.shape, m.index);
+  return m.rank < 0 ? place : fmt::format("{} of rank {}", place, m.rank);
+}
+
+std::string value_text(Dtype dtype, double value) {
+  if (is_integer(dtype)) return fmt::format("{:.0f}", value);
+  return fmt::format("{:.{}g}", value, dtype == Dtype::f64 ? 17 : dtype == Dtype::f32 ? 9 : 5);
+}
+
 std::string mismatch_text(const Comparison& c) {
   if (!c.has_mismatch) return "";
   const Mismatch& m = c.first;
-  const int digits = c.dtype == Dtype::f32 ? 8 : 4;
-  const int precision = c.dtype == Dtype::f32 ? 9 : 5;
-  std::string text = fmt::format("first {}: got {:.{}g} (0x{:0{}x}), expected {:.{}g} (0x{:0{}x})",
-                                 coordinates(c.shape, m.index), m.actual, precision, m.actual_bits,
-                                 digits, m.expected, precision, m.expected_bits, digits);
+  const std::size_t digits = dtype_bytes(c.dtype) * 2;
+  std::string text = fmt::format("first {}: got {} (0x{:0{}x}), expected {} (0x{:0{}x})",
+                                 place_text(c, m), value_text(c.dtype, m.actual), m.actual_bits,
+                                 digits, value_text(c.dtype, m.expected), m.expected_bits, digits);
   return c.bit_exact ? text + ", bit for bit" : text + fmt::format(", bound {:.3g}", m.bound);
 }
 

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "verify/dtype.hpp"
@@ -17,9 +18,18 @@ struct Mismatch {
   double expected = 0;
   double actual = 0;
   double bound = 0;                 // 0 in a bit-exact comparison
-  std::uint32_t expected_bits = 0;  // the expected value rounded to the dtype
-  std::uint32_t actual_bits = 0;
+  std::uint64_t expected_bits = 0;  // the expected value rounded to the dtype
+  std::uint64_t actual_bits = 0;
+  int rank = -1;  // whose element it is, where a comparison is over ranks
 };
+
+// The defaults of torch.testing.assert_close and of numpy-like allclose for a dtype: |a - e| <=
+// atol + rtol * |e|. 0 and 0 for integers.
+struct Closeness {
+  double rtol = 0;
+  double atol = 0;
+};
+Closeness default_closeness(Dtype dtype);
 
 struct Comparison {
   std::string name;
@@ -31,11 +41,25 @@ struct Comparison {
   // Of these: one side NaN, or one side infinite (or infinite with the other sign).
   std::uint64_t nan_mismatches = 0;
   std::uint64_t infinity_mismatches = 0;
-  // Largest |actual - expected| / bound, and in units in the last place of the expected value, over
-  // the elements that are finite on both sides. Infinite where the bound is 0 and there is an
-  // error.
+  // Over the elements that are finite on both sides. Largest |actual - expected| / bound; infinite
+  // where the bound is 0 and there is an error.
   double max_error_over_bound = 0;
+  // Largest |actual - expected|; that over |expected|, and in units in the last place, where the
+  // expected value is beyond its bound: of what may be 0 neither says anything.
+  double max_absolute = 0;
+  double max_relative = 0;
   double max_ulp = 0;
+  // Sums for rmse() and cosine().
+  std::uint64_t finite = 0;
+  double squared_error = 0, squared_actual = 0, squared_expected = 0, dot = 0;
+  // The smallest rtol at which allclose passes with the dtype's default atol, and the smallest atol
+  // with its default rtol. Infinite where NaN or infinities differ.
+  double close_rtol = 0;
+  double close_atol = 0;
+  // The element with the largest |actual - expected|, NaN and infinities that differ before all;
+  // where any differs.
+  bool has_worst = false;
+  Mismatch worst;
   bool has_mismatch = false;
   ErrorHistogram histogram;
   HeatMap heat;
@@ -43,6 +67,13 @@ struct Comparison {
 
   // A comparison of nothing is not a pass.
   bool passed() const { return elements > 0 && mismatches == 0; }
+
+  // Root of the mean squared error, and the cosine of the angle between both, 1 where both are 0.
+  double rmse() const;
+  double cosine() const;
+
+  // Says whose elements these are.
+  void set_rank(int rank) { first.rank = worst.rank = rank; }
 
   // Adds a comparison of other elements of the same tensor (row blocks, ranks).
   void merge(const Comparison& other);
@@ -66,6 +97,25 @@ Comparison compare_bits(std::string name, Dtype dtype, const Shape& shape,
                         const std::uint16_t* actual, const std::uint16_t* expected,
                         std::size_t count, std::size_t first_index = 0);
 Comparison compare_bits(std::string name, const Tensor& actual, const Tensor& expected);
+
+// A comparison that notes elements one by one, for expectations that are no array of bounds.
+class ElementComparison {
+ public:
+  // Throws InputError where there is nothing to compare.
+  ElementComparison(std::string name, Dtype dtype, Shape shape, std::size_t count);
+  // `bound`: how far `actual` may be off on the side where it is.
+  void add(const Mismatch& element, bool right);
+  Comparison take() { return std::move(c_); }
+
+ private:
+  Comparison c_;
+};
+
+// "[3, 17]", and "[3, 17] of rank 2" where a rank is told.
+std::string place_text(const Comparison& comparison, const Mismatch& element);
+
+// The text of an element's value: as many digits as tell it from its neighbours.
+std::string value_text(Dtype dtype, double value);
 
 // "first [3, 17]: got 1.25 (0x3fa0), expected 1.5 (0x3fc0), bound 0.0117": one line, empty where
 // nothing mismatches.

@@ -18,27 +18,47 @@ std::string ratio_text(const Comparison& c) {
   return fmt::format("{:.3f}", c.max_error_over_bound);
 }
 
-std::string ulp_text(const Comparison& c) {
-  return c.max_ulp < 1e6 ? fmt::format("{:.2f}", c.max_ulp) : fmt::format("{:.2e}", c.max_ulp);
+// Three digits, no wider than its column.
+std::string figure(double value) { return fmt::format("{:.3g}", value); }
+
+std::string cosine_text(double cosine) {
+  return cosine == 1 ? "1" : fmt::format("{:.6f}", cosine);
 }
 
 }  // namespace
 
 std::string comparison_header() {
-  return fmt::format("{:<{}} {:>5} {:>12} {:>11} {:>12} {:>9}", "tensor", kNameWidth, "dtype",
-                     "elements", "mismatches", "error/bound", "max ulp");
+  return fmt::format("{:<{}} {:>5} {:>10} {:>10} {:>11} {:>9} {:>9} {:>9} {:>9}", "tensor",
+                     kNameWidth, "dtype", "elements", "mismatches", "error/bound", "max abs",
+                     "max rel", "rmse", "cosine");
 }
 
 std::string comparison_line(const Comparison& c) {
-  return fmt::format("{:<{}} {:>5} {:>12} {:>11} {:>12} {:>9}  {}", c.name, kNameWidth,
-                     dtype_name(c.dtype), c.elements, c.mismatches, ratio_text(c), ulp_text(c),
-                     c.passed() ? "ok" : "MISMATCH");
+  return fmt::format("{:<{}} {:>5} {:>10} {:>10} {:>11} {:>9} {:>9} {:>9} {:>9}  {}", c.name,
+                     kNameWidth, dtype_name(c.dtype), c.elements, c.mismatches, ratio_text(c),
+                     figure(c.max_absolute), figure(c.max_relative), figure(c.rmse()),
+                     cosine_text(c.cosine()), c.passed() ? "ok" : "MISMATCH");
+}
+
+std::string worst_text(const Comparison& c) {
+  if (!c.has_worst) return "";
+  const Mismatch& m = c.worst;
+  const Closeness close = default_closeness(c.dtype);
+  std::string text = fmt::format("worst {}: got {}, expected {}", place_text(c, m),
+                                 value_text(c.dtype, m.actual), value_text(c.dtype, m.expected));
+  if (std::isinf(c.close_atol)) return text + "; allclose passes at no tolerance";
+  text += fmt::format("; allclose passes at atol {} with rtol {}", figure(c.close_atol),
+                      figure(close.rtol));
+  return std::isinf(c.close_rtol) ? text
+                                  : text + fmt::format(", at rtol {} with atol {}",
+                                                       figure(c.close_rtol), figure(close.atol));
 }
 
 std::string comparison_table(const std::vector<Comparison>& comparisons) {
   std::string table = comparison_header() + "\n";
   for (const Comparison& c : comparisons) table += comparison_line(c) + "\n";
   for (const Comparison& c : comparisons) {
+    if (c.has_worst) table += fmt::format("{}: {}\n", c.name, worst_text(c));
     if (!c.has_mismatch) continue;
     table += fmt::format("{}: {}", c.name, mismatch_text(c));
     if (c.nan_mismatches + c.infinity_mismatches > 0) {

@@ -83,21 +83,24 @@ std::string comparison_html(const std::string& title, const std::vector<Comparis
       "<!doctype html>\n<html lang=\"en\">\n<head><meta charset=\"utf-8\">"
       "<title>{0}</title><style>{1}</style></head>\n<body>\n<h1>{0}</h1>\n<table>\n"
       "<tr><th>tensor</th><th>dtype</th><th>shape</th><th>elements</th><th>mismatches</th>"
-      "<th>error/bound</th><th>max ulp</th><th></th></tr>\n",
+      "<th>error/bound</th><th>max abs</th><th>max rel</th><th>rmse</th><th>cosine</th><th></th>"
+      "</tr>\n",
       for_element(title), kStyle);
   for (const Comparison& c : comparisons) {
     out += fmt::format(
-        "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{:.2f}</td>"
-        "<td{}>{}</td></tr>\n",
+        "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{:.3g}</td>"
+        "<td>{:.3g}</td><td>{:.3g}</td><td>{:.6f}</td><td{}>{}</td></tr>\n",
         for_element(c.name), dtype_name(c.dtype), shape_text(c.shape), c.elements, c.mismatches,
-        c.bit_exact ? "exact" : fmt::format("{:.3f}", c.max_error_over_bound), c.max_ulp,
-        c.passed() ? "" : " class=\"bad\"", c.passed() ? "ok" : "MISMATCH");
+        c.bit_exact ? "exact" : fmt::format("{:.3f}", c.max_error_over_bound), c.max_absolute,
+        c.max_relative, c.rmse(), c.cosine(), c.passed() ? "" : " class=\"bad\"",
+        c.passed() ? "ok" : "MISMATCH");
   }
   out += "</table>\n";
   for (const Comparison& c : comparisons) {
     out += fmt::format("<h2>{}: elements by {}</h2>\n{}\n", for_element(c.name),
                        c.bit_exact ? "equal bits or not" : "error / bound (heights logarithmic)",
                        histogram_svg(c));
+    if (c.has_worst) out += fmt::format("<p>{}</p>\n", for_element(worst_text(c)));
     if (c.heat.over.empty()) continue;
     out += fmt::format(
         "<p class=\"bad\">{}</p>\n<p>where it mismatches: a cell is {} rows x {} columns, rows go "

@@ -16,8 +16,21 @@ ordered_json number(double value) {
   return value;
 }
 
-std::string hexadecimal(Dtype dtype, std::uint32_t bits) {
-  return fmt::format("0x{:0{}x}", bits, dtype == Dtype::f32 ? 8 : 4);
+std::string hexadecimal(Dtype dtype, std::uint64_t bits) {
+  return fmt::format("0x{:0{}x}", bits, dtype_bytes(dtype) * 2);
+}
+
+ordered_json element(const Comparison& c, const Mismatch& m) {
+  ordered_json object;
+  object["index"] = m.index;
+  if (m.rank >= 0) object["rank"] = m.rank;
+  object["place"] = place_text(c, m);
+  object["expected"] = number(m.expected);
+  object["actual"] = number(m.actual);
+  object["bound"] = number(m.bound);
+  object["expected_bits"] = hexadecimal(c.dtype, m.expected_bits);
+  object["actual_bits"] = hexadecimal(c.dtype, m.actual_bits);
+  return object;
 }
 
 }  // namespace
@@ -29,6 +42,16 @@ ordered_json to_json(const Comparison& c) {
   object["mismatches"] = c.mismatches;
   object["max_error_over_bound"] = number(c.max_error_over_bound);
   object["max_ulp"] = number(c.max_ulp);
+  object["max_absolute"] = number(c.max_absolute);
+  object["max_relative"] = number(c.max_relative);
+  object["rmse"] = number(c.rmse());
+  object["cosine"] = number(c.cosine());
+  const Closeness defaults = default_closeness(c.dtype);
+  object["allclose"] = ordered_json{{"rtol", number(c.close_rtol)},
+                                    {"with_atol", defaults.atol},
+                                    {"atol", number(c.close_atol)},
+                                    {"with_rtol", defaults.rtol}};
+  object["worst"] = c.has_worst ? element(c, c.worst) : ordered_json(nullptr);
   object["dtype"] = dtype_name(c.dtype);
   object["shape"] = c.shape;
   object["bit_exact"] = c.bit_exact;
@@ -45,16 +68,9 @@ ordered_json to_json(const Comparison& c) {
                                       {"mismatches", rows}};
   }
   if (c.has_mismatch) {
-    ordered_json first;
-    first["index"] = c.first.index;
-    first["expected"] = number(c.first.expected);
-    first["actual"] = number(c.first.actual);
-    first["bound"] = number(c.first.bound);
-    first["expected_bits"] = hexadecimal(c.dtype, c.first.expected_bits);
-    first["actual_bits"] = hexadecimal(c.dtype, c.first.actual_bits);
     object["nan_mismatches"] = c.nan_mismatches;
     object["infinity_mismatches"] = c.infinity_mismatches;
-    object["first_mismatch"] = std::move(first);
+    object["first_mismatch"] = element(c, c.first);
   }
   return object;
 }

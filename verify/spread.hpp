@@ -19,6 +19,11 @@ struct ErrorHistogram {
 
   void add(double ratio);
   void add_class_mismatch() { ++counts.back(); }
+  // An element that was added as right was not.
+  void move_to_last() {
+    --counts.front();
+    ++counts.back();
+  }
   void merge(const ErrorHistogram& other);
 };
 

@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <limits>
 #include <vector>
 
@@ -89,9 +90,35 @@ TEST_CASE("a bit-exact comparison tells -0 from 0 and measures in representable 
 }
 
 TEST_CASE("units in the last place stop growing at the subnormals") {
-  CHECK(one(0x1p-133, 0, 1).max_ulp == 1);
-  CHECK(one(0x1p-24, 0, 1, Dtype::f16).max_ulp == 1);
-  CHECK(one(1 + 0x1p-7, 1, 1).max_ulp == 1);
+  CHECK(one(0x1p-132, 0x1p-133, 0).max_ulp == 1);
+  CHECK(one(0x1p-23, 0x1p-24, 0, Dtype::f16).max_ulp == 1);
+  CHECK(one(1 + 0x1p-7, 1, 0.5).max_ulp == 1);
+}
+
+TEST_CASE("what may be 0 has no relative error and no units in the last place") {
+  const Comparison c = compare("t", row_of(Dtype::bf16, {0x1p-20, 2}), {0, 2.25}, {0x1p-18, 0.5});
+  CHECK(c.passed());
+  CHECK(c.max_ulp == 16);
+  CHECK(c.max_relative == doctest::Approx(0.25 / 2.25));
+  CHECK(c.max_absolute == 0.25);
+}
+
+TEST_CASE("a comparison has the figures that an engineer reads") {
+  const Comparison c = compare("t", row_of(Dtype::bf16, {3, 4, 0}), {3, 4.5, 0}, {1, 1, 1});
+  CHECK(c.rmse() == doctest::Approx(std::sqrt(0.25 / 3)));
+  CHECK(c.cosine() == doctest::Approx(27 / (5 * std::sqrt(29.25))));
+  CHECK(c.has_worst);
+  CHECK(c.worst.index == 1);
+  CHECK(c.close_atol == doctest::Approx(0.5 - 0.016 * 4.5));
+  CHECK(c.close_rtol == doctest::Approx((0.5 - 1e-5) / 4.5));
+  const Comparison same = one(2, 2, 0);
+  CHECK_FALSE(same.has_worst);
+  CHECK(same.cosine() == 1);
+  CHECK(same.rmse() == 0);
+  // NaN is worse than any number, and no tolerance lets it pass.
+  const Comparison nan = compare("t", row_of(Dtype::bf16, {9, kNaN}), {1, 1}, {9, 9});
+  CHECK(nan.worst.index == 1);
+  CHECK(nan.close_atol == kInfinity);
 }
 
 TEST_CASE("fp32 tensors are compared as well") {
@@ -118,6 +145,10 @@ TEST_CASE("merging blocks is comparing the whole") {
   CHECK(c.mismatches == whole.mismatches);
   CHECK(c.max_error_over_bound == whole.max_error_over_bound);
   CHECK(c.max_ulp == whole.max_ulp);
+  CHECK(c.rmse() == doctest::Approx(whole.rmse()));
+  CHECK(c.cosine() == doctest::Approx(whole.cosine()));
+  CHECK(c.worst.index == whole.worst.index);
+  CHECK(c.close_rtol == whole.close_rtol);
   CHECK(c.first.index == whole.first.index);
 }
 

@@ -16,6 +16,8 @@ Comparison good() {
   c.elements = 6144;
   c.max_error_over_bound = 0.4123;
   c.max_ulp = 1.018;
+  c.max_absolute = 0.015625;
+  c.max_relative = 0.01;
   return c;
 }
 
@@ -26,6 +28,10 @@ Comparison bad() {
   c.max_error_over_bound = 17;
   c.has_mismatch = true;
   c.first = {3089, 1.5, 1.25, 0.01, 0x3fc0, 0x3fa0};
+  c.has_worst = true;
+  c.worst = {3090, 3, 3.25, 0.01, 0x4040, 0x4050, 2};
+  c.close_atol = 0.2;
+  c.close_rtol = 0.08;
   return c;
 }
 
@@ -35,11 +41,21 @@ TEST_CASE("the table has a header, a line for each tensor, and the first mismatc
   exact.max_ulp = 0;
   exact.max_error_over_bound = 0;
   CHECK(comparison_table({good(), bad(), exact}) ==
-        "tensor                   dtype     elements  mismatches  error/bound   max ulp\n"
-        "out                       bf16         6144           0        0.412      1.02  ok\n"
-        "residual_out              bf16         6144           3       17.000      1.02  MISMATCH\n"
-        "out                       bf16         6144           0        exact      0.00  ok\n"
+        "tensor                   dtype   elements mismatches error/bound   max abs   max rel"
+        "      rmse    cosine\n"
+        "out                       bf16       6144          0       0.412    0.0156      0.01"
+        "         0         1  ok\n"
+        "residual_out              bf16       6144          3      17.000    0.0156      0.01"
+        "         0         1  MISMATCH\n"
+        "out                       bf16       6144          0       exact    0.0156      0.01"
+        "         0         1  ok\n"
+        "residual_out: worst [1, 18] of rank 2: got 3.25, expected 3; allclose passes at atol 0.2 "
+        "with rtol 0.016, at rtol 0.08 with atol 1e-05\n"
         "residual_out: first [1, 17]: got 1.25 (0x3fa0), expected 1.5 (0x3fc0), bound 0.01\n");
+}
+
+TEST_CASE("units in the last place do not stand beside ok") {
+  CHECK(comparison_table({good()}).find("ulp") == std::string::npos);
 }
 
 TEST_CASE("all_passed wants every comparison right, and at least one") {
@@ -54,8 +70,12 @@ TEST_CASE("JSON has the five agreed keys first, and the first mismatch with its 
   CHECK(
       array[0].dump() ==
       R"({"name":"out","elements":6144,"mismatches":0,"max_error_over_bound":0.4123,)"
-      R"("max_ulp":1.018,"dtype":"bf16","shape":[2,3072],"bit_exact":false,)"
+      R"("max_ulp":1.018,"max_absolute":0.015625,"max_relative":0.01,"rmse":0.0,"cosine":1.0,)"
+      R"("allclose":{"rtol":0.0,"with_atol":1e-05,"atol":0.0,"with_rtol":0.016},"worst":null,)"
+      R"("dtype":"bf16","shape":[2,3072],"bit_exact":false,)"
       R"("histogram":{"upper":[0.0,0.015625,0.0625,0.25,0.5,1.0,4.0],"counts":[0,0,0,0,0,0,0,0]}})");
+  CHECK(array[1]["worst"]["rank"] == 2);
+  CHECK(array[1]["worst"]["place"] == "[1, 18] of rank 2");
   CHECK(array[1]["mismatches"] == 3);
   CHECK(array[1]["first_mismatch"]["index"] == 3089);
   CHECK(array[1]["first_mismatch"]["actual_bits"] == "0x3fa0");
