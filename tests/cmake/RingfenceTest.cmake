@@ -3,7 +3,7 @@
 include(doctest)
 
 add_library(ringfence_test_main STATIC
-  ${CMAKE_CURRENT_SOURCE_DIR}/support/main.cpp ${CMAKE_CURRENT_SOURCE_DIR}/support/numerics.cpp)
+  ${CMAKE_CURRENT_SOURCE_DIR}/support/main.cpp)
 target_link_libraries(ringfence_test_main PUBLIC ringfence_options ringfence_verify doctest::doctest)
 
 function(ringfence_test PART)

@@ -5,7 +5,7 @@
 #include "cuda/host/device_buffer.hpp"
 #include "cuda/ringfence.hpp"
 #include "tests/cuda/gpu.hpp"
-#include "tests/support/numerics.hpp"
+#include "verify/doctest.hpp"
 #include "verify/reference.hpp"
 
 using namespace ringfence;
@@ -89,7 +89,7 @@ TEST_CASE(
     for (int r = 0; r < kRanks; ++r) {
       verify::Tensor out(p.dtype, {p.tokens, p.hidden});
       check(cudaMemcpy(out.bits(), op.out(r), out.bytes.size(), cudaMemcpyDeviceToHost), "out");
-      CHECK_TENSOR(verify::compare("out", out, reference.out, reference.out_bound));
+      RINGFENCE_CHECK_COMPARISON(verify::compare("out", out, reference.out, reference.out_bound));
     }
   }
   (void)cudaStreamDestroy(stream);

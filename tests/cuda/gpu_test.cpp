@@ -4,7 +4,7 @@
 #include "cuda/host/error.hpp"
 #include "cuda/host/session.hpp"
 #include "tests/cuda/gpu.hpp"
-#include "tests/support/numerics.hpp"
+#include "verify/doctest.hpp"
 
 using namespace ringfence;
 using namespace ringfence::cuda;
@@ -42,7 +42,7 @@ void run_and_check(const RunOptions& o, const std::vector<int64_t>& tokens) {
     CHECK_NOTHROW(session.require_no_timeout());
     session.fetch_outputs(result);
     const CallVerdict verdict = judge(session.problem(t), o.fill, inputs, result);
-    for (const verify::Comparison& c : verdict.comparisons) CHECK_TENSOR(c);
+    for (const verify::Comparison& c : verdict.comparisons) RINGFENCE_CHECK_COMPARISON(c);
     for (const std::string& fault : verdict.faults) FAIL_CHECK(fault);
     CHECK(session.pads_in_use() == "");
   }

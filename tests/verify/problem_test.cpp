@@ -74,9 +74,6 @@ TEST_CASE("each bad option is refused by its name, with what would be right") {
   Problem p = with(4, 8, 8, 8);
   p.dtype = Dtype::f32;
   CHECK_ERROR(validate(p), "--dtype fp32", "bf16 or fp16");
-  p.dtype = Dtype::f16;
-  p.flavour = Flavour::pypto;
-  CHECK_ERROR(validate(p), "--dtype fp16", "pypto", "bf16");
   p.dtype = Dtype::bf16;
   for (const float eps :
        {-1e-6f, std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {

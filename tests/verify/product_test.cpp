@@ -2,8 +2,8 @@
 
 #include <cmath>
 
-#include "tests/support/numerics.hpp"
 #include "verify/compare.hpp"
+#include "verify/doctest.hpp"
 #include "verify/product.hpp"
 
 namespace ringfence::verify {
@@ -47,7 +47,7 @@ TEST_CASE("the product lies within the bound of its double-precision reference")
     for (int rank = 0; rank < p.ranks; ++rank) {
       const Tensor partial = product(p, inputs, rank);
       const ProductReference reference = product_reference(p, inputs, rank, {0, p.tokens});
-      CHECK_TENSOR(compare("partial", partial, reference.value, reference.bound));
+      RINGFENCE_CHECK_COMPARISON(compare("partial", partial, reference.value, reference.bound));
     }
   }
 }
@@ -83,10 +83,10 @@ TEST_CASE("a block of rows is those rows of the whole product") {
   product(p, inputs, 1, {1, 3}, rows.data());
   const ProductReference reference = product_reference(p, inputs, 1, {1, 3});
   // Another shape may make Eigen sum in another order, so not bit for bit.
-  CHECK_TENSOR(compare("rows", p.dtype, {2, p.hidden}, rows.data(), reference.value.data(),
-                       reference.bound.data(), rows.size()));
-  CHECK_TENSOR(compare("rows of the whole", p.dtype, {2, p.hidden}, whole.row(1),
-                       reference.value.data(), reference.bound.data(), rows.size()));
+  RINGFENCE_CHECK_COMPARISON(compare("rows", p.dtype, {2, p.hidden}, rows.data(),
+                                     reference.value.data(), reference.bound.data(), rows.size()));
+  RINGFENCE_CHECK_COMPARISON(compare("rows of the whole", p.dtype, {2, p.hidden}, whole.row(1),
+                                     reference.value.data(), reference.bound.data(), rows.size()));
 }
 
 }  // namespace

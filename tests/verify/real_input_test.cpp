@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/support/numerics.hpp"
+#include "verify/doctest.hpp"
 #include "verify/inputs.hpp"
 #include "verify/product.hpp"
 #include "verify/reference.hpp"
@@ -55,19 +55,21 @@ TEST_CASE("real inputs: the rounding-exact reference lies within the bounds, 2, 
         for (const Tensor& tensor : tensors) partials.push_back(tensor.bits());
         for (int rank = 0; rank < ranks; ++rank) {
           const ProductReference reference = product_reference(p, loaded.inputs, rank, rows);
-          CHECK_TENSOR(compare("partial", tensors[static_cast<std::size_t>(rank)], reference.value,
-                               reference.bound));
+          RINGFENCE_CHECK_COMPARISON(compare("partial", tensors[static_cast<std::size_t>(rank)],
+                                             reference.value, reference.bound));
         }
         for (const Summation policy : {Summation::fp32_rank_order, Summation::exact_once,
                                        Summation::each_step, Summation::fp32_truncated}) {
           const std::string suffix = std::string(" ") + flavour_name(flavour);
           const Outputs exact = exact_fused(p, loaded.inputs, partials, policy);
           const FusedReference fused = fused_reference(p, loaded.inputs, partials, policy, rows);
-          CHECK_TENSOR(compare("out" + suffix, exact.out, fused.out, fused.out_bound));
-          CHECK_TENSOR(compare("residual_out" + suffix, exact.residual_out, fused.residual_out,
-                               fused.residual_out_bound));
+          RINGFENCE_CHECK_COMPARISON(
+              compare("out" + suffix, exact.out, fused.out, fused.out_bound));
+          RINGFENCE_CHECK_COMPARISON(compare("residual_out" + suffix, exact.residual_out,
+                                             fused.residual_out, fused.residual_out_bound));
           const FusedReference whole = operator_reference(p, loaded.inputs, policy, rows);
-          CHECK_TENSOR(compare("operator out" + suffix, exact.out, whole.out, whole.out_bound));
+          RINGFENCE_CHECK_COMPARISON(
+              compare("operator out" + suffix, exact.out, whole.out, whole.out_bound));
         }
       }
     }

@@ -118,8 +118,8 @@ TEST_CASE("a tensor's fields are checked one by one, and the tensor is named") {
   CHECK_ERROR(read(one_tensor(R"("dtype":"BF16","shape":[4])")), "'a'", "no 'data_offsets'");
   CHECK_ERROR(read(one_tensor(std::string(kRight) + ",\"extra\":1")), "'a'",
               "unknown field 'extra'");
-  CHECK_ERROR(read(one_tensor(R"("dtype":"I64","shape":[1],"data_offsets":[0,8])")), "'a'", "'I64'",
-              "BF16, F16 and F32");
+  CHECK_ERROR(read(one_tensor(R"("dtype":"C64","shape":[1],"data_offsets":[0,8])")), "'a'", "'C64'",
+              "BF16, F16, F32, F64, F8_E4M3");
   CHECK_ERROR(read(one_tensor(R"("dtype":5,"shape":[1],"data_offsets":[0,8])")),
               "dtype is not a string");
   for (const char* shape : {"[-1]", "[1.5]", "[\"4\"]", "[18446744073709551615]", "[null]"}) {
@@ -250,6 +250,40 @@ void replace(Safetensors& file, const std::string& name, Tensor tensor) {
   }
 }
 
+TEST_CASE("inputs take bias for beta, other names, an fp32 gamma, and [1, H]") {
+  Folder folder;
+  Safetensors file = operator_file();
+  Tensor bias(Dtype::bf16, {1, 8});
+  bias.bits()[3] = 0x3f80;
+  file.add("bias", bias);
+  Tensor gamma(Dtype::f32, {1, 8});
+  gamma.floats()[0] = 1.5f;
+  gamma.floats()[7] = 1.001f;  // between two bf16 numbers
+  std::string other = "model.layers.0.input_layernorm.weight";
+  file.add(other, gamma);
+  write_safetensors(folder.file("t"), file);
+  const InputNames names = parse_input_names("gamma=" + other, "--map");
+  const LoadedInputs loaded = load_inputs(folder.file("t"), names);
+  CHECK(loaded.inputs.beta.shape == Shape{8});
+  CHECK(loaded.inputs.beta.value(3) == 1);
+  CHECK(loaded.inputs.gamma.dtype == Dtype::bf16);
+  CHECK(loaded.inputs.gamma.shape == Shape{8});
+  CHECK(loaded.inputs.gamma.value(0) == 1.5);
+  CHECK(loaded.inputs.gamma.value(7) == 1);
+  REQUIRE(loaded.notes.size() == 2);
+  CHECK(loaded.notes[0].find("not used: 'gamma'") != std::string::npos);
+  CHECK(loaded.notes[1].find("1 of 8 elements change") != std::string::npos);
+
+  CHECK_ERROR(parse_input_names("gamma=y,gamma=x", "--map"), "--map gamma=x", "a name already");
+  CHECK_ERROR(parse_input_names("delta=x", "--map"), "NAME=TENSOR");
+  CHECK_ERROR(parse_input_names("beta=", "--map"), "NAME=TENSOR");
+  CHECK_ERROR(load_inputs(folder.file("t"), {{"weight", "nothing"}}), "no tensor 'nothing'");
+  CHECK_ERROR(load_inputs(folder.file("t"), {{"weight", "residual"}}), "named twice");
+  file.add("beta", Tensor(Dtype::bf16, {8}));
+  write_safetensors(folder.file("t"), file);
+  CHECK_ERROR(load_inputs(folder.file("t")), "'beta' and its alias 'bias'");
+}
+
 TEST_CASE("inputs load by either name of x, with beta where there is one, beside other tensors") {
   Folder folder;
   for (const char* x_name : {"attn", "x"}) {
@@ -258,6 +292,8 @@ TEST_CASE("inputs load by either name of x, with beta where there is one, beside
     file.add("other", Tensor(Dtype::f32, {3}));
     write_safetensors(folder.file("t"), file);
     const LoadedInputs loaded = load_inputs(folder.file("t"));
+    REQUIRE(loaded.notes.size() == 1);
+    CHECK(loaded.notes[0].find("not used: 'other'") != std::string::npos);
     CHECK(loaded.inputs.x.shape == Shape{4, 16});
     CHECK(loaded.inputs.has_beta());
     CHECK(loaded.eps == 1e-5f);
