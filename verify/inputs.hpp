@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "verify/problem.hpp"
 #include "verify/tensor.hpp"
@@ -60,12 +61,22 @@ struct LoadedInputs {
   bool has_eps = false;
   float eps = 0;  // from __metadata__.eps, where has_eps
   std::map<std::string, std::string> metadata;
+  // What whoever gave the file should be told, a line each: tensors that are not used, and how many
+  // elements of an fp32 gamma or beta the data's dtype does not hold.
+  std::vector<std::string> notes;
 };
 
-// Reads `attn` (alias `x`), `weight`, `residual`, `gamma` and the optional `beta`, and checks that
-// they have one 16-bit dtype and shapes that fit together. Other tensors in the file are ignored.
-// Throws InputError naming the file and the tensor.
-LoadedInputs load_inputs(const std::string& path);
+// The operator's tensors by other names: "gamma" -> "model.layers.0.input_layernorm.weight".
+using InputNames = std::map<std::string, std::string>;
+// "gamma=NAME,beta=NAME" of option `option`; empty for none. Throws InputError for a name that the
+// operator does not have, or that comes twice.
+InputNames parse_input_names(const std::string& text, const std::string& option);
+
+// Reads `attn` (alias `x`), `weight`, `residual`, `gamma` and the optional `beta` (alias `bias`),
+// or what `names` says, and checks that they have one 16-bit dtype and shapes that fit together.
+// gamma and beta may be [1, H], and may be F32: they are then rounded to the dtype of the data,
+// which is what the kernels read. Throws InputError naming the file and the tensor.
+LoadedInputs load_inputs(const std::string& path, const InputNames& names = {});
 
 // Takes sizes, dtype, has_beta and (unless keep_eps) eps from a file into a problem.
 void adopt(Problem& problem, const LoadedInputs& loaded, bool keep_eps = false);

@@ -1,7 +1,10 @@
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <iterator>
+#include <utility>
 
 #include "verify/error.hpp"
 #include "verify/inputs.hpp"
@@ -10,15 +13,61 @@
 namespace ringfence::verify {
 namespace {
 
-const Tensor& take(const std::string& path, const Safetensors& file, const char* name) {
-  const Tensor* tensor = file.find(name);
-  if (tensor == nullptr) {
+// The operator's tensors, and the second name that some have.
+struct Known {
+  const char* name;
+  const char* alias;
+};
+constexpr Known kKnown[] = {
+    {"attn", "x"}, {"weight", ""}, {"residual", ""}, {"gamma", ""}, {"beta", "bias"}};
+
+// What the file calls a tensor of the operator; empty where it has none.
+std::string name_in(const std::string& path, const Safetensors& file, const InputNames& names,
+                    const Known& known) {
+  const auto mapped = names.find(known.name);
+  if (mapped != names.end()) {
+    if (file.find(mapped->second) != nullptr) return mapped->second;
     throw InputError(
-        fmt::format("{}: no tensor '{}': the operator needs attn (or x), weight, residual "
-                    "and gamma",
-                    path, name));
+        fmt::format("{}: no tensor '{}', which is to be {}", path, mapped->second, known.name));
   }
-  return *tensor;
+  const bool first = file.find(known.name) != nullptr;
+  const bool second = *known.alias != 0 && file.find(known.alias) != nullptr;
+  if (first && second) {
+    throw InputError(fmt::format("{}: both '{}' and its alias '{}' are there: keep one", path,
+                                 known.name, known.alias));
+  }
+  return first ? known.name : second ? known.alias : "";
+}
+
+Tensor take(const std::string& path, Safetensors& file, const std::string& name,
+            const char* known) {
+  for (auto& [found, tensor] : file.tensors) {
+    if (!name.empty() && found == name) return std::move(tensor);
+  }
+  throw InputError(
+      fmt::format("{}: no tensor '{}': the operator needs attn (or x), weight, "
+                  "residual and gamma, or other names for them",
+                  path, known));
+}
+
+// gamma or beta as the kernels read it: [H], in the dtype of the data.
+void as_row(const std::string& path, const std::string& name, Dtype dtype, LoadedInputs& loaded,
+            Tensor& row) {
+  if (row.shape == Shape{1, loaded.hidden}) row.shape = {loaded.hidden};
+  if (row.dtype != Dtype::f32) return;
+  Tensor rounded(dtype, row.shape);
+  std::size_t changed = 0;
+  for (std::size_t i = 0; i < row.elements(); ++i) {
+    rounded.bits()[i] = round_to(dtype, row.floats()[i]);
+    changed += to_float(dtype, rounded.bits()[i]) != row.floats()[i] ? 1 : 0;
+  }
+  if (changed > 0) {
+    loaded.notes.push_back(
+        fmt::format("{}: '{}' is F32 and is rounded to {}, as the kernels read it; {} of {} "
+                    "elements change",
+                    path, name, dtype_name(dtype), changed, row.elements()));
+  }
+  row = std::move(rounded);
 }
 
 void check_shape(const std::string& path, const char* name, const Tensor& tensor,
@@ -40,59 +89,95 @@ float parse_eps(const std::string& path, const std::string& text) {
   return static_cast<float>(eps);
 }
 
+// "gamma=NAME"
+void add_input_name(const std::string& text, const std::string& option, InputNames& names) {
+  const auto equals = text.find('=');
+  const std::string name = text.substr(0, equals);
+  for (const Known& known : kKnown) {
+    if (equals == std::string::npos || equals + 1 == text.size()) break;
+    if (name != known.name && name != known.alias) continue;
+    if (!names.emplace(known.name, text.substr(equals + 1)).second) {
+      throw InputError(fmt::format("{} {}: '{}' has a name already", option, text, name));
+    }
+    return;
+  }
+  throw InputError(fmt::format(
+      "{} {}: NAME=TENSOR is due, NAME being attn, weight, residual, gamma or beta", option, text));
+}
+
 }  // namespace
 
-LoadedInputs load_inputs(const std::string& path) {
+InputNames parse_input_names(const std::string& text, const std::string& option) {
+  InputNames names;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t comma = std::min(text.find(',', at), text.size());
+    add_input_name(text.substr(at, comma - at), option, names);
+    at = comma + 1;
+  }
+  return names;
+}
+
+LoadedInputs load_inputs(const std::string& path, const InputNames& names) {
   Safetensors file = read_safetensors(path);
-  if (file.find("attn") != nullptr && file.find("x") != nullptr) {
-    throw InputError(fmt::format("{}: both 'attn' and its alias 'x' are there: keep one", path));
-  }
-  const char* x_name = file.find("x") != nullptr ? "x" : "attn";
   LoadedInputs loaded;
-  const Tensor& x = take(path, file, x_name);
-  const Tensor& weight = take(path, file, "weight");
-  const Tensor& residual = take(path, file, "residual");
-  const Tensor& gamma = take(path, file, "gamma");
-  const Tensor* beta = file.find("beta");
-  if (x.shape.size() != 2) {
-    throw InputError(fmt::format("{}: tensor '{}' has shape {}: [tokens, inner] is right", path,
-                                 x_name, shape_text(x.shape)));
-  }
-  if (weight.shape.size() != 2) {
-    throw InputError(fmt::format("{}: tensor 'weight' has shape {}: [hidden, inner] is right", path,
-                                 shape_text(weight.shape)));
-  }
-  loaded.tokens = x.shape[0];
-  loaded.inner = x.shape[1];
-  loaded.hidden = weight.shape[0];
-  loaded.dtype = x.dtype;
-  check_shape(path, "weight", weight, {loaded.hidden, loaded.inner}, "[hidden, inner] =");
-  check_shape(path, "residual", residual, {loaded.tokens, loaded.hidden}, "[tokens, hidden] =");
-  check_shape(path, "gamma", gamma, {loaded.hidden}, "[hidden] =");
-  if (beta != nullptr) check_shape(path, "beta", *beta, {loaded.hidden}, "[hidden] =");
-  if (loaded.dtype == Dtype::f32) {
-    throw InputError(
-        fmt::format("{}: tensor '{}' is F32: the operator takes BF16 or F16", path, x_name));
-  }
-  for (const auto& [name, tensor] : file.tensors) {
-    const bool used = name == "weight" || name == "residual" || name == "gamma" || name == "beta";
-    if (used && tensor.dtype != loaded.dtype) {
-      throw InputError(fmt::format("{}: tensor '{}' is {} and '{}' is {}: use one dtype", path,
-                                   name, dtype_name(tensor.dtype), x_name,
-                                   dtype_name(loaded.dtype)));
+  std::string called[std::size(kKnown)];
+  for (std::size_t i = 0; i < std::size(kKnown); ++i) {
+    called[i] = name_in(path, file, names, kKnown[i]);
+    if (!called[i].empty() && std::find(called, called + i, called[i]) != called + i) {
+      throw InputError(fmt::format(
+          "{}: '{}' is named twice: each tensor has one part in the operator", path, called[i]));
     }
+  }
+  std::string unused;
+  for (const auto& [name, tensor] : file.tensors) {
+    if (std::find(std::begin(called), std::end(called), name) != std::end(called)) continue;
+    unused += (unused.empty() ? "'" : ", '") + name + "'";
+  }
+  if (!unused.empty()) loaded.notes.push_back(fmt::format("{}: not used: {}", path, unused));
+  Inputs& in = loaded.inputs;
+  Tensor* const tensors[] = {&in.x, &in.weight, &in.residual, &in.gamma, &in.beta};
+  for (std::size_t i = 0; i < std::size(kKnown); ++i) {
+    const bool optional = tensors[i] == &in.beta;
+    if (!optional || !called[i].empty()) {
+      *tensors[i] = take(path, file, called[i], kKnown[i].name);
+    }
+  }
+  const char* const x_name = called[0].c_str();
+  if (in.x.shape.size() != 2) {
+    throw InputError(fmt::format("{}: tensor '{}' has shape {}: [tokens, inner] is right", path,
+                                 x_name, shape_text(in.x.shape)));
+  }
+  if (in.weight.shape.size() != 2) {
+    throw InputError(fmt::format("{}: tensor '{}' has shape {}: [hidden, inner] is right", path,
+                                 called[1], shape_text(in.weight.shape)));
+  }
+  loaded.tokens = in.x.shape[0];
+  loaded.inner = in.x.shape[1];
+  loaded.hidden = in.weight.shape[0];
+  loaded.dtype = in.x.dtype;
+  if (!is_half(loaded.dtype)) {
+    throw InputError(fmt::format("{}: tensor '{}' is {}: the operator takes BF16 or F16", path,
+                                 x_name, safetensors_name(loaded.dtype)));
+  }
+  as_row(path, called[3], loaded.dtype, loaded, in.gamma);
+  if (!called[4].empty()) as_row(path, called[4], loaded.dtype, loaded, in.beta);
+  check_shape(path, called[1].c_str(), in.weight, {loaded.hidden, loaded.inner},
+              "[hidden, inner] =");
+  check_shape(path, called[2].c_str(), in.residual, {loaded.tokens, loaded.hidden},
+              "[tokens, hidden] =");
+  check_shape(path, called[3].c_str(), in.gamma, {loaded.hidden}, "[hidden] =");
+  if (!called[4].empty())
+    check_shape(path, called[4].c_str(), in.beta, {loaded.hidden}, "[hidden] =");
+  for (std::size_t i = 1; i < std::size(kKnown); ++i) {
+    if (called[i].empty() || tensors[i]->dtype == loaded.dtype) continue;
+    throw InputError(fmt::format("{}: tensor '{}' is {} and '{}' is {}: use one dtype", path,
+                                 called[i], dtype_name(tensors[i]->dtype), x_name,
+                                 dtype_name(loaded.dtype)));
   }
   const auto eps = file.metadata.find("eps");
   if (eps != file.metadata.end()) {
     loaded.has_eps = true;
     loaded.eps = parse_eps(path, eps->second);
-  }
-  for (auto& [name, tensor] : file.tensors) {
-    if (name == x_name) loaded.inputs.x = std::move(tensor);
-    if (name == "weight") loaded.inputs.weight = std::move(tensor);
-    if (name == "residual") loaded.inputs.residual = std::move(tensor);
-    if (name == "gamma") loaded.inputs.gamma = std::move(tensor);
-    if (name == "beta") loaded.inputs.beta = std::move(tensor);
   }
   loaded.metadata = std::move(file.metadata);
   return loaded;

@@ -62,7 +62,9 @@ std::vector<machine::FindingKind> parse_ignore(const std::vector<std::string>& k
 
 // Sizes and dtype come from the file; giving them as well is only right if they agree.
 void adopt_input(const CaseOptions& o, programs::Config& config) {
-  const verify::LoadedInputs in = verify::load_inputs(config.input);
+  const verify::LoadedInputs in =
+      verify::load_inputs(config.input, verify::parse_input_names(config.input_map, "--map"));
+  for (const std::string& note : in.notes) fmt::print(stderr, "{}\n", note);
   const auto adopt = [&](const CLI::Option* option, std::uint32_t& field, std::int64_t there,
                          const char* name) {
     if (there < 1 || there > std::numeric_limits<std::uint32_t>::max()) {
@@ -172,6 +174,9 @@ Case resolve(const CaseOptions& o) {
   if (given(o.eps) && !(std::isfinite(c.config.eps) && c.config.eps >= 0)) {
     throw UsageError(fmt::format("--eps {}: a finite number of at least 0 is due", c.config.eps));
   }
+  if (c.config.input.empty() && !c.config.input_map.empty()) {
+    throw UsageError("--map: without --input there are no tensors to name");
+  }
   if (!c.config.input.empty()) {
     adopt_input(o, c.config);
     c.input_digest = trace::file_digest(c.config.input);
@@ -212,6 +217,7 @@ std::string command_options(const programs::Config& c) {
     number("payload-seed", c.payload_seed, d.payload_seed);
   } else {
     text += " --input " + c.input;
+    if (!c.input_map.empty()) text += " --map " + c.input_map;
   }
   number("blocks", c.blocks, d.blocks);
   number("calls", c.calls, d.calls);

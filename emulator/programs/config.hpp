@@ -24,6 +24,7 @@ struct Config {
   std::string dtype = "bf16";
   double eps = 1e-6;              // < 0: the file's, else 1e-6
   std::string input;              // a safetensors file; empty: generated
+  std::string input_map;          // its names: "gamma=NAME,beta=NAME"; verify/inputs.hpp
   std::string payload = "exact";  // generated inputs: exact | integers | normal
   std::uint64_t payload_seed = 1;
   std::string summation = "rank-order";    // a name of verify::Summation

@@ -92,6 +92,7 @@ void read_config(Fields f, Header& h) {
   c.set = set.strings();
   if (f.has("input")) {
     c.input = f.string("input");
+    if (f.has("input_map")) c.input_map = f.string("input_map");
     h.input_digest = f.hex("input_digest");
   }
   f.end();

@@ -47,6 +47,7 @@ Json config_json(const programs::Config& c, const std::string& input_digest) {
          {"set", set}};
   if (!c.input.empty()) {
     j["input"] = c.input;
+    if (!c.input_map.empty()) j["input_map"] = c.input_map;
     j["input_digest"] = input_digest;
   }
   return j;

@@ -47,8 +47,11 @@ void add_case_options(CLI::App& app, CaseOptions& o) {
               ->group(group);
   CLI::Option* input = app.add_option("--input", c.input,
                                       "safetensors file with attn (or x), weight, residual, gamma "
-                                      "and optionally beta; else inputs are generated")
+                                      "and optionally beta (or bias); else inputs are generated")
                            ->group(group);
+  app.add_option("--map", c.input_map,
+                 "Names of tensors in the file of --input: gamma=NAME,beta=NAME, ...")
+      ->group(group);
   CLI::Option* payload =
       app.add_option("--payload", c.payload, "Generated inputs: exact, integers or normal")
           ->capture_default_str()
