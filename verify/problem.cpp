@@ -71,10 +71,9 @@ void validate(const Problem& p, const Requirements& requirements) {
     throw InputError(fmt::format("--tokens {} does not divide by --ranks {}: pad to {}", p.tokens,
                                  p.ranks, round_up(p.tokens, p.ranks)));
   }
-  if (p.dtype == Dtype::f32)
-    throw InputError("--dtype fp32 is not supported here: use bf16 or fp16");
-  if (p.flavour == Flavour::pypto && p.dtype != Dtype::bf16) {
-    throw InputError("--dtype fp16 is not supported by pypto, which adds in bf16: use bf16");
+  if (!is_half(p.dtype)) {
+    throw InputError(fmt::format("--dtype {} is not supported here: use bf16 or fp16",
+                                 dtype_name(p.dtype)));
   }
   if (!std::isfinite(p.eps) || p.eps < 0) {
     throw InputError(fmt::format("--eps is {}: use a finite number, 0 or more", p.eps));

@@ -38,6 +38,12 @@ struct Problem {
   Dtype dtype = Dtype::bf16;   // bf16 or f16
   float eps = 1e-6f;           // what the kernels are handed: already rounded to fp32
   bool has_beta = false;
+  // tokenweave: threads of a block, and elements that a thread moves at once: 8, 4 or 2. They decide
+  // the order of the sum of squares. 0 threads: tokenweave_block_threads.
+  int threads = 0;
+  int width = kVectorElements;
+  // The emulator's product: its sum over K is made tile by tile of so many; 0: in one piece.
+  std::int64_t tile_inner = 0;
 
   std::int64_t inner_per_rank() const { return inner / ranks; }
 
@@ -55,13 +61,13 @@ struct Requirements {
 };
 
 // Throws InputError with one line that names the option and what would be right: ranks 1..64,
-// positive sizes, H a multiple of 8, R | K, R | T where required, a 16-bit dtype (bf16 for pypto),
+// positive sizes, H a multiple of 8, R | K, R | T where required, a 16-bit dtype,
 // eps finite and >= 0, and sizes whose bytes fit in 63 bits together.
 void validate(const Problem& problem, const Requirements& requirements = {});
 
-// Threads of a tokenweave block: min(1024, roundup32(H / 8)).
-constexpr int tokenweave_block_threads(std::int64_t hidden) {
-  const std::int64_t vectors = hidden / kVectorElements;
+// Threads of a tokenweave block: min(1024, roundup32(H / 8)), or of another width than 8.
+constexpr int tokenweave_block_threads(std::int64_t hidden, int width = kVectorElements) {
+  const std::int64_t vectors = hidden / width;
   const std::int64_t rounded = (vectors + 31) / 32 * 32;
   return static_cast<int>(rounded < 1024 ? (rounded < 32 ? 32 : rounded) : 1024);
 }

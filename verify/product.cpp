@@ -20,6 +20,11 @@ void widen(Dtype dtype, const std::uint16_t* from, double* to, std::size_t count
   to_double(dtype, from, to, count);
 }
 
+// Terms of a rank's sum that are added before the next ones are.
+std::int64_t tile_of(const Problem& p) {
+  return p.tile_inner > 0 ? std::min(p.tile_inner, p.inner_per_rank()) : p.inner_per_rank();
+}
+
 // Rank `rank`'s columns of some rows of a [*, K] tensor.
 template <typename Scalar>
 RowMajor<Scalar> columns_of(const Problem& p, const Tensor& tensor, int rank, RowRange rows) {
@@ -44,7 +49,14 @@ void multiply(const Problem& p, const Inputs& inputs, int rank, RowRange rows, P
     const std::int64_t end = std::min(p.hidden, begin + kWeightRows);
     RowMajor<Scalar> weight = columns_of<Scalar>(p, inputs.weight, rank, {begin, end});
     prepare(weight);
-    block.noalias() = x * weight.transpose();
+    // Whole, or tile by tile of the inner size, in order.
+    const std::int64_t share = p.inner_per_rank();
+    const std::int64_t step = tile_of(p);
+    block.noalias() = x.leftCols(step) * weight.leftCols(step).transpose();
+    for (std::int64_t k = step; k < share; k += step) {
+      const std::int64_t count = std::min(step, share - k);
+      block += (x.middleCols(k, count) * weight.middleCols(k, count).transpose()).eval();
+    }
     visit(begin, block);
   }
 }
@@ -82,7 +94,9 @@ ProductReference product_reference(const Problem& p, const Inputs& inputs, int r
         }
       });
   // Σ|x·w| in fp32, which errs by γ itself; the factor covers that and the second order of γ.
-  const double gamma = static_cast<double>(p.inner_per_rank()) * 0x1p-24;
+  // The longest chain of roundings: those of a tile, and those that join the tiles.
+  const std::int64_t tiles = (p.inner_per_rank() + tile_of(p) - 1) / tile_of(p);
+  const double gamma = static_cast<double>(tile_of(p) + tiles - 1) * 0x1p-24;
   const double factor = gamma * (1 + 4 * gamma);
   const double u = unit_roundoff(p.dtype);
   const double floor =

@@ -18,7 +18,7 @@ void product(const Problem& problem, const Inputs& inputs, int rank, RowRange ro
 Tensor product(const Problem& problem, const Inputs& inputs, int rank);
 
 // Rows of the product in double precision with Δp_r, the bound of a result that accumulates in fp32
-// in any order and rounds once to the dtype:
+// in any order (with tiles: in any order within one) and rounds once to the dtype:
 //   Δp_r = γ_{K/R}·Σ_k|x·w| + u·|p_r| + the subnormal floor,       γ_n = n·2^-24
 struct ProductReference {
   std::vector<double> value;  // rows.count() × H

@@ -95,6 +95,8 @@ void exact_fused(const Problem& p, const Inputs& inputs, const Partials& partial
   norm.gamma = inputs.gamma.bits();
   norm.beta = inputs.has_beta() ? inputs.beta.bits() : nullptr;
   norm.rsqrt = rsqrt;
+  norm.threads = p.threads;
+  norm.width = p.width;
   ExactSums sums(p, partials, policy, order);
   std::vector<std::uint16_t> v(static_cast<std::size_t>(p.hidden));
   for (std::int64_t row = rows.begin; row < rows.end; ++row) {

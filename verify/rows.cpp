@@ -15,9 +15,9 @@ void add_residual(Dtype dtype, const std::uint16_t* v, const std::uint16_t* resi
   }
 }
 
-float vector_sum_squares(Dtype dtype, const std::uint16_t* vector) noexcept {
+float vector_sum_squares(Dtype dtype, const std::uint16_t* vector, int width) noexcept {
   float sum = 0;
-  for (int pair = 0; pair < kVectorElements; pair += 2) {
+  for (int pair = 0; pair < width; pair += 2) {
     const float x = to_float(dtype, vector[pair]);
     const float y = to_float(dtype, vector[pair + 1]);
     sum += std::fma(x, x, y * y);
@@ -26,10 +26,10 @@ float vector_sum_squares(Dtype dtype, const std::uint16_t* vector) noexcept {
 }
 
 float thread_sum_squares(Dtype dtype, const std::uint16_t* z, std::int64_t hidden, int thread,
-                         int threads) noexcept {
+                         int threads, int width) noexcept {
   float sum = 0;
-  for (std::int64_t vector = thread; vector < hidden / kVectorElements; vector += threads) {
-    sum += vector_sum_squares(dtype, z + vector * kVectorElements);
+  for (std::int64_t vector = thread; vector < hidden / width; vector += threads) {
+    sum += vector_sum_squares(dtype, z + vector * width, width);
   }
   return sum;
 }
@@ -45,13 +45,13 @@ float butterfly_sum(const float lanes[32]) noexcept {
   return values[0];
 }
 
-float block_sum_squares(Dtype dtype, const std::uint16_t* z, std::int64_t hidden,
-                        int threads) noexcept {
+float block_sum_squares(Dtype dtype, const std::uint16_t* z, std::int64_t hidden, int threads,
+                        int width) noexcept {
   float warps[32] = {};
   for (int warp = 0; warp < threads / 32; ++warp) {
     float lanes[32];
     for (int lane = 0; lane < 32; ++lane) {
-      lanes[lane] = thread_sum_squares(dtype, z, hidden, warp * 32 + lane, threads);
+      lanes[lane] = thread_sum_squares(dtype, z, hidden, warp * 32 + lane, threads, width);
     }
     warps[warp] = butterfly_sum(lanes);
   }
@@ -80,8 +80,9 @@ void tokenweave_row(const Norm& norm, const std::uint16_t* v, const std::uint16_
                     std::uint16_t* out, std::uint16_t* residual_out) noexcept {
   const auto count = static_cast<std::size_t>(norm.hidden);
   add_residual(norm.dtype, v, residual, count, residual_out);
-  const float sum = block_sum_squares(norm.dtype, residual_out, norm.hidden,
-                                      tokenweave_block_threads(norm.hidden));
+  const int threads =
+      norm.threads != 0 ? norm.threads : tokenweave_block_threads(norm.hidden, norm.width);
+  const float sum = block_sum_squares(norm.dtype, residual_out, norm.hidden, threads, norm.width);
   const float s = tokenweave_scale(sum, norm.hidden, norm.eps, norm.rsqrt);
   tokenweave_scale_elements(norm, s, residual_out, 0, count, out);
 }

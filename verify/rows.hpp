@@ -59,6 +59,8 @@ struct Norm {
   const std::uint16_t* gamma = nullptr;  // [hidden]
   const std::uint16_t* beta = nullptr;   // [hidden], null for none
   Rsqrt rsqrt;                           // tokenweave only
+  int threads = 0;                       // tokenweave only, as in Problem
+  int width = kVectorElements;
 };
 
 // --- tokenweave, piece by piece ------------------------------------------------------------------
@@ -67,19 +69,20 @@ struct Norm {
 void add_residual(Dtype dtype, const std::uint16_t* v, const std::uint16_t* residual,
                   std::size_t count, std::uint16_t* z) noexcept;
 
-// Sum of squares of the 8 elements of one 16-byte vector.
-float vector_sum_squares(Dtype dtype, const std::uint16_t* vector) noexcept;
+// Sum of squares of the elements of one vector, of `width` elements.
+float vector_sum_squares(Dtype dtype, const std::uint16_t* vector,
+                         int width = kVectorElements) noexcept;
 
 // Sum of squares of thread `thread` of `threads`: vectors thread, thread + threads, ... of the row.
 float thread_sum_squares(Dtype dtype, const std::uint16_t* z, std::int64_t hidden, int thread,
-                         int threads) noexcept;
+                         int threads, int width = kVectorElements) noexcept;
 
 // What lane 0 (and every lane) of a warp has after butterfly shuffles over 16, 8, 4, 2, 1.
 float butterfly_sum(const float lanes[32]) noexcept;
 
 // Sum of squares of a row by a block of `threads` threads (a multiple of 32, at most 1024).
-float block_sum_squares(Dtype dtype, const std::uint16_t* z, std::int64_t hidden,
-                        int threads) noexcept;
+float block_sum_squares(Dtype dtype, const std::uint16_t* z, std::int64_t hidden, int threads,
+                        int width = kVectorElements) noexcept;
 
 // s = rsqrt(fl(fl(sum / hidden) + eps))
 float tokenweave_scale(float sum_squares, std::int64_t hidden, float eps,
@@ -91,7 +94,7 @@ void tokenweave_scale_elements(const Norm& norm, float s, const std::uint16_t* z
                                std::size_t count, std::uint16_t* out) noexcept;
 
 // A whole row: v is the reduced row. residual_out may be residual; out may be v. The block has
-// tokenweave_block_threads(hidden) threads.
+// norm.threads threads, or tokenweave_block_threads.
 void tokenweave_row(const Norm& norm, const std::uint16_t* v, const std::uint16_t* residual,
                     std::uint16_t* out, std::uint16_t* residual_out) noexcept;
 

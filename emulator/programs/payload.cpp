@@ -57,7 +57,8 @@ verify::Problem read_problem(const Config& config, verify::Inputs* inputs) {
   p.has_beta = p.flavour == verify::Flavour::pypto;
   p.eps = static_cast<float>(config.eps < 0 ? 1e-6 : config.eps);
   if (!config.input.empty()) {
-    verify::LoadedInputs loaded = verify::load_inputs(config.input);
+    verify::LoadedInputs loaded =
+        verify::load_inputs(config.input, verify::parse_input_names(config.input_map, "--map"));
     verify::adopt(p, loaded, config.eps >= 0);
     if (p.flavour == verify::Flavour::tokenweave && p.has_beta) {
       throw std::invalid_argument(
@@ -79,6 +80,9 @@ Payload::Payload(const Config& config, const Switches& switches)
       summation_(verify::parse_summation(config.summation)),
       from_file_(!config.input.empty()),
       problem_(read_problem(config, &file_)) {
+  problem_.threads = switches.threads;
+  problem_.width = switches.width;
+  problem_.tile_inner = switches.tile_inner;
   all_.reserve(std::size_t{groups_} * calls_);
   for (std::uint32_t g = 0; g < groups_; ++g) {
     for (std::uint32_t c = 0; c < calls_; ++c) all_.push_back(make(g, c));

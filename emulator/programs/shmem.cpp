@@ -19,7 +19,7 @@ using machine::Scope;
 using schedule::Agent;
 
 constexpr std::uint8_t kElement = 2;
-// Halves that differ by nothing: +0 in bf16 is all bits zero.
+// Halves that differ by nothing: +0 in bf16 and fp16 is all bits zero.
 constexpr std::array<std::byte, 1024> kZeros{};
 
 constexpr Access access(Order order, Scope scope, std::uint64_t element, std::uint16_t site) {
@@ -29,6 +29,11 @@ constexpr Access access(Order order, Scope scope, std::uint64_t element, std::ui
 std::uint64_t add_bf16(std::uint64_t old, std::uint64_t operand) {
   return verify::float_to_bf16(verify::bf16_to_float(static_cast<std::uint16_t>(old)) +
                                verify::bf16_to_float(static_cast<std::uint16_t>(operand)));
+}
+
+std::uint64_t add_f16(std::uint64_t old, std::uint64_t operand) {
+  return verify::float_to_f16(verify::f16_to_float(static_cast<std::uint16_t>(old)) +
+                              verify::f16_to_float(static_cast<std::uint16_t>(operand)));
 }
 
 std::uint64_t add_u32(std::uint64_t old, std::uint64_t operand) {
@@ -230,8 +235,8 @@ void Graph::run(Agent& agent, const Operation& o) const {
     case Kind::put: {
       const Access put = access(orders.put, Scope::sys, kElement, kPut);
       const machine::Address to = world_.data(o.slot, o.pe);
-      if (o.op == PutOp::add) {
-        agent.reduce(to, put, o.from, add_bf16);
+      if (o.op != PutOp::set) {
+        agent.reduce(to, put, o.from, o.op == PutOp::add ? add_bf16 : add_f16);
       } else {
         agent.write(to, put, o.from);
       }

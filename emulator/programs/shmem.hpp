@@ -99,7 +99,8 @@ enum Site : std::uint16_t {
 };
 std::string site_name(std::uint16_t site, const Orders& orders);
 
-enum class PutOp : std::uint8_t { set, add };
+// add: of bf16, one element at a time (of a signal: of its number); add_f16: of fp16.
+enum class PutOp : std::uint8_t { set, add, add_f16 };
 
 using Op = std::uint32_t;
 // What an operation gives to others: an edge that no switch removes.

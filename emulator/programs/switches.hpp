@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "emulator/machine/vocabulary.hpp"
+#include "verify/problem.hpp"
 
 namespace ringfence::programs {
 
@@ -85,6 +86,10 @@ struct Switches {
   Pads pads = Pads::clean;
   std::uint32_t groups = 1;  // operators that run at once on the same ranks
   bool waves = false;        // the groups are waves of one operator, one after the other
+  // What decides the order of sums: verify::Problem has the same names.
+  int threads = 0;
+  int width = verify::kVectorElements;
+  std::int64_t tile_inner = 0;
 
  protected:
   // scope; and then, of protocols that run several operators: slot, pads, groups, waves.

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
+#include <iterator>
 #include <stdexcept>
 
 #include "emulator/programs/protocol.hpp"
@@ -51,6 +53,23 @@ std::uint64_t tile_bytes_of(const verify::Problem& p, std::uint32_t tile_rows) {
   return rows * static_cast<std::uint64_t>(p.hidden) * 2;
 }
 
+// "M,K,N": the order of a sum depends on K alone.
+bool set_tiles(std::int64_t& inner, std::string_view value) {
+  std::int64_t sizes[3] = {};
+  for (std::int64_t& size : sizes) {
+    const std::string_view one = value.substr(0, value.find(','));
+    const auto [end, error] = std::from_chars(one.data(), one.data() + one.size(), size);
+    if (error != std::errc{} || end != one.data() + one.size() || size < 1 || size > 65536) {
+      return false;
+    }
+    const bool last = &size == std::end(sizes) - 1;
+    if (last != (one.size() == value.size())) return false;
+    if (!last) value.remove_prefix(one.size() + 1);
+  }
+  inner = sizes[1];
+  return true;
+}
+
 constexpr std::uint64_t kMaxTiles = 65535;  // of an agent's label
 
 }  // namespace
@@ -72,6 +91,9 @@ void PyPtoSwitches::list(SwitchList& list) {
             true});
   list.none("shmem_edges", shmem_edges);
   list.none("pred_edges", pred_edges);
+  list.add({"tiles", "M,K,N",
+            "the tile of the matrix product, each from 1 to 65536, such as 128,64,256",
+            [this](std::string_view v) { return set_tiles(tile_inner, v); }});
   list.number("tile_rows", "N", "a number of token rows from 1 to 65536", 1, 65536,
               [this](std::uint64_t n) { tile_rows = static_cast<std::uint32_t>(n); });
   constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 40;
@@ -212,8 +234,9 @@ void PyPto::tile(shmem::Graph& g, const Place& p, std::int64_t first, std::int64
   const shmem::Value partial =
       g.compute([this, p, first, rows](Agent& a) { matmul(a, p, first, rows); },
                 readable(c.partials[p.rank].row(first), rows * hidden));
+  const PutOp add = c.problem.dtype == verify::Dtype::f16 ? PutOp::add_f16 : PutOp::add;
   for (std::uint16_t pe = 0; pe < ranks(); ++pe) {
-    const shmem::Op put = g.shmem_put(partial, data, pe, PutOp::add, ready);
+    const shmem::Op put = g.shmem_put(partial, data, pe, add, ready);
     const std::uint16_t whom = switches_.wrong_slot ? (pe + 1) % ranks() : pe;
     g.shmem_signal(signal, whom, 1, PutOp::add, {put});
   }

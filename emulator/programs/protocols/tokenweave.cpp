@@ -23,7 +23,6 @@ using schedule::Agent;
 using schedule::Role;
 
 constexpr std::int64_t kVector = verify::kVectorElements;
-constexpr std::uint64_t kVectorBytes = 16;
 constexpr std::uint64_t kSlotBytes = 4;
 constexpr std::uint32_t kMaxBlocks = 65535;  // of an agent's label
 constexpr std::uint32_t kMaxGrid = 32768;    // blocks of a rank
@@ -61,6 +60,15 @@ struct TokenWeave::Lane {
 
 namespace {
 
+bool set_threads(int& to, std::string_view value) {
+  int n = 0;
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), n);
+  if (error != std::errc{} || end != value.data() + value.size()) return false;
+  if (n < 32 || n > 1024 || n % 32 != 0) return false;
+  to = n;
+  return true;
+}
+
 bool set_grid(std::vector<std::uint32_t>& to, std::string_view value) {
   std::vector<std::uint32_t> grid;
   for (;;) {
@@ -92,11 +100,24 @@ void TokenWeaveSwitches::list(SwitchList& list) {
   list.none("end.block_barrier", end_block_barrier);
   list.add({"grid", "N,N", "block counts of 1 to 32768, for the ranks in turn, such as 2,3",
             [this](std::string_view v) { return set_grid(grid, v); }, true});
+  list.add({"threads", "N", "a multiple of 32 from 32 to 1024, the threads of a block",
+            [this](std::string_view v) { return set_threads(threads, v); }});
+  list.add({"width", "8|4|2", "8, 4 or 2, the elements that a thread moves at once",
+            [this](std::string_view v) {
+              if (v != "8" && v != "4" && v != "2") return false;
+              width = v[0] - '0';
+              return true;
+            }});
   list_scope(list);
   list_operators(list);
 }
 
 void TokenWeaveSwitches::check(const Config& config, const verify::Problem&) const {
+  if (threads != 0 && static_cast<std::uint32_t>(threads) < config.ranks) {
+    throw std::invalid_argument(
+        fmt::format("--set threads={}: {} ranks need a thread each; at least {} are due", threads,
+                    config.ranks, (config.ranks + 31) / 32 * 32));
+  }
   const std::uint32_t blocks =
       grid.empty() ? config.blocks : *std::max_element(grid.begin(), grid.end());
   if (blocks * groups > kMaxBlocks) {
@@ -108,8 +129,9 @@ void TokenWeaveSwitches::check(const Config& config, const verify::Problem&) con
 TokenWeave::TokenWeave(const Config& config, TokenWeaveSwitches switches)
     : OperatorProgram(config, switches), switches_(std::move(switches)), grid_(switches_.grid) {
   const verify::Problem& p = payload().problem();
-  threads_ = static_cast<std::uint32_t>(verify::tokenweave_block_threads(p.hidden));
-  const auto vectors = static_cast<std::uint32_t>(p.hidden / kVector);
+  threads_ = static_cast<std::uint32_t>(
+      p.threads != 0 ? p.threads : verify::tokenweave_block_threads(p.hidden, p.width));
+  const auto vectors = static_cast<std::uint32_t>(p.hidden / p.width);
   agents_ = std::max<std::uint32_t>(ranks(), std::min(vectors, threads_));
   if (grid_.empty()) grid_ = {config.blocks};
 
@@ -204,7 +226,10 @@ void TokenWeave::barrier(Lane& lane, bool start) {
 
 void TokenWeave::row(Lane& lane, std::int64_t row) {
   const verify::Problem& p = lane.call.problem;
-  const std::int64_t vectors = p.hidden / kVector;
+  const std::int64_t width = p.width;
+  const std::int64_t vectors = p.hidden / width;
+  const auto count = static_cast<std::size_t>(width);
+  const auto bytes = static_cast<std::uint64_t>(width) * 2;
   const Access residual{Order::weak, Scope::sys, 4, Proxy::generic, false, kLoadResidual};
   Access store_residual = residual;
   store_residual.site = kStoreResidual;
@@ -218,16 +243,16 @@ void TokenWeave::row(Lane& lane, std::int64_t row) {
   for (std::int64_t i = lane.thread; i < vectors; i += threads_) {
     ld_reduce(lane, row, i, v);
     machine::Address here = residual_out_row(lane.place, row);
-    here.offset += static_cast<std::uint64_t>(i) * kVectorBytes;
-    lane.agent.read(here, residual, std::as_writable_bytes(std::span(r)));
-    std::uint16_t* const z = lane.block.z.data() + i * kVector;
-    verify::add_residual(p.dtype, v, r, kVector, z);
-    lane.agent.write(here, store_residual, std::as_bytes(std::span(z, kVector)));
+    here.offset += static_cast<std::uint64_t>(i) * bytes;
+    lane.agent.read(here, residual, std::as_writable_bytes(std::span(r, count)));
+    std::uint16_t* const z = lane.block.z.data() + i * width;
+    verify::add_residual(p.dtype, v, r, count, z);
+    lane.agent.write(here, store_residual, std::as_bytes(std::span(z, count)));
   }
   if (lane.thread < vectors) {
-    lane.block.lanes[lane.thread] =
-        verify::thread_sum_squares(p.dtype, lane.block.z.data(), p.hidden,
-                                   static_cast<int>(lane.thread), static_cast<int>(threads_));
+    lane.block.lanes[lane.thread] = verify::thread_sum_squares(
+        p.dtype, lane.block.z.data(), p.hidden, static_cast<int>(lane.thread),
+        static_cast<int>(threads_), p.width);
   }
   lane.agent.sync(lane.block.barrier, kSumSync);
   if (lane.thread == 0) {
@@ -241,13 +266,13 @@ void TokenWeave::row(Lane& lane, std::int64_t row) {
   norm.eps = p.eps;
   norm.gamma = lane.call.gamma.bits();
   for (std::int64_t i = lane.thread; i < vectors; i += threads_) {
-    verify::tokenweave_scale_elements(norm, lane.block.scale, lane.block.z.data() + i * kVector,
-                                      static_cast<std::size_t>(i * kVector), kVector, v);
+    verify::tokenweave_scale_elements(norm, lane.block.scale, lane.block.z.data() + i * width,
+                                      static_cast<std::size_t>(i * width), count, v);
     const schedule::Agent::OneInstruction multimem_st(lane.agent, store);
     for (std::uint16_t replica = 0; replica < ranks(); ++replica) {
       machine::Address to = out_row({lane.place.group, replica, lane.place.call}, row);
-      to.offset += static_cast<std::uint64_t>(i) * kVectorBytes;
-      lane.agent.write(to, store, std::as_bytes(std::span(v)));
+      to.offset += static_cast<std::uint64_t>(i) * bytes;
+      lane.agent.write(to, store, std::as_bytes(std::span(v, count)));
     }
   }
 }
@@ -255,20 +280,21 @@ void TokenWeave::row(Lane& lane, std::int64_t row) {
 // One read for each replica, in no order that anybody may rely on; the sum is a policy.
 void TokenWeave::ld_reduce(Lane& lane, std::int64_t row, std::int64_t vector, std::uint16_t* v) {
   const Access load{switches_.ld_reduce, Scope::sys, 2, Proxy::multicast, true, kLdReduce};
+  const auto count = static_cast<std::size_t>(lane.call.problem.width);
   std::uint16_t parts[verify::kMaxRanks][kVector];
   const std::uint16_t* pointers[verify::kMaxRanks];
   {
     const schedule::Agent::OneInstruction multimem_ld_reduce(lane.agent, load);
     for (std::uint16_t replica = 0; replica < ranks(); ++replica) {
       machine::Address from = out_row({lane.place.group, replica, lane.place.call}, row);
-      from.offset += static_cast<std::uint64_t>(vector) * kVectorBytes;
-      lane.agent.read(from, load, std::as_writable_bytes(std::span(parts[replica])));
+      from.offset += static_cast<std::uint64_t>(vector) * count * 2;
+      lane.agent.read(from, load, std::as_writable_bytes(std::span(parts[replica], count)));
       pointers[replica] = parts[replica];
     }
   }
   int order[verify::kMaxRanks];
   verify::reduce_vector(payload().summation(), lane.call.problem.dtype, pointers, ranks(),
-                        sum_order(lane, row, vector, order), kVector, v);
+                        sum_order(lane, row, vector, order), count, v);
 }
 
 // The order of a sum is chosen where the policy depends on one: null for rank order.
