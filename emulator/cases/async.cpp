@@ -48,6 +48,10 @@ void KernelRun::bulk(const ptx::Agents& agents, ptx::Operation operation, std::u
   const std::uint64_t both = offset | data.size();
   how.element = static_cast<std::uint8_t>(both % 4 == 0 ? 4 : both % 2 == 0 ? 2 : 1);
   how.site = site;
+  if (settings_.usage != nullptr) {
+    const bool writes = operation == ptx::Operation::store;
+    note_use(*mapping, offset, data.size(), writes, !writes, true);
+  }
   schedule::Agent& agent = *warp.agent;
   const machine::Address at{settings_.first_region + mapping->regions[0], offset};
   if (operation == ptx::Operation::store) had_effect(warp, agents.mask);

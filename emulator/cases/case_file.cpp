@@ -14,10 +14,35 @@
 #include "emulator/cases/case_reader.hpp"
 #include "emulator/machine/names.hpp"
 #include "emulator/ptx/execution.hpp"
+#include "verify/dtype.hpp"
+#include "verify/error.hpp"
 
 namespace ringfence::cases {
 
 namespace {
+
+void read_payload(const Reader& r, const toml::key& key, const toml::node& value,
+                  std::string_view where, Initial& out) {
+  bool integer = false;
+  try {
+    integer = verify::is_integer(verify::parse_dtype(out.dtype));
+  } catch (const verify::InputError&) {
+    r.fail(key.source(),
+           "{}: init of dtype '{}'; known: bf16, f16, f32, f64, e4m3, e5m2, s8 to s64, u8 to u64",
+           where, out.dtype);
+  }
+  const std::string word = r.text(value, "init");
+  if (word == "integers") {
+    out.kind = Initial::Kind::integers;
+  } else if (word == "adversarial") {
+    out.kind = Initial::Kind::adversarial;
+  } else if (word == "normal" && !integer) {
+    out.kind = Initial::Kind::normal;
+  } else {
+    r.fail(value.source(), "{}: init of {} is 'integers'{} or 'adversarial', not '{}'", where,
+           out.dtype, integer ? "" : ", 'normal'", word);
+  }
+}
 
 Initial read_initial(const Reader& r, const toml::node& n, std::string_view where) {
   Initial out;
@@ -26,7 +51,8 @@ Initial read_initial(const Reader& r, const toml::node& n, std::string_view wher
     if (word == "zero") return out;
     if (word != "poison") {
       r.fail(n.source(),
-             "{}: init is 'zero', 'poison', {{fill = BYTE}}, {{DTYPE = 'integers' | 'normal'}} or "
+             "{}: init is 'zero', 'poison', {{fill = BYTE}}, {{DTYPE = 'integers' | 'normal' | "
+             "'adversarial'}} or "
              "{{file = ..., tensor = ...}}, not '{}'",
              where, word);
     }
@@ -47,25 +73,21 @@ Initial read_initial(const Reader& r, const toml::node& n, std::string_view wher
     out.fill = static_cast<std::uint8_t>(r.number(*t.get("fill"), "fill", 0, 255));
     return out;
   }
-  if (t.size() != 1) r.fail(n.source(), "{}: init names one dtype", where);
-  // The iterator owns what it refers to.
-  const auto only = t.begin();
-  const toml::key& key = only->first;
-  const toml::node& value = only->second;
-  out.dtype = key.str();
-  const std::set<std::string> dtypes{"bf16", "f16", "f32", "u32"};
-  if (dtypes.count(out.dtype) == 0) {
-    r.fail(key.source(), "{}: init of dtype '{}'; known: bf16, f16, f32, u32", where, out.dtype);
+  for (const auto& [key, value] : t) {
+    if (key == "same") {
+      const auto* same = value.as_boolean();
+      if (same == nullptr) r.fail(value.source(), "{}: same is true or false", where);
+      out.same = same->get();
+    } else if (key == "columns") {
+      out.columns = r.number(value, "columns", 1, std::uint64_t{1} << 32);
+    } else if (out.dtype.empty()) {
+      out.dtype = key.str();
+      read_payload(r, key, value, where, out);
+    } else {
+      r.fail(key.source(), "{}: init names one dtype", where);
+    }
   }
-  const std::string word = r.text(value, "init");
-  if (word == "integers") {
-    out.kind = Initial::Kind::integers;
-  } else if (word == "normal" && out.dtype != "u32") {
-    out.kind = Initial::Kind::normal;
-  } else {
-    r.fail(value.source(), "{}: init of {} is 'integers'{}, not '{}'", where, out.dtype,
-           out.dtype == "u32" ? "" : " or 'normal'", word);
-  }
+  if (out.dtype.empty()) r.fail(n.source(), "{}: init names one dtype", where);
   return out;
 }
 
@@ -126,7 +148,7 @@ Launch read_launch(const Reader& r, const toml::table& t, std::uint32_t ranks) {
 }
 
 Check read_check(const Reader& r, const toml::table& t) {
-  r.only(t, "[check]", {"modes", "equal", "restored", "reference"});
+  r.only(t, "[check]", {"modes", "equal", "restored", "reference", "expected", "let"});
   Check out;
   if (const auto* n = t.get("modes")) {
     for (const toml::node& m : r.array(*n, "modes")) {
@@ -148,7 +170,7 @@ Check read_check(const Reader& r, const toml::table& t) {
     const toml::table& f = r.table(*n, "reference");
     r.only(f, "reference",
            {"protocol", "tensor", "x", "weight", "inner", "out", "residual", "residual_out",
-            "gamma", "beta", "tokens", "hidden", "dtype", "eps"});
+            "gamma", "beta", "tokens", "hidden", "dtype", "eps", "round", "tiles", "accumulate"});
     Reference ref;
     ref.protocol = r.text(r.need(f, "reference", "protocol"), "protocol");
     if (ref.protocol != "tokenweave" && ref.protocol != "pypto") {
@@ -163,7 +185,7 @@ Check read_check(const Reader& r, const toml::table& t) {
     } else {
       r.only(f, "reference without x",
              {"protocol", "tensor", "out", "residual", "residual_out", "gamma", "beta", "tokens",
-              "hidden", "dtype", "eps"});
+              "hidden", "dtype", "eps", "round", "accumulate"});
       ref.tensor = r.text(r.need(f, "reference", "tensor"), "tensor");
     }
     ref.residual = r.text(r.need(f, "reference", "residual"), "residual");
@@ -183,6 +205,7 @@ Check read_check(const Reader& r, const toml::table& t) {
       r.fail(f.source(), "eps must be finite and >= 0");
     out.reference = ref;
   }
+  read_expected(r, t, out);
   return out;
 }
 
@@ -252,6 +275,8 @@ CaseFile parse_case(std::string_view text, const std::string& path) {
                      machine::Boundary::coherent};
   }
   resolve(r, root, c);
+  if (c.check.reference) express_reference(r, *root["check"]["reference"].as_table(), c);
+  resolve_expected(r, root, c);
   return c;
 }
 

@@ -33,12 +33,14 @@ enum class MemoryKind : std::uint8_t {
 
 // Initial content. `poison` is not initialised: reading it is a finding.
 struct Initial {
-  enum class Kind : std::uint8_t { zero, poison, fill, integers, normal, file };
+  enum class Kind : std::uint8_t { zero, poison, fill, integers, normal, adversarial, file };
   Kind kind = Kind::zero;
-  std::string dtype;      // integers, normal: bf16 | f16 | f32 | u32
-  std::string file;       // relative to the case file's folder
-  std::string tensor;     // "{rank}" in it stands for the rank
-  std::uint8_t fill = 0;  // of every byte
+  std::string dtype;          // integers, normal, adversarial: as verify::parse_dtype takes it
+  bool same = false;          // generated: the same on all ranks
+  std::uint64_t columns = 0;  // adversarial: elements of a row; 0: what [check] says, else 64
+  std::string file;           // relative to the case file's folder
+  std::string tensor;         // "{rank}" in it stands for the rank
+  std::uint8_t fill = 0;      // of every byte
 };
 
 struct Memory {
@@ -104,11 +106,30 @@ struct Reference {
   double eps = 1e-6;
 };
 
+// What a memory should hold after a call, on each rank: an expression of the inputs
+// (verify/expression.hpp), or a tensor of a safetensors file.
+struct ExpectedValue {
+  std::string memory;
+  std::string value;                 // the expression; empty: a file's tensor
+  std::string file, tensor;          // "{rank}" and "{call}" in `tensor` stand for the numbers
+  std::uint64_t columns = 0;         // elements of a row of the inputs; 0: each memory is one row
+  std::string dtype;                 // of the memory; empty: that of the first input that is named
+  std::uint64_t offset = 0;          // bytes of the memory before the first element
+  std::vector<std::string> round;    // expressions of [check.let] that are rounded to `dtype`
+  std::string accumulate;            // dtype in which sums over ranks are added; empty: f32
+  std::vector<std::uint32_t> ranks;  // on which it is judged; empty: on all
+  std::vector<std::uint32_t> calls;  // after which; empty: after each
+  std::optional<double> rtol, atol;  // in place of exact values and derived bounds
+  std::uint32_t line = 0;
+};
+
 struct Check {
   std::vector<machine::Boundary> modes;  // the modes the case claims; all if the file names none
   std::vector<std::string> equal;        // replicas agree at the end
   std::vector<std::string> restored;     // as at the beginning
   std::optional<Reference> reference;
+  std::vector<ExpectedValue> expected;     // in the file's order
+  std::map<std::string, std::string> let;  // named expressions
 };
 
 struct CaseFile {

@@ -1,6 +1,7 @@
 // What holds between the parts of a case file.
 
 #include "emulator/cases/case_reader.hpp"
+#include "verify/dtype.hpp"
 #include "verify/problem.hpp"
 
 namespace ringfence::cases {
@@ -84,14 +85,32 @@ void resolve(const Reader& r, const toml::table& root, const CaseFile& c) {
                "check.reference needs init {{{} = 'integers'}} or 'normal' or a file's of '{}'",
                f.dtype == "fp16" ? "f16" : "bf16", *name);
       }
+      const std::string& dtype = c.find(*name)->initial.dtype;
+      if (kind != Initial::Kind::file &&
+          verify::parse_dtype(dtype) != verify::parse_dtype(f.dtype)) {
+        r.fail(
+            root.source(),
+            "check.reference is of dtype {}, and the init of '{}' of {}; make them one, or write "
+            "[check.expected.{}] with value = '...'",
+            f.dtype, *name, dtype, f.out);
+      }
       const std::string& fed = f.x.empty() ? f.tensor : f.x;
       if ((kind == Initial::Kind::file) != (c.find(fed)->initial.kind == Initial::Kind::file)) {
         r.fail(root.source(),
                "check.reference: '{}' and '{}' must both be generated or both come from files", fed,
                *name);
       }
-      if (!f.x.empty() && kind == Initial::Kind::file) {
-        r.fail(root.source(), "check.reference: x and weight are generated, not from a file");
+      const Initial::Kind first = c.find(fed)->initial.kind;
+      if (!f.x.empty() && kind != Initial::Kind::integers && kind != Initial::Kind::normal) {
+        r.fail(
+            root.source(),
+            "check.reference: x and weight are 'integers' or 'normal', not adversarial or from a "
+            "file; [check.expected.{}] takes those",
+            f.out);
+      }
+      if (kind == Initial::Kind::adversarial && first != kind) {
+        r.fail(root.source(), "check.reference: '{}' is adversarial, so '{}' has to be too", *name,
+               fed);
       }
     }
     if (!f.beta.empty()) holds(f.beta, row);

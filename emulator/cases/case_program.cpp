@@ -54,6 +54,7 @@ CaseProgram::CaseProgram(CaseFile file, const Settings& settings)
       settings_(settings),
       calls_(settings.calls != 0 ? settings.calls : file_.calls),
       payload_(file_, calls_, settings.payload_seed, settings.summation),
+      expectations_(file_, calls_, payload_, settings.summation),
       signals_(file_.ranks) {
   map_memories();
   load_kernels();
@@ -83,6 +84,7 @@ void CaseProgram::map_memories() {
     consume(file_.check.reference->out);
     consume(file_.check.reference->residual_out);
   }
+  for (const ExpectedValue& e : file_.check.expected) consume(e.memory);
   const auto& restored = file_.check.restored;
   for (std::size_t m = 0; m < file_.memories.size(); ++m) {
     const Memory& memory = file_.memories[m];
@@ -103,10 +105,13 @@ void CaseProgram::map_memories() {
       const std::string name = region.name;
       const std::uint32_t index = add_region(std::move(region));
       memory_region_[m].push_back(index);
-      memory_address_[m].push_back(space_.add({name, 0, memory.bytes, false, {index}}));
+      memory_address_[m].push_back(space_.add({name, 0, memory.bytes, false, {index}, r}));
     }
     // What is made anew for each call is data.
     if (!payload_.renewed(m)) signals_.follow(memory_region_[m], memory.bytes);
+    // What was never written and is not initialised is a finding where it is read.
+    usage_.follow(memory_region_[m], memory.bytes,
+                  !payload_.renewed(m) && memory.initial.kind != Initial::Kind::poison);
     multicast_address_.push_back(
         memory.kind == MemoryKind::symmetric
             ? space_.add({memory.name + " (multicast)", 0, memory.bytes, true, memory_region_[m]})
@@ -188,7 +193,7 @@ std::uint64_t CaseProgram::shared_bytes() const {
   // A region has its bytes, a copy of its initial content, and a pointer for each 16-byte line.
   std::uint64_t bytes = sizeof(Shared) + consumed_bytes_ * file_.ranks * calls_ + 64;
   for (const Region& r : regions_) bytes += r.spec.bytes * 5 / 2 + 64;
-  bytes += signals_.shared_bytes() + 64;
+  bytes += signals_.shared_bytes() + usage_.shared_bytes() + 128;
   return bytes;
 }
 
@@ -205,6 +210,10 @@ void CaseProgram::set_up(machine::Machine& machine, std::pmr::memory_resource* s
   auto* const signals = static_cast<std::byte*>(shared->allocate(signals_.shared_bytes(), 64));
   std::memset(signals, 0, signals_.shared_bytes());
   signals_.share(signals);
+  auto* const usage = static_cast<std::byte*>(shared->allocate(usage_.shared_bytes(), 64));
+  std::memset(usage, 0, usage_.shared_bytes());
+  usage_.share(usage);
+  complete_runs_ = 0;
 }
 
 void CaseProgram::before_run(machine::Machine& machine) {
@@ -268,6 +277,7 @@ void CaseProgram::run_stream(Agent& host, std::uint32_t rank, std::uint32_t call
     settings.seed = (settings_.payload_seed * 1000003 + call) * 31 + l;
     settings.budget = file_.budget;
     settings.signals = &signals_;
+    settings.usage = &usage_;
     settings.run = shared_->run;
     KernelRun run(*kernels_[prepared.kernel], std::move(config), space_, settings,
                   shared_->fault[rank], shared_->clock[rank]);

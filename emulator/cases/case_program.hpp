@@ -4,21 +4,24 @@
 // A call is: a product launch that writes new payloads with weak stores into every memory that has
 // a generated or recorded content; the launches of the file, those of one stream in order, the
 // streams side by side; and a consumer launch that reads, with weak loads, what [check] compares.
-// After the run: `restored` memories have their initial content, the operator's reference holds
-// (what it judges comes before what compares replicas), `equal` memories agree.
+// After the run: `restored` memories have their initial content, the operator's reference and the
+// expected values hold (what judges comes before what compares replicas), `equal` memories agree.
 
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "emulator/cases/case_file.hpp"
 #include "emulator/cases/edits.hpp"
+#include "emulator/cases/expected.hpp"
 #include "emulator/cases/kernel_run.hpp"
 #include "emulator/cases/payload.hpp"
 #include "emulator/schedule/program.hpp"
 #include "verify/compare.hpp"
+#include "verify/safetensors.hpp"
 
 namespace ringfence::cases {
 
@@ -43,10 +46,19 @@ class CaseProgram final : public schedule::Program {
   // compares.
   std::span<const std::byte> consumed(std::uint32_t call, std::uint32_t rank,
                                       std::string_view memory) const;
-  // "out" and "residual_out" of the last run, each over all ranks; empty without a reference.
+  // Of the last run, each over all ranks: the reference's "out" and "residual_out", and the
+  // memories of check.expected by their names. Empty where nothing is judged.
   std::vector<verify::Comparison> comparisons() const;
   // Where `equal` memories differ after a call; empty if they agree, or none are named.
   std::string replica_difference() const;
+  // Memories that a kernel wrote in the runs of this executor and whose values nothing judges, and
+  // bytes that a peer or the consumer read and nobody wrote in any run: one text for each. Empty
+  // before a run has ended whole.
+  std::vector<std::string> values_not_judged() const;
+  std::vector<std::string> never_written() const;
+  // Every memory as the last run left it, as "NAME.RANK": of the dtype and shape that is expected
+  // of it, else of its init's dtype, else bytes. While the executor lives.
+  verify::Safetensors final_memories() const;
   // How sums are formed that hardware does in an order of its own; empty if there are none.
   std::string numerics() const;
   // By the launches that ended in this process, over all runs.
@@ -116,6 +128,13 @@ class CaseProgram final : public schedule::Program {
   std::uint32_t first_left() const;
   bool check_restored(machine::Machine& machine);
   bool check_reference(machine::Machine& machine);
+  bool check_expected(machine::Machine& machine);
+  void compare_expected(std::uint32_t call, std::vector<verify::Comparison>& all) const;
+  bool is_judged(const std::string& memory) const;
+  // What the consumer reads of a memory: [first, second), empty for nothing.
+  std::pair<std::uint64_t, std::uint64_t> read_by_consumer(std::size_t memory) const;
+  const std::byte* consumed_value(std::size_t expected, std::uint32_t call,
+                                  std::uint32_t rank) const;
   // Where the replicas of a memory that has to be equal differ first, for each call, memory and
   // rank left; until `go_on` says no.
   struct Difference {
@@ -135,6 +154,7 @@ class CaseProgram final : public schedule::Program {
   Settings settings_;
   std::uint32_t calls_;
   Payload payload_;
+  Expectations expectations_;
   std::vector<std::unique_ptr<PtxFile>> ptx_files_;
   std::vector<std::unique_ptr<Kernel>> kernels_;
   std::vector<Prepared> launches_;
@@ -150,6 +170,8 @@ class CaseProgram final : public schedule::Program {
   std::size_t consumed_bytes_ = 0;        // of one rank and call
   machine::RegionId first_region_ = 0;
   Signals signals_;
+  Usage usage_;
+  std::uint64_t complete_runs_ = 0;
   Shared* shared_ = nullptr;
   std::byte* results_ = nullptr;
   const machine::Machine* machine_ = nullptr;  // of the last run

@@ -59,10 +59,38 @@ verify::Comparison CaseProgram::compare(std::uint32_t call, std::uint32_t rank,
       (is_residual ? r.residual_out_bound : r.out_bound).data() + first, count, first);
 }
 
+const std::byte* CaseProgram::consumed_value(std::size_t expected, std::uint32_t call,
+                                             std::uint32_t rank) const {
+  const ExpectedValue& e = file_.check.expected[expected];
+  return consumed(call, rank, e.memory).data() + e.offset;
+}
+
+void CaseProgram::compare_expected(std::uint32_t call, std::vector<verify::Comparison>& all) const {
+  for (std::size_t i = 0; i < file_.check.expected.size(); ++i) {
+    std::optional<verify::Comparison> whole;
+    for (std::uint32_t r = 0; r < file_.ranks; ++r) {
+      const verify::Expectation* const e = expectations_.of(i, call, r);
+      if (e == nullptr) continue;
+      verify::Comparison one =
+          verify::compare(file_.check.expected[i].memory, *e, consumed_value(i, call, r));
+      one.set_rank(static_cast<int>(r));
+      if (whole) {
+        whole->merge(one);
+      } else {
+        whole = std::move(one);
+      }
+    }
+    if (!whole) continue;
+    if (calls_ > 1) whole->name += fmt::format(", call {}", call);
+    all.push_back(std::move(*whole));
+  }
+}
+
 std::vector<verify::Comparison> CaseProgram::comparisons() const {
   std::vector<verify::Comparison> all;
-  if (!file_.check.reference) return all;
   for (std::uint32_t call = 0; call < calls_; ++call) {
+    compare_expected(call, all);
+    if (!file_.check.reference) continue;
     for (const bool is_residual : {false, true}) {
       verify::Comparison whole;
       bool any = false;
@@ -71,7 +99,8 @@ std::vector<verify::Comparison> CaseProgram::comparisons() const {
             payload_.expected(call)->problem.rows_of(static_cast<int>(r)).count() == 0) {
           continue;
         }
-        const verify::Comparison one = compare(call, r, is_residual);
+        verify::Comparison one = compare(call, r, is_residual);
+        one.set_rank(static_cast<int>(r));
         if (any) {
           whole.merge(one);
         } else {
@@ -122,10 +151,101 @@ std::string CaseProgram::replica_difference() const {
   return text;
 }
 
+bool CaseProgram::is_judged(const std::string& memory) const {
+  const Check& c = file_.check;
+  const auto expects = [&](const ExpectedValue& e) { return e.memory == memory; };
+  return std::any_of(c.expected.begin(), c.expected.end(), expects) ||
+         std::find(c.restored.begin(), c.restored.end(), memory) != c.restored.end() ||
+         (c.reference && (memory == c.reference->out || memory == c.reference->residual_out));
+}
+
+std::vector<std::string> CaseProgram::values_not_judged() const {
+  std::vector<std::string> out;
+  if (complete_runs_ == 0) return out;
+  const auto& equal = file_.check.equal;
+  for (std::size_t m = 0; m < file_.memories.size(); ++m) {
+    const std::string& name = file_.memories[m].name;
+    const auto written = [&](std::uint32_t region) { return usage_.written(region); };
+    const auto& regions = memory_region_[m];
+    if (is_judged(name) || !std::any_of(regions.begin(), regions.end(), written)) continue;
+    const bool compared = std::find(equal.begin(), equal.end(), name) != equal.end();
+    out.push_back(compared ? name + " (its replicas are compared with one another alone)" : name);
+  }
+  return out;
+}
+
+std::pair<std::uint64_t, std::uint64_t> CaseProgram::read_by_consumer(std::size_t memory) const {
+  if (!is_consumed(memory)) return {0, 0};
+  const Memory& m = file_.memories[memory];
+  const Check& c = file_.check;
+  std::pair<std::uint64_t, std::uint64_t> range{0, m.bytes};
+  if (std::find(c.equal.begin(), c.equal.end(), m.name) != c.equal.end()) return range;
+  for (std::size_t i = 0; i < c.expected.size(); ++i) {
+    if (c.expected[i].memory != m.name) continue;
+    for (std::uint32_t r = 0; r < file_.ranks; ++r) {
+      const verify::Expectation* const e = expectations_.of(i, 0, r);
+      if (e == nullptr) continue;
+      return {c.expected[i].offset,
+              c.expected[i].offset + e->elements() * verify::dtype_bytes(e->dtype)};
+    }
+  }
+  return range;
+}
+
+std::vector<std::string> CaseProgram::never_written() const {
+  std::vector<std::string> out;
+  if (complete_runs_ == 0) return out;
+  constexpr std::size_t kMostTexts = 16;
+  for (std::size_t m = 0; m < file_.memories.size(); ++m) {
+    const auto [begin, end] = read_by_consumer(m);
+    for (std::uint32_t r = 0; r < file_.ranks; ++r) {
+      for (const Usage::Gap& gap : usage_.never_written(memory_region_[m][r], begin, end)) {
+        if (out.size() == kMostTexts) {
+          out.back() = "and more";
+          return out;
+        }
+        out.push_back(fmt::format("{} of {} of rank {} ({})",
+                                  gap.first == gap.last
+                                      ? fmt::format("byte {}", gap.first)
+                                      : fmt::format("bytes {} to {}", gap.first, gap.last),
+                                  file_.memories[m].name, r,
+                                  gap.by_peer ? "a peer reads them" : "the consumer reads them"));
+      }
+    }
+  }
+  return out;
+}
+
 void CaseProgram::after_run(machine::Machine& machine) {
+  if (!any_lost()) ++complete_runs_;
   if (!any_lost() && !check_restored(machine)) return;
-  if (!check_reference(machine)) return;
+  if (!check_expected(machine) || !check_reference(machine)) return;
   check_equal(machine);
+}
+
+verify::Safetensors CaseProgram::final_memories() const {
+  verify::Safetensors out;
+  for (std::size_t m = 0; m < file_.memories.size(); ++m) {
+    const Memory& memory = file_.memories[m];
+    for (std::uint32_t r = 0; r < file_.ranks; ++r) {
+      verify::Tensor t;
+      t.dtype = payload_.renewed(m) ? payload_.dtype(m) : verify::Dtype::u8;
+      for (std::size_t i = 0; i < file_.check.expected.size(); ++i) {
+        const verify::Expectation* const e = expectations_.of(i, calls_ - 1, r);
+        if (file_.check.expected[i].memory != memory.name || e == nullptr) continue;
+        t.dtype = e->dtype;
+        if (e->nominal.size() == memory.bytes) t.shape = e->shape;
+      }
+      if (memory.bytes % verify::dtype_bytes(t.dtype) != 0) t.dtype = verify::Dtype::u8;
+      if (t.shape.empty()) {
+        t.shape = {static_cast<std::int64_t>(memory.bytes / verify::dtype_bytes(t.dtype))};
+      }
+      t.bytes.resize(memory.bytes);
+      if (machine_ != nullptr) machine_->peek({first_region_ + memory_region_[m][r], 0}, t.bytes);
+      out.add(fmt::format("{}.{}", memory.name, r), std::move(t));
+    }
+  }
+  return out;
 }
 
 std::string CaseProgram::numerics() const {
@@ -163,6 +283,35 @@ bool CaseProgram::check_restored(machine::Machine& machine) {
         machine.report(f);
         if (machine.failed()) return false;
         break;
+      }
+    }
+  }
+  return true;
+}
+
+bool CaseProgram::check_expected(machine::Machine& machine) {
+  for (std::uint32_t call = 0; call < calls_; ++call) {
+    for (std::size_t i = 0; i < file_.check.expected.size(); ++i) {
+      const ExpectedValue& value = file_.check.expected[i];
+      for (std::uint32_t r = 0; r < file_.ranks; ++r) {
+        const verify::Expectation* const e = expectations_.of(i, call, r);
+        if (e == nullptr || lost(r)) continue;
+        const std::byte* const got = consumed_value(i, call, r);
+        const std::size_t wrong = verify::first_wrong(*e, got);
+        if (wrong == e->elements()) continue;
+        verify::Comparison c = verify::compare(value.memory, *e, got);
+        c.set_rank(static_cast<int>(r));
+        mismatch_ = fmt::format("{}, call {}: {} of {} elements mismatch, {}", value.memory, call,
+                                c.mismatches, c.elements, verify::mismatch_text(c));
+        const std::uint64_t size = verify::dtype_bytes(e->dtype);
+        machine::Finding found;
+        found.kind = machine::FindingKind::numeric_mismatch;
+        found.second =
+            consumer_access(call, r, index_of(value.memory), value.offset + wrong * size);
+        found.second.bytes = static_cast<std::uint32_t>(size);
+        found.has_second = true;
+        machine.report(found);
+        if (machine.failed()) return false;
       }
     }
   }

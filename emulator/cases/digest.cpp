@@ -35,6 +35,9 @@ std::string digest(const CaseFile& file) {
       digest = add_file(digest, file.beside(memory.initial.file));
     }
   }
+  for (const ExpectedValue& e : file.check.expected) {
+    if (!e.file.empty()) digest = add_file(digest, file.beside(e.file));
+  }
   return fmt::format("{:016x}", digest);
 }
 

@@ -115,6 +115,33 @@ void KernelRun::locate(Warp& warp, const ptx::Request& request, Target* targets)
   });
 }
 
+void KernelRun::note_use(const Mapping& mapping, std::uint64_t offset, std::uint64_t bytes,
+                         bool writes, bool reads, bool data) const {
+  for (std::uint32_t r = 0; r < mapping.regions.size(); ++r) {
+    // A mapping of all replicas has them by rank.
+    const std::uint32_t owner = mapping.multicast ? r : mapping.rank;
+    if (writes) settings_.usage->wrote(mapping.regions[r], offset, bytes, data);
+    if (reads && owner != execution_.config().rank) {
+      settings_.usage->peer_read(mapping.regions[r], offset, bytes);
+    }
+  }
+}
+
+void KernelRun::note_use(const ptx::Request& request, const Target* targets,
+                         const machine::Access& how) const {
+  if (settings_.usage == nullptr) return;
+  const Operation operation = request.access->operation;
+  const bool reads = operation == Operation::load || operation == Operation::multimem_load_reduce;
+  const std::uint32_t bytes = request.access->bytes();
+  // A strong access of one word is a signal; sums by atomics are data.
+  const bool data = how.order == Order::weak || bytes > 8 ||
+                    operation == Operation::multimem_store ||
+                    (is_float(request.access->type) && operation != Operation::load);
+  each_lane(request.agents.mask, [&](std::uint32_t lane) {
+    note_use(*targets[lane].mapping, targets[lane].offset, bytes, !reads, reads, data);
+  });
+}
+
 void KernelRun::access(ptx::Request& request) {
   Warp& warp = warp_of(request.agents);
   settle(warp);
@@ -124,6 +151,7 @@ void KernelRun::access(ptx::Request& request) {
   Target targets[kLanes];
   locate(warp, request, targets);
   const machine::Access how = how_of(*request.access, site);
+  note_use(request, targets, how);
   switch (request.access->operation) {
     case Operation::load:
       return load(warp, request, targets, how);

@@ -21,6 +21,7 @@
 
 #include "emulator/cases/signals.hpp"
 #include "emulator/cases/space.hpp"
+#include "emulator/cases/usage.hpp"
 #include "emulator/machine/machine.hpp"
 #include "emulator/ptx/execution.hpp"
 #include "emulator/ptx/reduction.hpp"
@@ -58,6 +59,7 @@ class KernelRun final : public ptx::GlobalMemory {
     std::uint64_t budget = 0;  // warp instructions
     schedule::Role role = schedule::Role::thread;
     Signals* signals = nullptr;  // told of strong writes
+    Usage* usage = nullptr;      // told of all accesses
     std::uint32_t run = 0;       // number of the run for it
   };
   // All outlive the run; `clock` is the rank's. Throws ptx::Error where the configuration does not
@@ -137,6 +139,11 @@ class KernelRun final : public ptx::GlobalMemory {
   void report(Warp& warp, const ptx::KernelFault& fault);
 
   void locate(Warp& warp, const ptx::Request& request, Target* targets);
+  // Tells `usage` of the access of lanes, or of the bytes that a bulk copy moves.
+  void note_use(const ptx::Request& request, const Target* targets,
+                const machine::Access& how) const;
+  void note_use(const Mapping& mapping, std::uint64_t offset, std::uint64_t bytes, bool writes,
+                bool reads, bool data) const;
   machine::Address place(const Target& target, std::size_t replica = 0) const {
     return {settings_.first_region + target.mapping->regions[replica], target.offset};
   }

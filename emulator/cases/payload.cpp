@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <functional>
 
@@ -21,40 +22,121 @@ constexpr double kMostAbsorbedEps = 1e-5;
 
 float rsqrt_of_hardware(float x, const void*) { return ptx::rsqrt_approx(x); }
 
-// Integers whose sums over all ranks stay exact in bf16.
-std::int32_t integer_at(const verify::CounterRandom& random, std::uint64_t i, std::uint32_t ranks) {
-  const std::uint32_t most = std::clamp<std::uint32_t>(128 / ranks, 1, 16);
+// Integers whose sums over all ranks stay exact in the dtype.
+std::int32_t integer_at(const verify::CounterRandom& random, std::uint64_t i, std::uint32_t ranks,
+                        verify::Dtype dtype) {
+  const std::uint32_t room = verify::dtype_bytes(dtype) == 1
+                                 ? 1U << static_cast<unsigned>(verify::significand_bits(dtype))
+                                 : 128;
+  const std::uint32_t most = std::clamp<std::uint32_t>(room / ranks, 1, 16);
   return static_cast<std::int32_t>(verify::CounterRandom::below(
              static_cast<std::uint32_t>(random.bits(i) >> 32), 2 * most + 1)) -
          static_cast<std::int32_t>(most);
 }
 
-std::uint16_t to_half(bool bf16, float x) {
-  return verify::round_to(bf16 ? verify::Dtype::bf16 : verify::Dtype::f16, x);
+// Of other integer types: as wide as sums and products over the ranks leave them room. Never 0,
+// which is "not there" to kernels whose data is its own flag.
+std::uint64_t whole_at(const verify::CounterRandom& random, std::uint64_t i, verify::Dtype dtype,
+                       std::uint32_t ranks) {
+  using verify::Dtype;
+  const unsigned bits = 8 * static_cast<unsigned>(verify::dtype_bytes(dtype));
+  if (dtype == Dtype::u32) return (random.bits(i) >> 48) + 1;
+  const std::uint64_t most =
+      std::max<std::uint64_t>(1, (std::uint64_t{1} << std::min(bits - 1, 24U)) / ranks - 1);
+  const std::uint64_t magnitude = random.bits(i) % most + 1;
+  const bool negative = verify::is_signed_integer(dtype) && random.bits(i) >> 63 != 0;
+  return negative ? 0 - magnitude : magnitude;
 }
 
-std::vector<std::byte> generate(const Memory& memory, std::uint32_t ranks, std::uint64_t seed,
-                                std::uint64_t call, std::uint64_t stream) {
-  std::vector<std::byte> out(memory.bytes);
-  const verify::CounterRandom random(seed, call, stream);
-  const bool integers = memory.initial.kind == Initial::Kind::integers;
-  const std::string& dtype = memory.initial.dtype;
-  const std::size_t size = dtype == "bf16" || dtype == "f16" ? 2 : 4;
-  for (std::size_t i = 0; (i + 1) * size <= out.size(); ++i) {
-    std::uint32_t bits = 0;
-    if (dtype == "u32") {
-      bits = static_cast<std::uint32_t>(random.bits(i) >> 48) + 1;  // never 0: that is "not there"
-    } else {
-      const float value =
-          integers ? static_cast<float>(integer_at(random, i, ranks)) : random.normal(i);
-      bits = size == 4 ? verify::float_bits(value) : to_half(dtype == "bf16", value);
+// Ends of the range, neighbours of 0, and anything.
+std::uint64_t adversarial_whole(const verify::CounterRandom& random, std::uint64_t i,
+                                verify::Dtype dtype) {
+  const unsigned bits = 8 * static_cast<unsigned>(verify::dtype_bytes(dtype));
+  const std::uint64_t all = ~std::uint64_t{0} >> (64 - bits);
+  const std::uint64_t ends[] = {0, 1, all, all >> 1, (all >> 1) + 1};
+  const std::uint64_t drawn = random.bits(i);
+  return drawn % 8 < 5 ? ends[drawn % 8] : drawn >> 8;
+}
+
+struct Row {
+  std::uint64_t index;
+  std::uint64_t columns;
+};
+
+// Rows that break kernels, in turn: a mean square near eps; terms of the ranks that cancel; numbers
+// below the smallest normal one; one huge element; and a normal one.
+double adversarial_at(const verify::CounterRandom& random, const verify::CounterRandom& of_all,
+                      std::uint64_t i, const Row& row, verify::Dtype dtype, std::uint32_t rank,
+                      std::uint32_t ranks) {
+  const double normal = random.normal(i);
+  switch (row.index % 5) {
+    case 0:
+      // The sum over the ranks and a residual has a variance of 1e-6, which most eps are near.
+      return normal * std::sqrt(1e-6 / (ranks + 1));
+    case 1: {
+      // Ranks 2n and 2n + 1 have opposite terms; what is left is small.
+      const bool paired = (rank | 1) < ranks;
+      const double sign = rank % 2 == 0 ? 1 : -1;
+      return paired ? sign * 64 * of_all.normal(i) : normal;
     }
-    std::memcpy(out.data() + i * size, &bits, size);
+    case 2:
+      return normal * std::ldexp(1.0, verify::minimum_exponent(dtype) - 2);
+    case 3: {
+      const bool huge = i % row.columns == row.index * 7 % row.columns;
+      return huge ? std::ldexp(1.0, verify::dtype_bytes(dtype) == 1 ? 7
+                                    : dtype == verify::Dtype::f16   ? 13
+                                                                    : 40)
+                  : normal;
+    }
+    default:
+      return normal;
+  }
+}
+
+// Elements of a row of an adversarial payload.
+std::uint64_t columns_of(const CaseFile& file, const Memory& memory) {
+  constexpr std::uint64_t kColumns = 64;
+  if (memory.initial.columns != 0) return memory.initial.columns;
+  if (file.check.reference) return file.check.reference->hidden;
+  for (const ExpectedValue& e : file.check.expected) {
+    if (e.columns != 0) return e.columns;
+  }
+  return kColumns;
+}
+
+std::vector<std::byte> generate(const CaseFile& file, std::size_t index, std::uint32_t rank,
+                                std::uint64_t seed, std::uint64_t call) {
+  const Memory& memory = file.memories[index];
+  std::vector<std::byte> out(memory.bytes);
+  if (memory.initial.same) rank = 0;
+  const verify::CounterRandom random(seed, call, index * 1024 + rank);
+  const verify::CounterRandom of_all(seed, call, index * 1024 + 1023);
+  const verify::Dtype dtype = verify::parse_dtype(memory.initial.dtype);
+  const std::size_t size = verify::dtype_bytes(dtype);
+  const bool whole = verify::is_integer(dtype);
+  const std::uint64_t columns = columns_of(file, memory);
+  for (std::size_t i = 0; (i + 1) * size <= out.size(); ++i) {
+    std::uint64_t bits = 0;
+    switch (memory.initial.kind) {
+      case Initial::Kind::integers:
+        bits = whole ? whole_at(random, i, dtype, file.ranks)
+                     : verify::encode(dtype, integer_at(random, i, file.ranks, dtype));
+        break;
+      case Initial::Kind::adversarial:
+        bits = whole
+                   ? adversarial_whole(random, i, dtype)
+                   : verify::encode(dtype, adversarial_at(random, of_all, i, {i / columns, columns},
+                                                          dtype, rank, file.ranks));
+        break;
+      default:
+        bits = verify::encode(dtype, random.normal(i));
+    }
+    verify::store_pattern(dtype, bits, out.data() + i * size);
   }
   return out;
 }
 
-std::vector<std::byte> from_file(const CaseFile& file, const Memory& memory, std::uint32_t rank) {
+verify::Tensor from_file(const CaseFile& file, const Memory& memory, std::uint32_t rank) {
   const std::string path = file.beside(memory.initial.file);
   const verify::Safetensors tensors = verify::read_safetensors(path);
   constexpr std::string_view kRank = "{rank}";
@@ -71,9 +153,7 @@ std::vector<std::byte> from_file(const CaseFile& file, const Memory& memory, std
     throw CaseError(fmt::format("{}: memory '{}' has {} bytes, its tensor '{}' in {} has {}",
                                 file.path, memory.name, memory.bytes, name, path, t->bytes.size()));
   }
-  std::vector<std::byte> out(memory.bytes);
-  std::copy(t->bytes.begin(), t->bytes.end(), out.begin());
-  return out;
+  return *t;
 }
 
 // Rank `rank`'s columns of a tensor whose rows are of the inner size.
@@ -94,6 +174,8 @@ Payload::Payload(const CaseFile& file, std::uint32_t calls, std::uint64_t seed,
     : ranks_(file.ranks) {
   for (const Memory& m : file.memories) {
     renewed_.push_back(m.initial.kind >= Initial::Kind::integers);
+    dtype_.push_back(verify::parse_dtype(m.initial.dtype.empty() ? "u8" : m.initial.dtype));
+    filled_.push_back(m.bytes);
   }
   content_.resize(std::size_t{calls} * ranks_ * renewed_.size());
   expected_.resize(calls);
@@ -102,9 +184,15 @@ Payload::Payload(const CaseFile& file, std::uint32_t calls, std::uint64_t seed,
       if (!renewed_[m]) continue;
       const Memory& memory = file.memories[m];
       for (std::uint32_t rank = 0; rank < ranks_; ++rank) {
-        at(call, rank, m) = memory.initial.kind == Initial::Kind::file
-                                ? from_file(file, memory, rank)
-                                : generate(memory, ranks_, seed, call, m * 1024 + rank);
+        if (memory.initial.kind == Initial::Kind::file) {
+          verify::Tensor t = from_file(file, memory, rank);
+          dtype_[m] = t.dtype;
+          filled_[m] = t.bytes.size();
+          at(call, rank, m) = std::move(t.bytes);
+          at(call, rank, m).resize(memory.bytes);
+        } else {
+          at(call, rank, m) = generate(file, m, rank, seed, call);
+        }
       }
     }
     if (file.check.reference) fill_operator(file, call, seed, summation);
@@ -184,7 +272,7 @@ Fed generated(const CaseFile& file, const verify::Problem& p, std::uint32_t call
   return fed;
 }
 
-// What the memories hold from files.
+// What the memories hold from files, or that is generated memory by memory.
 Fed recorded(const CaseFile& file, const verify::Problem& p, const Content& content) {
   const Reference& f = *file.check.reference;
   const auto take = [&](std::uint32_t rank, const std::string& name, verify::Shape shape) {
@@ -224,8 +312,8 @@ void Payload::fill_operator(const CaseFile& file, std::uint32_t call, std::uint6
   const verify::Problem& p = e.problem;
   const bool whole = !f.x.empty();
   const Initial::Kind kind = file.find(whole ? f.x : f.tensor)->initial.kind;
-  const Fed fed = kind == Initial::Kind::file ? recorded(file, p, content)
-                                              : generated(file, p, call, seed, content);
+  const bool as_it_is = kind == Initial::Kind::file || kind == Initial::Kind::adversarial;
+  const Fed fed = as_it_is ? recorded(file, p, content) : generated(file, p, call, seed, content);
   const bool normal = kind != Initial::Kind::integers;
   const verify::Inputs& in = fed.inputs;
   verify::Partials partials;

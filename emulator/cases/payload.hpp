@@ -33,6 +33,9 @@ class Payload {
   // Empty for memories that are not renewed.
   std::span<const std::byte> content(std::uint32_t call, std::uint32_t rank,
                                      std::size_t memory) const;
+  // Of a renewed memory: what its elements are, and how many bytes of it the payload fills.
+  verify::Dtype dtype(std::size_t memory) const { return dtype_[memory]; }
+  std::size_t filled(std::size_t memory) const { return filled_[memory]; }
   const std::optional<Expected>& expected(std::uint32_t call) const { return expected_[call]; }
 
  private:
@@ -44,6 +47,8 @@ class Payload {
 
   std::uint32_t ranks_;
   std::vector<bool> renewed_;
+  std::vector<verify::Dtype> dtype_;
+  std::vector<std::size_t> filled_;
   std::vector<std::vector<std::byte>> content_;
   std::vector<std::optional<Expected>> expected_;
 };

@@ -14,6 +14,7 @@ struct Mapping {
   std::uint64_t bytes = 0;
   bool multicast = false;
   std::vector<std::uint32_t> regions;  // numbers of the program's regions: one, or one a rank
+  std::uint32_t rank = 0;              // whose it is; of the multicast address none
 };
 
 class Space {

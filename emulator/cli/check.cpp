@@ -15,6 +15,7 @@
 #include "emulator/cli/finding.hpp"
 #include "emulator/cli/memory.hpp"
 #include "emulator/cli/mode_results.hpp"
+#include "emulator/cli/notes.hpp"
 #include "emulator/cli/progress.hpp"
 #include "emulator/cli/report.hpp"
 #include "emulator/cli/resume_file.hpp"
@@ -90,12 +91,14 @@ ModeReport report_of(const ModeResult& m) {
   return out;
 }
 
-Json result_json(const CheckOptions& o, const Case& c, const std::vector<ModeReport>& modes) {
+Json result_json(const CheckOptions& o, const Case& c, const std::vector<ModeReport>& modes,
+                 const Notes& notes) {
   Json j = result_head("check", overall(modes), 0);
   j["configuration"] = config_json(c.config);
   j["policy"] = policy_json(c.policy, c.config);
   j["arrivals"] = o.arrivals;
   j["jobs"] = o.jobs;
+  add_notes(j, notes);
   add_modes(j, modes);
   return j;
 }
@@ -188,6 +191,10 @@ Exit run(const CheckOptions& o) {
     return m.judged && m.verdict() == Verdict::unknown && m.result.explored == 1 &&
            m.result.bounded == 0;
   });
+  Notes notes;
+  if (verdict == Verdict::pass) notes = notes_of_default_schedule(c, c.judged.front());
+  if (notes.any()) fmt::print("\n");
+  print_notes(notes);
   fmt::print("\n{} in {}\n",
              verdict == Verdict::pass      ? "PASS: no execution of these sizes fails (except load "
                                              "buffering)"
@@ -196,7 +203,7 @@ Exit run(const CheckOptions& o) {
                            "them is passed over"
                          : "UNKNOWN: a bound ended the search first",
              judged_modes(reports));
-  write_reports(o.reports, result_json(o, c, reports),
+  write_reports(o.reports, result_json(o, c, reports, notes),
                 {junit_of("check", c.config, reports, "a bound ended the search")});
   if (schedule::interrupted()) return Exit::interrupted;
   if (!all_confirmed) return Exit::internal;

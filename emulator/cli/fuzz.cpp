@@ -16,6 +16,7 @@
 #include "emulator/cli/instance.hpp"
 #include "emulator/cli/memory.hpp"
 #include "emulator/cli/mode_results.hpp"
+#include "emulator/cli/notes.hpp"
 #include "emulator/cli/progress.hpp"
 #include "emulator/cli/report.hpp"
 #include "emulator/cli/sarif.hpp"
@@ -168,7 +169,7 @@ ModeReport report_of(const ModeResult& m) {
 }
 
 Json result_json(const FuzzOptions& o, const Case& c, const std::vector<ModeResult>& modes,
-                 const std::vector<ModeReport>& reports) {
+                 const std::vector<ModeReport>& reports, const Notes& notes) {
   Json j = result_head("fuzz", overall(reports), o.seed);
   j["configuration"] = config_json(c.config);
   j["policy"] = policy_json(c.policy, c.config);
@@ -178,6 +179,7 @@ Json result_json(const FuzzOptions& o, const Case& c, const std::vector<ModeResu
   j["executor"] = o.executor.executor;
   j["jobs"] = o.jobs;
   j["faults"] = faults_json(c, modes);
+  add_notes(j, notes);
   add_modes(j, reports);
   return j;
 }
@@ -239,6 +241,10 @@ Exit run(const FuzzOptions& o) {
                                          : Verdict::pass;
     modes.push_back(std::move(m));
   }
+  Notes notes;
+  for (const Instance& i : instances) {
+    if (!notes.any()) notes = notes_of(*i.program);
+  }
   instances.clear();
   print_table(modes);
   print_faults(c, modes);
@@ -270,6 +276,8 @@ Exit run(const FuzzOptions& o) {
   const char* word = verdict == Verdict::pass      ? "clean (except load buffering)"
                      : verdict == Verdict::finding ? "FINDING"
                                                    : "UNKNOWN: some runs met the limit of points";
+  if (notes.any()) fmt::print("\n");
+  print_notes(notes);
   fmt::print("\n{} in {}\n", word, judged_modes(reports));
   if (!o.reports.sarif.empty()) {
     std::vector<SarifFinding> all;
@@ -280,7 +288,7 @@ Exit run(const FuzzOptions& o) {
     }
     trace::write_text_file(o.reports.sarif, sarif(all));
   }
-  write_reports(o.reports, result_json(o, c, modes, reports),
+  write_reports(o.reports, result_json(o, c, modes, reports, notes),
                 {junit_of("fuzz", c.config, reports, "ended without a verdict")});
   if (schedule::interrupted()) return Exit::interrupted;
   if (!all_confirmed) return Exit::internal;

@@ -153,6 +153,12 @@ ReplicaCheck check_replicas(const schedule::Program& program) {
 
 void write_results(const std::string& path, const schedule::Program& program,
                    const programs::Config& config) {
+  if (const auto* c = dynamic_cast<const cases::CaseProgram*>(&program)) {
+    verify::Safetensors file = c->final_memories();
+    file.metadata["case"] = config.case_file;
+    file.metadata["case_digest"] = config.case_digest;
+    return verify::write_safetensors(path, file);
+  }
   const OperatorProgram& p = operator_of(program);
   const verify::Problem& problem = p.payload().call(0, 0).problem;
   const auto tensor = [&](const std::uint16_t* bits) {

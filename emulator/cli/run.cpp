@@ -16,6 +16,7 @@
 #include "emulator/cli/finding.hpp"
 #include "emulator/cli/instance.hpp"
 #include "emulator/cli/memory.hpp"
+#include "emulator/cli/notes.hpp"
 #include "emulator/cli/pictures.hpp"
 #include "emulator/cli/progress.hpp"
 #include "emulator/cli/report.hpp"
@@ -57,9 +58,6 @@ Exit run(const RunOptions& o) {
   check_writable("--numbers", o.numbers);
   check_writable(o.pictures);
   check_writable("--output", o.output);
-  if (is_case(c.config) && !o.output.empty()) {
-    throw UsageError("--output: not together with --case, whose results have no tensor names");
-  }
   check_memory(c.config, 1);
   const machine::Boundary mode = mode_of(c);
   const auto prepared = std::chrono::steady_clock::now();
@@ -124,6 +122,8 @@ Exit run(const RunOptions& o) {
                            : numbers_wrong  ? "numeric-mismatch"
                            : replicas_wrong ? "replica-mismatch"
                                             : "";
+  const Notes notes = notes_of(*instance.program);
+  print_notes(notes);
   fmt::print("{} steps in {:.3f} s ({:.3f} s to prepare inputs and expected results)\n",
              outcome.steps, seconds, preparing);
   fmt::print("{}\n", verdict == Verdict::pass      ? "clean (except load buffering)"
@@ -144,6 +144,7 @@ Exit run(const RunOptions& o) {
   j["kind"] = kind.empty() ? Json(nullptr) : Json(kind);
   j["message"] = finding ? told.message : replicas_wrong ? replicas.text : "";
   j["tensors"] = verify::to_json(comparisons);
+  add_notes(j, notes);
   j["replicas_agree"] = complete ? Json(replicas.agree) : Json(nullptr);
   j["steps"] = outcome.steps;
   j["seconds"] = seconds;

@@ -19,7 +19,8 @@ void add_run(CLI::App& app, Exit& exit) {
   add_model_options(*sub, o->c);
   add_executor_options(*sub, o->executor);
   sub->add_option("--output", o->output,
-                  "File for the results of the first call (safetensors: out, residual_out)")
+                  "File for the results (safetensors): out and residual_out of the first call; of "
+                  "a case every memory of every rank, NAME.RANK")
       ->group("Reports");
   sub->add_option("--numbers", o->numbers,
                   "File for the comparison as HTML: error histograms and heat maps")

@@ -1,0 +1,44 @@
+#include "emulator/cli/notes.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <nlohmann/json.hpp>
+
+#include "emulator/cases/case_program.hpp"
+#include "emulator/cli/case_program.hpp"
+#include "emulator/cli/finding.hpp"
+#include "emulator/cli/instance.hpp"
+
+namespace ringfence::cli {
+
+Notes notes_of(const schedule::Program& program) {
+  const auto* const c = dynamic_cast<const cases::CaseProgram*>(&program);
+  if (c == nullptr) return {};
+  return {c->values_not_judged(), c->never_written()};
+}
+
+Notes notes_of_default_schedule(const Case& c, machine::Boundary mode) {
+  if (!is_case(c.config)) return {};
+  const Instance instance = make_inline_instance(c.config);
+  schedule::RunSpec spec = run_spec(c, mode);
+  spec.strategy.kind = schedule::StrategySpec::Kind::first;
+  instance.executor->run(spec);
+  return notes_of(*instance.program);
+}
+
+void print_notes(const Notes& notes) {
+  if (!notes.values_not_judged.empty()) {
+    fmt::print("values not judged: {}\n", fmt::join(notes.values_not_judged, ", "));
+  }
+  if (!notes.never_written.empty()) {
+    fmt::print("read and never written: {}\n", fmt::join(notes.never_written, "; "));
+  }
+}
+
+void add_notes(Json& result, const Notes& notes) {
+  result["values_not_judged"] = notes.values_not_judged;
+  result["never_written"] = notes.never_written;
+}
+
+}  // namespace ringfence::cli
