@@ -159,9 +159,12 @@ void Machine::write(ThreadId id, Address to, const Access& access, std::span<con
   if (!check_range(now, in.size())) return;
   if (in.size() == access.element && access.element < kLineBytes) {
     Cell& cell = one_cell(to, access.element);
-    now.mask = all_of(cell);
-    write_cell(now, cell, in.data());
-    return finish_strong_write(now);
+    // Where earlier accesses were narrower there are several cells; below all of them are written.
+    if (cell.size == access.element) {
+      now.mask = all_of(cell);
+      write_cell(now, cell, in.data());
+      return finish_strong_write(now);
+    }
   }
   const auto part = [&](std::uint64_t begin, std::uint64_t bytes) {
     for_cells(to.region, to.offset + begin, bytes, access.element, false,

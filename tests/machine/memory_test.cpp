@@ -54,6 +54,25 @@ TEST_CASE("halves written one by one are read back by one 16-byte access") {
   CHECK_FALSE(o.m.failed());
 }
 
+TEST_CASE("a word written over bytes that were accessed in halves is written whole") {
+  for (const bool reads : {true, false}) {
+    OneThread o(64);
+    std::array<std::uint16_t, 2> half{1, 2};
+    const auto halves = acc(Order::weak, 2);
+    if (reads) {
+      o.m.read(o.t, {o.region, 4}, halves, std::as_writable_bytes(std::span(half)));
+    } else {
+      o.m.write(o.t, {o.region, 4}, halves, std::as_bytes(std::span(half)));
+    }
+    const std::uint32_t word = 0x12345678;
+    o.m.write(o.t, {o.region, 4}, acc(Order::weak, 4), std::as_bytes(std::span(&word, 1)));
+    std::uint32_t got = 0;
+    o.m.peek({o.region, 4}, std::as_writable_bytes(std::span(&got, 1)));
+    CHECK(got == word);
+    CHECK_FALSE(o.m.failed());
+  }
+}
+
 TEST_CASE("a span over several lines, not aligned to them, is written and read whole") {
   OneThread o(128);
   std::array<std::uint32_t, 13> in{}, got{};
