@@ -100,11 +100,12 @@ struct Switches {
 // Throws as SwitchList::apply does.
 template <class Values>
 Values parse_switches(const std::string& protocol, const SwitchSettings& set) {
-  Values values;
+  // Not on the stack: GCC 13 takes pointers to it in another local for dangling ones.
+  const auto values = std::make_unique<Values>();
   SwitchList list;
-  values.list(list);
+  values->list(list);
   list.apply(protocol, set);
-  return values;
+  return *values;
 }
 
 // One change to a set of switches that makes the protocol synchronise more.

@@ -76,7 +76,7 @@ std::uint32_t add_halves(bool bf16, const Access& access, SumPolicy policy,
   const auto widen = [&](std::uint32_t x) { return bf16 ? from_bf16(x) : from_f16(x); };
   const auto narrow = [&](float x) { return (bf16 ? to_bf16(x) : to_f16(x)) & 0xFFFFU; };
   if (policy == SumPolicy::exact) {
-    std::array<double, kMostReplicas> wide;
+    std::array<double, kMostReplicas> wide{};
     for (std::size_t r = 0; r < values.size(); ++r) wide[r] = widen(values[r]);
     return narrow(round_to_odd(exact_sum(std::span(wide.data(), values.size()))));
   }
@@ -103,7 +103,7 @@ std::uint32_t add_floats(SumPolicy policy, const ReplicaOrder& order,
                          std::span<const std::uint64_t> values) {
   const auto bits = [&](std::size_t r) { return as_float(static_cast<std::uint32_t>(values[r])); };
   if (policy == SumPolicy::exact) {
-    std::array<double, kMostReplicas> wide;
+    std::array<double, kMostReplicas> wide{};
     for (std::size_t r = 0; r < values.size(); ++r) wide[r] = bits(r);
     return bits_of(canonical(static_cast<float>(exact_sum(std::span(wide.data(), values.size())))));
   }

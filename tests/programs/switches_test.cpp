@@ -85,7 +85,8 @@ TEST_CASE("switches: every protocol takes each value that its list names, and on
       CHECK(s.set(value));
     }
     // A second list is bound to values of its own.
-    for (const Switch& s : d.switches().all()) {
+    const SwitchList own = d.switches();
+    for (const Switch& s : own.all()) {
       if (s.scope != nullptr) CHECK(*s.scope == machine::Scope::sys);
     }
   }
