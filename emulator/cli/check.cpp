@@ -66,9 +66,9 @@ void print_table(const std::vector<ModeResult>& modes) {
     const bool whole = m.verdict() != Verdict::unknown;
     fmt::print("{:<9} {:<8} {:<8} {:>10} {:>9} {:>9} {:>9.3f}  {}\n", machine::name(m.mode),
                m.claimed ? "yes" : "no", word(m), m.result.complete, m.result.blocked,
-               m.verdict() == Verdict::pass ? "all"
-               : whole                      ? "-"
-                                            : fmt::format("{:.2g} %", 100 * m.result.explored),
+               m.verdict() == Verdict::pass || (!whole && m.result.explored == 1) ? "all"
+               : whole                                                            ? "-"
+                       : fmt::format("{:.2g} %", 100 * m.result.explored),
                m.result.seconds,
                m.verdict() == Verdict::finding && f ? machine::name(f->kind) : "");
   }
