@@ -53,7 +53,6 @@ class Meetings {
   struct State {
     std::vector<std::size_t> position;  // by thread
     std::map<Key, Barrier> barriers;
-    bool undefined = false;
   };
 
   Key key_of(int e) const {
@@ -103,16 +102,16 @@ class Meetings {
       // A thread may arrive there as often as it likes: arrivals are counted by event.
       if (b.arrived.empty()) b.arrived.push_back(0);
       b.arrived[0] |= bit(e);
-      if (b.complete > 0 && (b.seen >> (b.complete - 1) & 1) == 0) state.undefined = true;
+      if (b.complete > 0 && (b.seen >> (b.complete - 1) & 1) == 0) s_.meets_undefined = true;
     } else {
       while (g < b.arrived.size() && (b.arrived[g] & me) != 0) {
         ++g;
-        state.undefined = true;
+        s_.meets_undefined = true;
       }
       if (g == b.arrived.size()) b.arrived.push_back(0);
       b.arrived[g] |= me;
       if (g == 0 && b.count && x.barrier_count && *b.count != *x.barrier_count) {
-        state.undefined = true;
+        s_.meets_undefined = true;
       }
       if (g == 0 && x.barrier_count) b.count = x.barrier_count;
     }
@@ -138,7 +137,7 @@ class Meetings {
       ended = false;
       step(t, state);
     }
-    if (ended) accept(state);
+    if (ended) accept();
   }
 
   void step(std::size_t t, const State& state) {
@@ -213,12 +212,10 @@ class Meetings {
       image.push_back(b.complete);
       image.push_back(static_cast<int>(b.seen));
     }
-    image.push_back(state.undefined ? 1 : 0);
     return image;
   }
 
-  void accept(const State& state) {
-    s_.meets_undefined = s_.meets_undefined || state.undefined;
+  void accept() {
     Meeting m{Relation(s_.n), Relation(s_.n), Relation(s_.n)};
     for_each(s_.barriers, [&](int a) {
       for_each(s_.barriers, [&](int b) {

@@ -148,7 +148,9 @@ std::string difference_from_axioms(const Kernel& kernel, const Limits& limits) {
   Limits no_fuzz = limits;
   no_fuzz.schedules = 0;
   const Judged check = judge(kernel, no_fuzz, true);
-  if (!check.whole) throw Unsupported("the search met its bound");
+  if (!check.whole) {
+    throw Unsupported(check.undefined ? "what is undefined" : "the search met its bound");
+  }
   std::string text;
   for (const Outcome& o : axioms) {
     if (!check.outcomes.contains(o)) text += "only the axioms:" + oracle::text(kernel, o) + "\n";

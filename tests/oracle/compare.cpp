@@ -60,12 +60,13 @@ class Comparison {
     }
     std::vector<machine::FindingKind> ignore;
     if (past_findings || judged_.verdict == Verdict::fail) {
-      for (int k = 0; k < machine::kFindingKinds; ++k) {
-        ignore.push_back(static_cast<machine::FindingKind>(k));
-      }
+      using machine::FindingKind;
+      ignore = {FindingKind::data_race, FindingKind::deadlock, FindingKind::livelock,
+                FindingKind::lost_signal};
       judged_.outcomes.clear();
       search(ignore);
-      judged_.whole = result_.explored == 1 && result_.bounded == 0;
+      judged_.undefined = result_.verdict == check::Verdict::fail;
+      judged_.whole = !judged_.undefined && result_.explored == 1 && result_.bounded == 0;
     }
     judged_.executions = result_.complete + result_.blocked;
     if (judged_.whole && limits_.schedules > 0) fuzz(ignore);

@@ -26,7 +26,10 @@ enum class Verdict : std::uint8_t { pass, fail, unknown };
 struct Judged {
   Verdict verdict = Verdict::unknown;  // of check, no finding passed over
   std::string finding;                 // its kind, where it fails
-  bool whole = false;                  // all executions were seen, findings passed over if it fails
+  // All executions were seen, past races and waits without an end if it fails. Not where it then
+  // still fails: what is undefined leaves nothing to compare.
+  bool whole = false;
+  bool undefined = false;
   std::uint64_t executions = 0;
   Outcomes outcomes;  // of complete executions
   // What fuzz shows and check does not, one line each; empty: they agree.
@@ -34,7 +37,7 @@ struct Judged {
 };
 
 // PASS of check although a schedule of fuzz fails; or an outcome of fuzz that is none of check's.
-// Where check fails, or `past_findings`, outcomes are compared with all findings passed over.
+// Where check fails, or `past_findings`, outcomes are compared past races and waits without an end.
 Judged judge(const Kernel& kernel, const Limits& limits, bool past_findings = false);
 
 std::string text(const Kernel& kernel, const Outcome& outcome);

@@ -83,7 +83,7 @@ int run(const Options& o) {
     try {
       oracle::Judged j;
       const std::string text = difference(kernel, o, &j);
-      const bool decided = j.verdict != oracle::Verdict::unknown && j.whole;
+      const bool decided = j.verdict != oracle::Verdict::unknown && (j.whole || j.undefined);
       ++(o.axioms ? judged : !decided ? unknown : j.verdict == oracle::Verdict::pass ? pass : fail);
       if (text.empty()) continue;
       ++differ;
