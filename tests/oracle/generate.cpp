@@ -169,7 +169,7 @@ class Generator {
     for (int t = first; t < last; ++t) {
       if (full(t)) return;
     }
-    const bool relaxed = random_.percent(20);
+    const bool relaxed = random_.percent(20) && options_.forms;
     for (int t = first; t < last; ++t) {
       Step s;
       s.kind = Kind::cluster_arrive;
@@ -196,14 +196,15 @@ class Generator {
     }
     Step s;
     s.location = at;
-    const Scope wide = narrow_ && random_.percent(40) ? Scope::cta : Scope::cluster;
+    const bool narrow = narrow_ && random_.percent(40) && options_.forms;
+    const Scope wide = narrow ? Scope::cta : Scope::cluster;
     for (int i = 0; i < b.count; ++i) {
       const auto& from = random_.percent(60) ? own : near;
       const int t = from[static_cast<std::size_t>(random_.below(static_cast<int>(from.size())))];
       if (full(t)) return;
       s.kind = Kind::mbar_arrive;
       s.scope = kernel_.cluster ? wide : Scope::cta;
-      s.order = random_.percent(15) ? Order::relaxed : Order::release;
+      s.order = random_.percent(15) && options_.forms ? Order::relaxed : Order::release;
       code(t).push_back(s);
     }
     int& phase = phases_[static_cast<std::size_t>(at)];
@@ -212,7 +213,7 @@ class Generator {
       const int t = own[static_cast<std::size_t>(random_.below(static_cast<int>(own.size())))];
       if (full(t)) return;
       s.kind = random_.percent(15) ? Kind::mbar_test : Kind::mbar_wait;
-      s.order = random_.percent(15) ? Order::relaxed : Order::acquire;
+      s.order = random_.percent(15) && options_.forms ? Order::relaxed : Order::acquire;
       s.value = static_cast<std::uint32_t>(phase & 1);
       code(t).push_back(s);
     }

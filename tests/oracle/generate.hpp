@@ -15,6 +15,7 @@ struct GeneratorOptions {
   bool barriers = true;  // counted ones
   bool mbarriers = true;
   bool clusters = true;
+  bool forms = true;  // .relaxed arrivals and waits, and scopes of these that are too narrow
   bool loops = true;  // polls; waits for mbarriers are none
   bool votes = true;  // and bar.red: what hands values from lane to lane or warp to warp
 };

@@ -1,6 +1,6 @@
 // Generated kernels through check and fuzz, and through the axioms:
 //   kernel_oracle FIRST COUNT [--schedules N] [--seconds S] [--axioms] [--write FOLDER]
-//                 [--without shared|barriers|mbarriers|clusters|loops|votes]...
+//                 [--without shared|barriers|mbarriers|clusters|forms|loops|votes]...
 //   kernel_oracle show SEED
 // --axioms: kernels without loops, the outcomes of check against those of the axioms. Prints each
 // disagreement, shrunk, as a case and its PTX, and writes them into FOLDER; exit status 1 if there
@@ -65,7 +65,8 @@ void tell(const oracle::Kernel& kernel, const Options& o) {
 bool leave_out(const std::string& what, oracle::GeneratorOptions& g) {
   const std::pair<const char*, bool*> all[] = {
       {"shared", &g.shared},     {"barriers", &g.barriers}, {"mbarriers", &g.mbarriers},
-      {"clusters", &g.clusters}, {"loops", &g.loops},       {"votes", &g.votes}};
+      {"clusters", &g.clusters}, {"forms", &g.forms},       {"loops", &g.loops},
+      {"votes", &g.votes}};
   for (const auto& [name, on] : all) {
     if (what != name) continue;
     *on = false;

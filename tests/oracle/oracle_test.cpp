@@ -17,7 +17,7 @@ constexpr std::uint64_t kKernels = 200;
 // What check explores as it should.
 oracle::GeneratorOptions explored() {
   oracle::GeneratorOptions g;
-  g.shared = g.barriers = g.mbarriers = g.clusters = g.loops = false;
+  g.shared = g.barriers = g.mbarriers = g.clusters = g.forms = g.loops = false;
   return g;
 }
 
