@@ -162,15 +162,19 @@ Exit run(const LitmusOptions& o) {
   std::deque<litmus::Test> tests;  // they stay where they are
   std::vector<TestResult> results;
   for (const std::string& file : o.files) {
+    std::vector<litmus::Test> read;
     try {
-      tests.push_back(litmus::parse_file(file));
+      read = litmus::parse_tests(file);
     } catch (const litmus::ParseError& e) {
       results.push_back({});
       results.back().file = file;
       results.back().error = e.what();
       continue;
     }
-    add_results(o, file, tests.back(), expectations, results);
+    for (litmus::Test& test : read) {
+      tests.push_back(std::move(test));
+      add_results(o, file, tests.back(), expectations, results);
+    }
   }
   std::map<Verdict, std::size_t> count;
   std::size_t bad = 0;

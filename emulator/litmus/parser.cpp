@@ -1,11 +1,13 @@
 // The header of a test, and the names and tokens that all parts of the reader use.
 #include "emulator/litmus/parser.hpp"
 
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <limits>
 
 #include "emulator/litmus/reader.hpp"
+#include "emulator/litmus/templates.hpp"
 
 namespace ringfence::litmus {
 namespace {
@@ -82,12 +84,26 @@ Test parse(std::string_view text, const std::string& file_name) {
   return test;
 }
 
-Test parse_file(const std::string& path) {
+namespace {
+
+std::string content(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   if (!in) throw ParseError(path, {}, "cannot be opened; it must be a readable file");
-  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  std::string text{std::istreambuf_iterator<char>(in), {}};
   if (in.bad()) throw ParseError(path, {}, "cannot be read; it must be a regular file");
-  return parse(text, path);
+  return text;
+}
+
+}  // namespace
+
+Test parse_file(const std::string& path) { return parse(content(path), path); }
+
+std::vector<Test> parse_tests(const std::string& path) {
+  const std::filesystem::path file(path);
+  if (file.extension() == ".test") {
+    return parse_templates(content(path), path, file.stem().string());
+  }
+  return {parse_file(path)};
 }
 
 Test Reader::read() {

@@ -4,6 +4,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "emulator/litmus/ast.hpp"
 
@@ -25,5 +26,8 @@ Test parse(std::string_view text, const std::string& file_name);
 
 // Throws ParseError, with position 0:0 when the file cannot be read.
 Test parse_file(const std::string& path);
+// The tests of a file: one, or, in the format of templates (templates.hpp, files *.test), one for
+// each row and question.
+std::vector<Test> parse_tests(const std::string& path);
 
 }  // namespace ringfence::litmus
