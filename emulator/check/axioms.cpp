@@ -25,13 +25,19 @@ class Axioms {
     order_.close();
     list();
     depend();
+    preserved_ = preserved(order_);
   }
 
   // The same, of which only the reads of `kept` return something, and an atomic whose read does not
   // writes only if one of them returns that, in no place of its own. What contradicts the axioms
   // here does so whatever the other reads return.
   Axioms(const Axioms& all, const std::vector<bool>& kept)
-      : record_(all.record_), nodes_(all.nodes_), n_(all.n_), out_(n_), order_(all.order_) {
+      : record_(all.record_),
+        nodes_(all.nodes_),
+        n_(all.n_),
+        out_(n_),
+        order_(all.order_),
+        preserved_(all.preserved_) {
     std::vector<bool> read_from(n_);
     for (const std::uint32_t r : all.reads_) {
       out_[r] = !kept[r];
@@ -88,7 +94,7 @@ class Axioms {
     for (const std::uint32_t r : reads_) {
       if (nodes_[r].foreseen) continue;
       for (const std::uint32_t w : at_[nodes_[r].location]) {
-        if (!order_(r, w)) way.add(w, r);
+        if (!preserved_(r, w)) way.add(w, r);
       }
     }
     way.close();
@@ -96,7 +102,7 @@ class Axioms {
       const Node& read = nodes_[r];
       for (const std::uint32_t w : at_[read.location]) {
         // Causality: a read takes no write of its causal future.
-        if (nodes_[w].kind == Kind::initial || order_(r, w) || !way(r, w)) continue;
+        if (nodes_[w].kind == Kind::initial || preserved_(r, w) || !way(r, w)) continue;
         if (air_(r, w) && needs_whatever(r, w)) continue;
         out.push_back(
             {r,
@@ -291,16 +297,88 @@ class Axioms {
     if (x.kind == Kind::initial || y.kind == Kind::initial) return false;
     const bool memory = is_memory(x) && is_memory(y);
     if (memory && x.location != y.location) return false;
+    const bool sys = machine::is_strong(x.order) && machine::is_strong(y.order) &&
+                     x.scope == machine::Scope::sys && y.scope == machine::Scope::sys;
+    if (memory ? !same_proxy(x, y, sys) : machine::kind_of(x.proxy) != machine::kind_of(y.proxy)) {
+      return false;
+    }
     if (x.thread == y.thread) return true;
     if (!machine::is_strong(x.order) || !machine::is_strong(y.order)) return false;
     if (!machine::reaches(x.scope, x.at, y.at) || !machine::reaches(y.scope, y.at, x.at)) {
       return false;
     }
-    if (!memory || x.proxy == y.proxy) return !memory || x.element == y.element;
-    const bool sys = x.scope == machine::Scope::sys && y.scope == machine::Scope::sys;
-    return x.element == y.element &&
-           (sys ? record_.policy().multicast_flag == machine::MulticastFlag::cohere
-                : record_.policy().alias_data == machine::AliasData::cohere);
+    return !memory || x.element == y.element;
+  }
+
+  bool same_address(const Node& x, const Node& y, bool strong_sys) const {
+    return machine::same_address(record_.policy(), x.proxy, y.proxy, strong_sys);
+  }
+  bool same_proxy(const Node& x, const Node& y, bool strong_sys) const {
+    return machine::kind_of(x.proxy) == machine::kind_of(y.proxy) && same_address(x, y, strong_sys);
+  }
+
+  // PTX, proxy-preserved base causality: the pairs of accesses to one location, of a closed base
+  // causality, that hold across their proxies and virtual addresses.
+  Relation preserved(const Relation& base) const {
+    const bool all_alike = std::all_of(nodes_.begin(), nodes_.end(), [](const Node& x) {
+      return x.proxy == machine::Proxy::generic;
+    });
+    if (all_alike) return base;
+    Relation out(n_);
+    std::vector<std::vector<std::uint32_t>> accesses(record_.locations().size());
+    std::vector<std::uint32_t> bridges;
+    for (std::uint32_t i = 0; i < n_; ++i) {
+      if (nodes_[i].kind == Kind::read || nodes_[i].kind == Kind::write) {
+        accesses[nodes_[i].location].push_back(i);
+      } else if (nodes_[i].kind == Kind::bridge || nodes_[i].boundary) {
+        bridges.push_back(i);
+      }
+    }
+    for (const auto& at : accesses) {
+      for (const std::uint32_t a : at) {
+        for (const std::uint32_t b : at) {
+          if (a != b && base(a, b) && holds_across(base, bridges, a, b)) out.add(a, b);
+        }
+      }
+    }
+    return out;
+  }
+
+  bool holds_across(const Relation& base, const std::vector<std::uint32_t>& bridges,
+                    std::uint32_t a, std::uint32_t b) const {
+    using machine::ProxyKind;
+    using Fence = machine::Machine::ProxyFence;
+    const Node &x = nodes_[a], &y = nodes_[b];
+    const ProxyKind from = machine::kind_of(x.proxy), to = machine::kind_of(y.proxy);
+    const bool same =
+        same_address(x, y,
+                     machine::is_strong(x.order) && machine::is_strong(y.order) &&
+                         x.scope == machine::Scope::sys && y.scope == machine::Scope::sys);
+    const auto one_block = [](const Node& p, const Node& q) {
+      return machine::distance(p.at, q.at) == machine::Scope::cta;
+    };
+    if (same && from == to && (from == ProxyKind::generic || one_block(x, y))) return true;
+    const auto fence_of = [](ProxyKind kind) {
+      return kind == ProxyKind::constant  ? Fence::constant
+             : kind == ProxyKind::texture ? Fence::texture
+                                          : Fence::surface;
+    };
+    std::vector<std::uint32_t> points{a};
+    const auto pass = [&](Fence kind, const Node* block) {
+      std::vector<std::uint32_t> next;
+      for (const std::uint32_t f : bridges) {
+        const Node& fence = nodes_[f];
+        const bool fits = fence.boundary ||
+                          (fence.bridge == kind && (block == nullptr || one_block(fence, *block)));
+        const auto leads = [&](std::uint32_t p) { return p == f ? fence.boundary : base(p, f); };
+        if (fits && std::any_of(points.begin(), points.end(), leads)) next.push_back(f);
+      }
+      points = std::move(next);
+    };
+    if (from != ProxyKind::generic) pass(fence_of(from), &x);
+    if (!same) pass(Fence::alias, nullptr);
+    if (to != ProxyKind::generic) pass(fence_of(to), &y);
+    return std::any_of(points.begin(), points.end(), [&](std::uint32_t p) { return base(p, b); });
   }
 
   bool sc_pair(std::uint32_t a, std::uint32_t b) const {
@@ -333,7 +411,7 @@ class Axioms {
       const Node& x = nodes_[a];
       if (x.kind == Kind::fence && x.order != machine::Order::acquire) out.push_back(a);
       if (x.kind == Kind::write && !out_[a] && x.location == write.location &&
-          machine::releases(x.order)) {
+          machine::releases(x.order) && same_address(x, write, false)) {
         out.push_back(a);
       }
       if (a == w) break;
@@ -350,7 +428,7 @@ class Axioms {
       const Node& x = nodes_[*at];
       if (x.kind == Kind::fence && x.order != machine::Order::release) out.push_back(*at);
       if (x.kind == Kind::read && x.location == read.location && !x.reduction &&
-          machine::acquires(x.order)) {
+          machine::acquires(x.order) && same_address(x, read, false)) {
         out.push_back(*at);
       }
     }
@@ -389,11 +467,12 @@ class Axioms {
       return;
     }
     // Causality order: base causality, or an observation and then base causality.
-    Relation cause = base;
+    const Relation across = preserved(base);
+    Relation cause = across;
     for (std::uint32_t w = 0; w < n_; ++w) {
       if (nodes_[w].kind != Kind::write) continue;
       for (const std::uint32_t r : reads_) {
-        if (observation_(w, r)) cause.add_row(w, base, r);
+        if (observation_(w, r)) cause.add_row(w, across, r);
       }
     }
     // Axiom Causality: no read takes a write of its future.
@@ -454,7 +533,8 @@ class Axioms {
       for (std::size_t i = 0; i < thread.size(); ++i) {
         for (std::size_t j = i + 1; j < thread.size(); ++j) {
           const Node &x = nodes_[thread[i]], &y = nodes_[thread[j]];
-          if (is_memory(x) && is_memory(y) && x.location == y.location) {
+          if (is_memory(x) && is_memory(y) && x.location == y.location &&
+              strong(thread[i], thread[j])) {
             order.add(thread[i], thread[j]);
           }
         }
@@ -544,10 +624,11 @@ class Axioms {
   std::vector<std::vector<std::uint32_t>> at_;  // the writes of each location
   std::vector<std::uint32_t> reads_;
   std::vector<std::pair<std::uint32_t, std::uint32_t>> sc_pairs_;
-  Relation order_;  // program order, launches, barriers; closed
-  Relation bound_;  // dependencies; closed
-  Relation needs_;  // reads-from and dependencies
-  Relation air_;    // closed
+  Relation order_;      // program order, launches, barriers; closed
+  Relation preserved_;  // of it, across proxies
+  Relation bound_;      // dependencies; closed
+  Relation needs_;      // reads-from and dependencies
+  Relation air_;        // closed
   Relation observation_;
   bool consistent_ = false;
   Relation given_;  // morally strong writes as the run's coherence orders them

@@ -64,6 +64,14 @@ void Record::fence(const machine::Event& e, machine::Order order, machine::Scope
   add(n, e.thread);
 }
 
+void Record::add_bridge(const machine::Event& e) {
+  Node n;
+  n.place.label = e.label;
+  n.kind = Node::Kind::bridge;
+  n.bridge = static_cast<machine::Machine::ProxyFence>(e.value - 2);
+  add(n, e.thread);
+}
+
 std::uint32_t Record::meet(ThreadId thread) {
   Node n;
   n.kind = Node::Kind::meeting;
@@ -82,6 +90,7 @@ void Record::on_event(const machine::Event& e) {
       }
       thread_of_[e.label] = e.thread;
       const std::uint32_t begin = meet(e.thread);
+      nodes_[begin].boundary = true;
       for (const std::uint32_t end : s.earlier) edges_.emplace_back(end, begin);
       if (fenced) fence(e, machine::Order::acq_rel, machine::Scope::sys, false);
       return;
@@ -101,7 +110,8 @@ void Record::on_event(const machine::Event& e) {
       return;
     }
     case machine::Event::Kind::fence:
-      if (e.value != 2) fence(e, e.order, e.scope, e.value == 1);
+      if (e.value < 2) return fence(e, e.order, e.scope, e.value == 1);
+      add_bridge(e);
       return;
     case machine::Event::Kind::barrier:
       return;  // on_block_barrier
@@ -123,8 +133,6 @@ void Record::access(const machine::Event& e) {
   n.scope = e.access->scope;
   n.proxy = e.access->proxy;
   n.element = e.access->element;
-  plain_ = plain_ &&
-           (n.proxy == machine::Proxy::generic || policy_.alias_data == machine::AliasData::cohere);
   std::uint32_t read = Node::kNone;
   if (e.kind != machine::Event::Kind::write) {
     n.kind = Node::Kind::read;

@@ -16,9 +16,10 @@
 
 namespace ringfence::check {
 
-// One access to one cell, a fence, or a point where threads meet. A read-modify-write is two.
+// One access to one cell, a fence, a proxy fence (bridge), or a point where threads meet. A
+// read-modify-write is two.
 struct Node {
-  enum class Kind : std::uint8_t { initial, read, write, fence, meeting };
+  enum class Kind : std::uint8_t { initial, read, write, fence, bridge, meeting };
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
   Kind kind = Kind::initial;
   machine::ThreadId thread = machine::kNoThread;
@@ -27,7 +28,9 @@ struct Node {
   machine::Scope scope = machine::Scope::cta;
   machine::Proxy proxy = machine::Proxy::generic;
   std::uint8_t element = 0;
-  bool sc = false;         // fence.sc
+  bool sc = false;        // fence.sc
+  bool boundary = false;  // meetings: the begin of a launch, which carries across proxies
+  machine::Machine::ProxyFence bridge = machine::Machine::ProxyFence::alias;  // bridges
   bool reduction = false;  // reads: never acquires
   bool foreseen = false;   // reads
   std::uint32_t location = kNone;
@@ -62,8 +65,7 @@ class Record final : public machine::Listener {
   };
   // Gives the foreseen reads their sources.
   Resolved resolve(const Foresight& foresight);
-  // Whether the axioms can judge it: no cells of different sizes overlap, and causality needs no
-  // proxy fences.
+  // Whether the axioms can judge it: no cells of different sizes overlap.
   bool plain() const { return plain_; }
   const std::vector<Node>& nodes() const { return nodes_; }
   // Edges between threads: launches, task graphs, bar.sync.
@@ -83,6 +85,7 @@ class Record final : public machine::Listener {
   std::uint32_t location(const machine::Event& e);
   void access(const machine::Event& e);
   std::uint32_t meet(machine::ThreadId thread);
+  void add_bridge(const machine::Event& e);
   void fence(const machine::Event& e, machine::Order order, machine::Scope scope, bool sc);
 
   const machine::Machine* machine_ = nullptr;

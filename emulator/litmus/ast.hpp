@@ -8,7 +8,8 @@
 //     data=0; flag=0;                     locations
 //     P1:r0=0; P0:r1=&data;               registers, the second one holds an address
 //     head=&data;                         a location that holds an address
-//     t @ texture aliases data;           a second name, through the proxy texture
+//     m @ generic aliases data;           a second name: another virtual address
+//     t @ texture aliases data;           a handle for the texture proxy, of data's address
 //     }
 //      P0@cta 0,gpu 0         | P1@cta 0,gpu 1          ;
 //      st.weak data, 1        | ld.acquire.sys r0, flag ;
@@ -58,6 +59,8 @@ using machine::Combine;
 using machine::Compare;
 using machine::Order;
 using machine::Scope;
+// Which proxy an access goes through is its instruction's: tld texture, suld, sust, suatom and
+// sured surface, cold (ldc) constant, all others generic, whatever name they use.
 enum class Proxy { Generic, Constant, Texture, Surface };
 enum class LocalOp { Move, Add, Sub, Mul, Div, And, Or, Xor };
 

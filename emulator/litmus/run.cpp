@@ -47,13 +47,7 @@ LitmusProgram::LitmusProgram(const Test& test, std::uint32_t reversed, int bound
       bound_(bound),
       unordered_(find_unordered(test)),
       observed_(observed_variables(test)) {
-  for (const Location& l : test.locations) {
-    if (l.alias_of && l.proxy != Proxy::Generic) {
-      throw NotModelled(text(l.at) + l.name + " is reached through the " +
-                        std::string(name_of(kProxyNames, l.proxy)) +
-                        " proxy, which the machine does not model");
-    }
-  }
+  name_locations();
   int gpus = 1;
   for (const Thread& t : test.threads) gpus = std::max(gpus, t.gpu + 1);
   ranks_ = static_cast<std::uint16_t>(gpus);
@@ -71,19 +65,10 @@ LitmusProgram::LitmusProgram(const Test& test, std::uint32_t reversed, int bound
     std::size_t launches = 1;
     for (const Instruction& i : thread.instructions) {
       if (std::holds_alternative<Launch>(i.what)) ++launches;
-      const auto* fence = std::get_if<ProxyFence>(&i.what);
-      if (fence != nullptr && fence->kind != ProxyFence::Kind::Alias) {
-        throw NotModelled(text(i.at) + "of the proxy fences the machine models fence.proxy.alias");
-      }
-      const auto proxy = [&](Proxy p) {
-        if (p != Proxy::Generic) {
-          throw NotModelled(text(i.at) + "the " + std::string(name_of(kProxyNames, p)) +
-                            " proxy is not modelled");
-        }
-      };
-      if (const auto* load = std::get_if<Load>(&i.what)) proxy(load->proxy);
-      if (const auto* store = std::get_if<Store>(&i.what)) proxy(store->proxy);
-      if (const auto* atomic = std::get_if<Atomic>(&i.what)) proxy(atomic->proxy);
+      const auto through = [&](Proxy p) { other_proxies_ = other_proxies_ || p != Proxy::Generic; };
+      if (const auto* load = std::get_if<Load>(&i.what)) through(load->proxy);
+      if (const auto* store = std::get_if<Store>(&i.what)) through(store->proxy);
+      if (const auto* atomic = std::get_if<Atomic>(&i.what)) through(atomic->proxy);
     }
     launches_of_[index(thread.gpu)] = std::max(launches_of_[index(thread.gpu)], launches);
     std::vector<bool> observed(thread.registers.size());
@@ -92,6 +77,32 @@ LitmusProgram::LitmusProgram(const Test& test, std::uint32_t reversed, int bound
     }
     live_.push_back(live_registers(thread, observed));
     written_.push_back(written_registers(thread));
+  }
+}
+
+// Which memory each location is, and through which of its virtual addresses: a second name of the
+// generic proxy is an address of its own, one of another proxy has the address of what it names.
+void LitmusProgram::name_locations() {
+  std::vector<int> addresses(test_.locations.size(), 1);
+  for (std::size_t i = 0; i < test_.locations.size(); ++i) {
+    LocationId memory = static_cast<LocationId>(i), address = memory;
+    while (test_.locations[index(address)].alias_of &&
+           test_.locations[index(address)].proxy != Proxy::Generic) {
+      address = *test_.locations[index(address)].alias_of;
+    }
+    for (memory = address; test_.locations[index(memory)].alias_of;) {
+      memory = *test_.locations[index(memory)].alias_of;
+    }
+    names_.push_back({memory, 0});
+    if (address == memory) continue;
+    // The number of that address; its own location may come later in the list.
+    const auto [at, fresh] = address_of_.emplace(address, 0);
+    if (fresh) at->second = addresses[index(memory)]++;
+    if (at->second >= machine::kVirtualAddresses) {
+      throw NotModelled(text(test_.locations[i].at) + "a location has at most " +
+                        std::to_string(machine::kVirtualAddresses) + " virtual addresses");
+    }
+    names_.back().address = at->second;
   }
 }
 
@@ -123,6 +134,7 @@ void LitmusProgram::set_up(machine::Machine& machine, std::pmr::memory_resource*
 }
 
 void LitmusProgram::before_run(machine::Machine& machine) {
+  machine.use_other_proxies(other_proxies_);
   streams_.clear();
   for (std::uint16_t r = 0; r < ranks_; ++r) streams_.push_back(machine.add_stream(r));
   states_.clear();
@@ -177,8 +189,7 @@ std::vector<State> LitmusProgram::final_states(const FinalValues& final_values) 
     if (v.thread >= 0) {
       values.push_back(states_[index(v.thread)].registers[index(v.id)]);
     } else {
-      LocationId id = v.id;
-      if (test_.locations[index(id)].alias_of) id = *test_.locations[index(id)].alias_of;
+      const LocationId id = names_[index(v.id)].memory;
       const Location& l = test_.locations[index(id)];
       const auto bytes = static_cast<std::uint32_t>(l.element_bytes());
       for (const std::uint64_t x :

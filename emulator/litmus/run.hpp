@@ -123,6 +123,13 @@ class LitmusProgram final : public schedule::Program {
     std::size_t turn = 0;       // of `looks`: where the turn begins
   };
 
+  // What a location is besides: a memory, and the number of the address through which it is
+  // reached.
+  struct Name {
+    LocationId memory = 0;
+    int address = 0;
+  };
+  void name_locations();
   void run_launch(schedule::Agent& agent, std::size_t thread);
   std::size_t step(schedule::Agent& agent, std::size_t thread, std::size_t at);
   void meet(schedule::Agent& agent, std::size_t thread, std::size_t at);
@@ -156,6 +163,9 @@ class LitmusProgram final : public schedule::Program {
   const int bound_;
   std::vector<std::pair<std::size_t, std::size_t>> unordered_;  // thread and instruction
   std::vector<Variable> observed_;
+  std::vector<Name> names_;  // by location
+  std::map<LocationId, int> address_of_;
+  bool other_proxies_ = false;
   std::uint16_t ranks_ = 1;
   std::vector<std::vector<std::size_t>> threads_of_;  // by rank
   std::vector<std::uint32_t> block_of_, index_of_;    // by thread

@@ -12,6 +12,37 @@ namespace {
 
 constexpr int kAddressShift = 40;
 
+machine::ProxyKind kind_of(Proxy proxy) {
+  switch (proxy) {
+    case Proxy::Generic:
+      break;
+    case Proxy::Constant:
+      return machine::ProxyKind::constant;
+    case Proxy::Texture:
+      return machine::ProxyKind::texture;
+    case Proxy::Surface:
+      return machine::ProxyKind::surface;
+  }
+  return machine::ProxyKind::generic;
+}
+
+std::optional<machine::Machine::ProxyFence> fence_of(ProxyFence::Kind kind) {
+  using Kind = machine::Machine::ProxyFence;
+  switch (kind) {
+    case ProxyFence::Kind::Alias:
+      return Kind::alias;
+    case ProxyFence::Kind::Constant:
+      return Kind::constant;
+    case ProxyFence::Kind::Texture:
+      return Kind::texture;
+    case ProxyFence::Kind::Surface:
+      return Kind::surface;
+    case ProxyFence::Kind::Async:
+      break;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 bool LitmusProgram::is_reversed(std::size_t thread, std::size_t at) const {
@@ -47,7 +78,7 @@ std::int64_t LitmusProgram::address_value(LocationId location) const {
   return (std::int64_t{location} + 1) << kAddressShift;
 }
 
-LitmusProgram::Place LitmusProgram::place(std::size_t thread, const Address& address, Proxy,
+LitmusProgram::Place LitmusProgram::place(std::size_t thread, const Address& address, Proxy proxy,
                                           Type type, std::size_t elements) const {
   std::int64_t offset = address.offset;
   LocationId id = 0;
@@ -82,10 +113,9 @@ LitmusProgram::Place LitmusProgram::place(std::size_t thread, const Address& add
     }
   }
   Place p;
-  if (test_.locations[index(id)].alias_of) {
-    p.proxy = machine::Proxy::multicast;  // another virtual address of the location
-    id = *test_.locations[index(id)].alias_of;
-  }
+  const Name& name = names_[index(id)];
+  p.proxy = machine::proxy_of(kind_of(proxy), name.address);
+  id = name.memory;
   p.location = id;
   p.at = {regions_[index(id)], static_cast<std::uint64_t>(offset)};
   return p;
@@ -381,8 +411,9 @@ std::size_t LitmusProgram::step(schedule::Agent& agent, std::size_t thread, std:
                       : fence->order == Order::release ? Kind::release
                                                        : Kind::acq_rel;
     agent.fence(kind, fence->scope, site);
-  } else if (std::holds_alternative<ProxyFence>(i.what)) {
-    agent.alias_fence(site);
+  } else if (const auto* proxy_fence = std::get_if<ProxyFence>(&i.what)) {
+    // No access here goes through the async proxy, so its fence orders nothing.
+    if (const auto kind = fence_of(proxy_fence->kind)) agent.proxy_fence(*kind, site);
   } else if (std::holds_alternative<Label>(i.what)) {
     meet(agent, thread, at);
   } else if (const auto* b = std::get_if<Barrier>(&i.what)) {

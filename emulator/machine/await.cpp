@@ -32,6 +32,7 @@ bool Machine::can_end(ThreadId id, Address at, const Access& access, const Wante
                       bool by_rmw) {
   Cell& cell = one_cell(at, access.element);
   const Now now{id, threads_[id], &access, at, step_, AccessKind::read, 0};
+  prepare(now);
   if (const auto later = foreseen(now, cell)) return wanted.holds(*later);
   std::array<Message*, kMaxMessages> out;
   if (ending(now, cell, past(cell, now), wanted, by_rmw, out) > 0) return true;
@@ -60,6 +61,7 @@ std::optional<std::uint64_t> Machine::try_read_until(ThreadId id, Address at, co
                                                      const Wanted& wanted) {
   Cell& cell = one_cell(at, access.element);
   Now now{id, threads_[id], &access, at, step_, AccessKind::read, 0};
+  prepare(now);
   if (const auto later = foreseen(now, cell)) {
     if (!wanted.holds(*later)) return std::nullopt;
     now.step = ++step_;
@@ -96,6 +98,7 @@ std::optional<std::uint64_t> Machine::try_cas_until(ThreadId id, Address at, con
                                                     std::uint64_t compare, std::uint64_t value) {
   Cell& cell = one_cell(at, access.element);
   Now now{id, threads_[id], &access, at, step_, AccessKind::rmw, 0};
+  prepare(now);
   if (const auto later = foreseen(now, cell)) {
     if (*later != compare) return std::nullopt;
     now.step = ++step_;
@@ -120,6 +123,7 @@ std::optional<std::uint64_t> Machine::try_end(ThreadId id, Address at, const Acc
   }
   Cell& cell = one_cell(at, access.element);
   Now now{id, threads_[id], &access, at, step_, by_rmw ? AccessKind::rmw : AccessKind::read, 0};
+  prepare(now);
   Past before_it;
   Message* m = cell.newest;
   if (cell.count == 1 && m->initial) {  // nothing to choose from

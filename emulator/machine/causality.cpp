@@ -1,5 +1,8 @@
 // What an access has behind it, what a write hands on and what a read takes in.
 
+#include <algorithm>
+#include <vector>
+
 #include "emulator/machine/machine.hpp"
 
 namespace ringfence::machine {
@@ -19,7 +22,7 @@ Machine::Past Machine::past(const Cell& cell, const Now& now) const {
       p.known |= bit(*m);
     } else if ((p.known & bit(*m)) == 0) {
       for (const Observer* o = m->observers; o != nullptr; o = o->next) {
-        if (in_past(*now.thread, now.id, o->at)) {
+        if (in_past(now, o->at, o->order, o->scope, o->proxy)) {
           p.known |= bit(*m);
           break;
         }
@@ -56,32 +59,96 @@ bool Machine::outdates_a_read(const Cell& cell, MessageSet before, MessageSet af
   return false;
 }
 
-// With alias-data = fence-required, an access through another virtual address is ordered only by
-// what an alias fence along the path has bridged (PTX ISA 8.9.5, proxy-preserved base causality).
+// Proxy-preserved base causality (PTX ISA 8.9.5, and with the constant, texture and surface proxies
+// Lustig et al., 2022): one address and the generic proxy; one address, proxy and block; or fences
+// along the path (bridged).
 bool Machine::in_past_by_proxy(const Now& now, const Epoch& at, Order order, Scope scope,
                                Proxy proxy) const {
+  if (!in_past(*now.thread, now.id, at)) return false;
   const Access& a = *now.access;
   const bool strong_sys =
       is_strong(order) && scope == Scope::sys && is_strong(a.order) && a.scope == Scope::sys;
-  if (same_proxy(a.proxy, proxy, strong_sys)) return in_past(*now.thread, now.id, at);
-  return now.thread->view.bridged.covers(at);
+  const bool same = same_address(a.proxy, proxy, strong_sys);
+  const ProxyKind mine = kind_of(a.proxy), its = kind_of(proxy);
+  if (mine == ProxyKind::generic && its == ProxyKind::generic) {
+    return same || now.thread->view.bridged.covers(at);
+  }
+  if (same && mine == its &&
+      distance(threads_[at.thread]->place, now.thread->place) == Scope::cta) {
+    return true;
+  }
+  return bridged(now, at, proxy, !same);
+}
+
+// Whether fences lead from an earlier access `at`, made as `from`, to this one, in this order: one
+// of the earlier one's proxy and block, unless that is generic; if the addresses differ, an alias
+// fence; one of this one's proxy and block, unless that is generic.
+bool Machine::bridged(const Now& now, const Epoch& at, Proxy from, bool by_alias) const {
+  const auto fence_of = [](ProxyKind kind) {
+    return kind == ProxyKind::constant  ? ProxyFence::constant
+           : kind == ProxyKind::texture ? ProxyFence::texture
+                                        : ProxyFence::surface;
+  };
+  struct Point {
+    Epoch at;
+    const Bridge* fence = nullptr;
+  };
+  std::vector<Point> points{{at, nullptr}};
+  // From there by way of a fence of that kind (and block). A launch's boundary is all the fences of
+  // a path at once.
+  const auto pass = [&](ProxyFence kind, const Placement* block) {
+    std::vector<Point> next;
+    for (const Bridge& b : bridges_) {
+      const bool fits =
+          b.boundary ||
+          (b.kind == kind && (block == nullptr || distance(b.place, *block) == Scope::cta));
+      const auto leads = [&](const Point& p) {
+        return p.fence == &b ? b.boundary : b.seen.covers(p.at);
+      };
+      if (fits && std::any_of(points.begin(), points.end(), leads)) next.push_back({b.at, &b});
+    }
+    points = std::move(next);
+  };
+  if (kind_of(from) != ProxyKind::generic) {
+    pass(fence_of(kind_of(from)), &threads_[at.thread]->place);
+  }
+  if (by_alias) pass(ProxyFence::alias, nullptr);
+  const ProxyKind mine = kind_of(now.access->proxy);
+  if (mine != ProxyKind::generic) pass(fence_of(mine), &now.thread->place);
+  return std::any_of(points.begin(), points.end(),
+                     [&](const Point& p) { return in_past(*now.thread, now.id, p.at); });
 }
 
 bool Machine::goes_to_coherence_point(const Access& a) const {
   return policy_.boundary == Boundary::coherent && is_strong(a.order) && a.scope == Scope::sys;
 }
 
+bool Machine::same_address(Proxy a, Proxy b, bool strong_sys) const {
+  return machine::same_address(policy_, a, b, strong_sys);
+}
+
 bool Machine::same_proxy(Proxy a, Proxy b, bool strong_sys) const {
-  if (a == b) return true;
-  return strong_sys ? policy_.multicast_flag == MulticastFlag::cohere
-                    : policy_.alias_data == AliasData::cohere;
+  return kind_of(a) == kind_of(b) && same_address(a, b, strong_sys);
+}
+
+// PTX ISA 8.9.4: the first operation of a release pattern and the last one of an acquire pattern,
+// which is an access through `end` (or a fence: Proxy::generic), are morally strong as far as
+// proxies go. A fence is of the generic proxy, and has no address.
+bool Machine::may_begin(const Entry& e, Proxy end, Scope end_scope) const {
+  if (!by_proxy()) return true;
+  if (e.fence) return kind_of(end) == ProxyKind::generic;
+  return same_proxy(e.proxy, end, e.scope == Scope::sys && end_scope == Scope::sys);
 }
 
 // PTX ISA 8.7, "Morally Strong Operations", for an access of another thread (or this one).
 bool Machine::morally_strong(const Now& now, ThreadId other, Order order, Scope scope, Proxy proxy,
                              std::uint8_t element) const {
-  if (other == now.id) return true;  // related by program order
   const Access& a = *now.access;
+  if (other == now.id) {  // related by program order
+    return !by_proxy() || same_proxy(a.proxy, proxy,
+                                     is_strong(a.order) && is_strong(order) &&
+                                         a.scope == Scope::sys && scope == Scope::sys);
+  }
   if (!is_strong(a.order) || !is_strong(order)) return false;
   const Placement& there = threads_[other]->place;
   if (!reaches(a.scope, now.thread->place, there)) return false;
@@ -104,32 +171,36 @@ void Machine::publish(const Now& now, Cell& cell, Message& m, const Message* sou
                       bool source_strong) {
   const Thread& t = *now.thread;
   m.observed = t.view.observed;
-  const auto add = [&](const Epoch& at, Scope scope, const View& view) {
+  const auto add = [&](const Epoch& at, Scope scope, const View& view, Proxy proxy, bool fence) {
     for (Entry* e = m.entries; e != nullptr; e = e->next) {
       // A thread's later pattern publishes all that its earlier one did.
-      if (e->at.thread == at.thread && e->at.time >= at.time && e->scope >= scope) return;
+      if (e->at.thread == at.thread && e->at.time >= at.time && e->scope >= scope &&
+          (!by_proxy() || (e->proxy == proxy && e->fence == fence))) {
+        return;
+      }
     }
-    Entry* e = entries_.take(nullptr, at, scope, view);
+    Entry* e = entries_.take(nullptr, at, scope, view, proxy, fence);
     e->next = m.entries;
     m.entries = e;
   };
-  if (releases(now.access->order)) add(m.at, now.access->scope, t.view);
+  if (releases(now.access->order)) add(m.at, now.access->scope, t.view, m.proxy, false);
   for (int d = kScopes; t.fences_set != 0 && d-- > 0;) {
     if ((t.fences_set >> d & 1) == 0) continue;
     const FenceView& f = t.fences[d];
-    add(f.at, static_cast<Scope>(d), f.view);
+    add(f.at, static_cast<Scope>(d), f.view, Proxy::generic, true);
   }
   for (const Message* x = cell.newest; x != nullptr; x = x->older) {
     if (x->entries == nullptr || x->at.thread != now.id || x->initial) continue;
+    if (by_proxy() && !same_address(x->proxy, m.proxy, false)) continue;
     for (const Entry* e = x->entries; e != nullptr; e = e->next) {
       if (e->at.thread == now.id && e->at.time == x->at.time) {
-        add(e->at, e->scope, e->view);
+        add(e->at, e->scope, e->view, e->proxy, e->fence);
       }
     }
   }
   if (source != nullptr && source_strong) {
     for (const Entry* e = source->entries; e != nullptr; e = e->next) {
-      add(e->at, e->scope, e->view);
+      add(e->at, e->scope, e->view, e->proxy, e->fence);
     }
   }
 }
@@ -159,7 +230,7 @@ void Machine::acquire_from(const Now& now, const Message& m, bool observed_it) {
     if (in_past(t, now.id, e->at)) continue;
     const Placement& other = threads_[e->at.thread]->place;
     if (acquires(a.order) && reaches(a.scope, t.place, other) &&
-        reaches(e->scope, other, t.place)) {
+        reaches(e->scope, other, t.place) && may_begin(*e, a.proxy, a.scope)) {
       if (observed_it && e->at.thread == m.at.thread && e->at.time == m.at.time &&
           e->view.seen.same_as(m.observed)) {
         t.view.seen = t.view.observed;
@@ -168,20 +239,29 @@ void Machine::acquire_from(const Now& now, const Message& m, bool observed_it) {
         take_entry(t, e->at, e->view);
       }
     } else {
-      t.parked.push_back(Parked{now.address, e->at, e->scope, e->view});
+      t.parked.push_back(
+          Parked{now.address, e->at, e->scope, e->view, e->proxy, e->fence, a.proxy});
     }
   }
-  if (acquires(a.order) && !t.parked.empty()) {
-    // A strong read followed by an acquire read of the same location is an acquire pattern too.
-    std::erase_if(t.parked, [&](const Parked& p) {
-      if (p.where.region != now.address.region || p.where.offset != now.address.offset)
-        return false;
-      const Placement& other = threads_[p.at.thread]->place;
-      if (!reaches(a.scope, t.place, other) || !reaches(p.scope, other, t.place)) return false;
-      take_entry(t, p.at, p.view);
-      return true;
-    });
-  }
+  if (acquires(a.order) && !t.parked.empty()) end_patterns(now);
+}
+
+// A strong read followed by an acquire read of the same location is an acquire pattern too,
+// whatever the second one returns.
+void Machine::end_patterns(const Now& now) {
+  const Access& a = *now.access;
+  Thread& t = *now.thread;
+  std::erase_if(t.parked, [&](const Parked& p) {
+    if (p.where.region != now.address.region || p.where.offset != now.address.offset) return false;
+    const Placement& other = threads_[p.at.thread]->place;
+    if (!reaches(a.scope, t.place, other) || !reaches(p.scope, other, t.place)) return false;
+    if (by_proxy() &&
+        (!same_address(p.through, a.proxy, false) || !may_begin(p.as_entry(), a.proxy, a.scope))) {
+      return false;
+    }
+    take_entry(t, p.at, p.view);
+    return true;
+  });
 }
 
 }  // namespace ringfence::machine

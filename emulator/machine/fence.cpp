@@ -31,6 +31,7 @@ void Machine::acquire_parked(Thread& t, ThreadId, Scope scope) {
   std::erase_if(t.parked, [&](const Parked& p) {
     const Placement& other = threads_[p.at.thread]->place;
     if (!reaches(scope, t.place, other) || !reaches(p.scope, other, t.place)) return false;
+    if (!p.fence && kind_of(p.proxy) != ProxyKind::generic) return false;
     take_entry(t, p.at, p.view);
     return true;
   });
@@ -70,21 +71,24 @@ void Machine::fence(ThreadId id, Fence kind, Scope scope, std::uint16_t site) {
   }
 }
 
-void Machine::bridge(Thread& t, ThreadId id) {
-  if (policy_.alias_data != AliasData::fence_required) return;
-  t.view.bridged = t.view.seen;
-  add_event(t.view.bridged, Epoch{id, t.slot, t.time});
+void Machine::bridge(Thread& t, ThreadId id, ProxyFence kind) {
+  if (!by_proxy()) return;
+  const Epoch at{id, t.slot, t.time};
+  Clock seen = t.view.seen;
+  add_event(seen, at);
+  if (kind == ProxyFence::alias) t.view.bridged = seen;
+  if (other_proxies_) bridges_.push_back({at, kind, false, t.place, seen});
   ++t.time;
 }
 
-void Machine::alias_fence(ThreadId id, std::uint16_t site) {
+void Machine::proxy_fence(ThreadId id, ProxyFence kind, std::uint16_t site) {
   Thread& t = *threads_[id];
   ++step_;
-  bridge(t, id);
+  bridge(t, id, kind);
   if (listener_ != nullptr) {
     const Access access{Order::acq_rel, Scope::sys, 1, Proxy::generic, false, site};
     const Now now{id, &t, &access, {}, step_, AccessKind::read, 0};
-    tell(Event::Kind::fence, now, 0, 2, 0, nullptr, false);
+    tell(Event::Kind::fence, now, 0, 2 + static_cast<std::uint64_t>(kind), 0, nullptr, false);
   }
 }
 

@@ -114,6 +114,10 @@ void Machine::end_launch(StreamId stream) {
   s.next.join_slot(s.marker_slot, s.boundaries);
   // The ends of a stream's launches carry across proxies too (PTX ISA 8.9.4).
   if (policy_.alias_data == AliasData::fence_required) s.next.bridged = s.next.seen;
+  if (other_proxies_) {
+    const Epoch at{s.marker, s.marker_slot, s.boundaries - 1};
+    bridges_.push_back({at, ProxyFence::alias, true, {}, s.next.seen});
+  }
   s.in_launch = false;
   if (messages_.live() > collect_at_) {
     collect();

@@ -102,10 +102,10 @@ Message* Machine::copy_message(const Message& m) {
   c->observed = m.observed;
   c->value = m.value;
   for (const Entry* e = m.entries; e != nullptr; e = e->next) {
-    push(c->entries, entries_.take(nullptr, e->at, e->scope, e->view));
+    push(c->entries, entries_.take(nullptr, e->at, e->scope, e->view, e->proxy, e->fence));
   }
   for (const Observer* o = m.observers; o != nullptr; o = o->next) {
-    push(c->observers, observers_.take(nullptr, o->at));
+    push(c->observers, observers_.take(nullptr, o->at, o->order, o->scope, o->proxy));
   }
   return c;
 }

@@ -36,6 +36,8 @@ struct Entry {
   Epoch at;  // the first operation of the pattern
   Scope scope = Scope::cta;
   View view;  // of the pattern's thread up to `at`; `at` itself is published as well
+  Proxy proxy = Proxy::generic;  // of the first operation, where it is a write
+  bool fence = false;            // it is none
 };
 
 // A thread that saw a message by a morally strong read: observation (PTX ISA 8.9.3), which is part
@@ -43,6 +45,9 @@ struct Entry {
 struct Observer {
   Observer* next = nullptr;
   Epoch at;
+  Order order = Order::relaxed;
+  Scope scope = Scope::cta;
+  Proxy proxy = Proxy::generic;
 };
 
 // How a message or reader of a block stands for its 32 lines: line i was accessed by thread

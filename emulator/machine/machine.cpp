@@ -28,6 +28,7 @@ Machine::Machine(std::pmr::memory_resource* memory, const Policy& policy)
       slots_(memory),
       streams_(memory),
       fence_sc_(memory),
+      bridges_(memory),
       arrived_(memory),
       findings_(memory),
       woken_(memory) {}
@@ -35,6 +36,7 @@ Machine::Machine(std::pmr::memory_resource* memory, const Policy& policy)
 Machine::~Machine() {
   reset();
   fence_sc_.clear();
+  bridges_.clear();
   for (Region* r : regions_) destroy(memory_, r);
   for (Thread* t : threads_) destroy(memory_, t);
   for (Slot* s : slots_) destroy(memory_, s);
@@ -139,6 +141,8 @@ void Machine::reset() {
   threads_used_ = slots_used_ = streams_used_ = 0;
   for (FenceSc& f : fence_sc_) f.view.forget();
   fence_sc_.clear();
+  for (Bridge& b : bridges_) b.seen.forget();
+  bridges_.clear();
   for (Arrived& a : arrived_) a.view.forget();
   arrived_.clear();
   // All that is left refers to each other only.

@@ -73,6 +73,8 @@ struct Access {
   // buffering is on; by default an access depends on every earlier read.
   std::uint64_t read_depends = ~std::uint64_t{0};
   std::uint64_t write_depends = ~std::uint64_t{0};
+  // Of a reduction: how it combines. An exhaustive search takes reductions that agree for a set.
+  Combine combine = Combine::none;
 };
 
 enum class RegionKind : std::uint8_t {
@@ -267,8 +269,17 @@ class Machine {
   // -- ordering ---------------------------------------------------------------------------------
   enum class Fence : std::uint8_t { acq_rel, sc, acquire, release };
   void fence(ThreadId thread, Fence kind, Scope scope, std::uint16_t site = 0);
-  // fence.proxy.alias: what is seen so far holds across virtual aliases as well. It has no scope.
-  void alias_fence(ThreadId thread, std::uint16_t site = 0);
+  // fence.proxy.KIND. It has no scope. alias: what is seen so far holds across virtual aliases as
+  // well. The others: what the thread's block did through that proxy holds for other proxies, and
+  // what they did for what the block does through that one later.
+  enum class ProxyFence : std::uint8_t { alias, constant, texture, surface };
+  void proxy_fence(ThreadId thread, ProxyFence kind, std::uint16_t site = 0);
+  void alias_fence(ThreadId thread, std::uint16_t site = 0) {
+    proxy_fence(thread, ProxyFence::alias, site);
+  }
+  // Before the first access: some go through the constant, texture or surface proxy. Without it
+  // their fences are not kept.
+  void use_other_proxies(bool on) { other_proxies_ = on; }
   // bar.sync: every one of `arriving` happens before every one of `syncing`. If both are the same
   // and are all threads of their block that touch memory, say so: the block is then level again.
   // A thread of `arriving` that goes on before the others have come (bar.arrive) arrives by itself,
@@ -346,6 +357,10 @@ class Machine {
     Epoch at;
     Scope scope = Scope::cta;
     View view;
+    Proxy proxy = Proxy::generic;  // of the entry
+    bool fence = false;
+    Proxy through = Proxy::generic;  // of the read that met it
+    Entry as_entry() const { return {nullptr, at, scope, view, proxy, fence}; }
   };
   static constexpr std::size_t kLabels = 16;
   // Up to so many morally strong messages, a write may land behind any closed set of them.
@@ -404,6 +419,15 @@ class Machine {
     Epoch at;
     Scope scope;
     View view;
+  };
+  // A proxy fence that was executed, with all that it comes after. A launch's boundary is one of
+  // every kind, for every block.
+  struct Bridge {
+    Epoch at;
+    ProxyFence kind = ProxyFence::alias;
+    bool boundary = false;
+    Placement place;
+    Clock seen;
   };
   struct Arrived {
     Epoch at;
@@ -512,10 +536,18 @@ class Machine {
   static MessageSet downward(const Cell& cell, MessageSet set);
   static bool outdates_a_read(const Cell& cell, MessageSet before, MessageSet after);
   bool goes_to_coherence_point(const Access& a) const;
+  // Whether proxies and virtual addresses make a difference to order.
+  bool by_proxy() const {
+    return policy_.alias_data == AliasData::fence_required || other_proxies_;
+  }
+  bool same_address(Proxy a, Proxy b, bool strong_sys) const;
   bool same_proxy(Proxy a, Proxy b, bool strong_sys) const;
+  bool bridged(const Now& now, const Epoch& at, Proxy from, bool by_alias) const;
+  bool stands_for(const Now& now, const Reader& r) const;
+  bool may_begin(const Entry& e, Proxy end, Scope end_scope) const;
   // Whether causality orders an earlier access before this one, also across virtual aliases.
   bool in_past(const Now& now, const Epoch& at, Order order, Scope scope, Proxy proxy) const {
-    if (policy_.alias_data == AliasData::cohere) return in_past(*now.thread, now.id, at);
+    if (!by_proxy()) return in_past(*now.thread, now.id, at);
     return in_past_by_proxy(now, at, order, scope, proxy);
   }
   bool in_past_by_proxy(const Now& now, const Epoch& at, Order order, Scope scope,
@@ -540,6 +572,14 @@ class Machine {
     }
   }
   void acquire_from(const Now& now, const Message& m, bool observed_it);
+  void end_patterns(const Now& now);
+  // Before an access reads. Where another proxy could still lead it to what its own acquire pattern
+  // rules out, it has to know first.
+  void prepare(const Now& now) {
+    if (by_proxy() && acquires(now.access->order) && !now.thread->parked.empty()) {
+      end_patterns(now);
+    }
+  }
   void take_entry(Thread& t, const Epoch& at, const View& view);
   // Adds the thread's events up to `at` to a View or a Clock.
   template <class Known>
@@ -554,7 +594,7 @@ class Machine {
     slot.alone_until = std::max(slot.alone_until, at.time + 1);
     return true;
   }
-  void bridge(Thread& t, ThreadId id);
+  void bridge(Thread& t, ThreadId id, ProxyFence kind);
   void note_read(const Now& now, Cell& cell, Message& m, MessageSet known_set);
   using Placements = std::array<MessageSet, 64>;
   std::uint32_t placements(const Now& now, const Cell& cell, MessageSet required, MessageSet behind,
@@ -685,6 +725,8 @@ class Machine {
   std::pmr::vector<Slot*> slots_;
   std::pmr::vector<Stream*> streams_;
   std::pmr::vector<FenceSc> fence_sc_;
+  std::pmr::vector<Bridge> bridges_;
+  bool other_proxies_ = false;
   std::pmr::vector<Arrived> arrived_;  // by Arrival
   std::pmr::vector<Finding> findings_;
   std::pmr::vector<std::uint32_t> woken_;

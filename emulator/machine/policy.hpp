@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "emulator/machine/scope.hpp"
+
 namespace ringfence::machine {
 
 // What a kernel boundary does for other ranks; a convention, so each mode has its own verdict.
@@ -32,5 +34,16 @@ struct Policy {
   AliasData alias_data = AliasData::cohere;
   LoadBuffering load_buffering = LoadBuffering::off;
 };
+
+// Whether two virtual addresses of one location count as one, for two accesses of which both are
+// strong at sys scope, or not.
+constexpr bool same_address(const Policy& policy, Proxy a, Proxy b, bool strong_sys) {
+  if (address_of(a) == address_of(b)) return true;
+  const int multicast = address_of(Proxy::multicast);
+  if (strong_sys && (address_of(a) == multicast || address_of(b) == multicast)) {
+    return policy.multicast_flag == MulticastFlag::cohere;
+  }
+  return policy.alias_data == AliasData::cohere;
+}
 
 }  // namespace ringfence::machine

@@ -16,8 +16,8 @@ void Machine::note_read(const Now& now, Cell& cell, Message& m, MessageSet known
   const Access& a = *now.access;
   const Epoch at{now.id, t.slot, t.time};
   m.outlives |= known_set & ~bit(m);
-  if ((known_set & bit(m)) == 0 && morally_strong(now, m)) {
-    Observer* o = observers_.take(m.observers, at);
+  if (((known_set & bit(m)) == 0 || by_proxy()) && morally_strong(now, m)) {
+    Observer* o = observers_.take(m.observers, at, a.order, a.scope, a.proxy);
     m.observers = o;
   }
   // Readers that this one stands for: earlier in causality, and whatever later write is ordered
@@ -29,7 +29,7 @@ void Machine::note_read(const Now& now, Cell& cell, Message& m, MessageSet known
         !is_strong(a.order) || (is_strong(r->order) && r->scope >= a.scope &&
                                 distance(placement(r->at.thread), placement(now.id)) == Scope::cta);
     if (stronger && (r->mask & ~now.mask) == 0 && r->element == a.element && r->proxy == a.proxy &&
-        in_past(t, now.id, r->at)) {
+        stands_for(now, *r)) {
       *link = r->next;
       readers_.give(r);
     } else {
@@ -38,6 +38,16 @@ void Machine::note_read(const Now& now, Cell& cell, Message& m, MessageSet known
   }
   cell.readers = readers_.take(cell.readers, at, now.step, a.site, now.mask, a.order, a.scope,
                                a.proxy, a.element);
+}
+
+// Whether what is ordered after this access is so after that reader, too.
+bool Machine::stands_for(const Now& now, const Reader& r) const {
+  if (!in_past(*now.thread, now.id, r.at)) return false;
+  if (!by_proxy()) return true;
+  const Proxy mine = now.access->proxy;
+  return r.proxy == mine &&
+         (kind_of(mine) == ProxyKind::generic ||
+          distance(threads_[r.at.thread]->place, now.thread->place) == Scope::cta);
 }
 
 // A message that coherence puts after `m` and that precedes the read in observed time.

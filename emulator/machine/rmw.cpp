@@ -223,9 +223,10 @@ void Machine::finish_rmw(Now& now, Cell& cell, Message& source, const Past& past
   }
   bool observed_it = false;
   Message* m = insert_rmw(now, cell, source, past, next.data(), &observed_it);
-  if ((past.known & bit(source)) == 0 && m->source_strong) {
+  if (((past.known & bit(source)) == 0 || by_proxy()) && m->source_strong) {
     // The read half observed its source.
-    source.observers = observers_.take(source.observers, m->at);
+    const Access& a = *now.access;
+    source.observers = observers_.take(source.observers, m->at, a.order, a.scope, a.proxy);
   }
   take_in(now, source, observed_it);
   if (cell.readers != nullptr && acquires(now.access->order)) check_race(now, cell, cell.ids);

@@ -7,9 +7,24 @@
 
 namespace ringfence::machine {
 
-// The virtual address an access goes through. Distinct virtual addresses of one location behave
-// "as if using different proxies" (PTX ISA 8.6): what that means here is a Policy.
-enum class Proxy : std::uint8_t { generic, multicast };
+// How an access reaches its location: by which proxy, and through which of the location's virtual
+// addresses. Distinct virtual addresses of one location behave "as if using different proxies" (PTX
+// ISA 8.6): what that means here is a Policy. The value holds a ProxyKind and an address; `generic`
+// is the location's first address, `multicast` its address of a multicast object.
+enum class Proxy : std::uint8_t { generic = 0, multicast = 31 << 3 };
+
+// The constant, texture and surface proxies are those of Lustig, Cooksey, Giroux, "Mixed-Proxy
+// Extensions for the NVIDIA PTX Memory Consistency Model" (2022).
+enum class ProxyKind : std::uint8_t { generic, constant, texture, surface };
+inline constexpr int kVirtualAddresses = 31;  // of a location, besides the multicast one
+
+constexpr Proxy proxy_of(ProxyKind kind, int address) {
+  return static_cast<Proxy>(address << 3 | static_cast<int>(kind));
+}
+constexpr ProxyKind kind_of(Proxy p) {
+  return static_cast<ProxyKind>(static_cast<unsigned>(p) & 7u);
+}
+constexpr int address_of(Proxy p) { return static_cast<int>(p) >> 3; }
 
 // Where a thread runs. A rank is a GPU; `cta` and `cluster` count within the rank.
 struct Placement {

@@ -122,7 +122,7 @@ void Machine::drop_readers(const Now& now, Cell& cell) {
   if (is_strong(now.access->order)) return;
   for (Reader** link = &cell.readers; *link != nullptr;) {
     Reader* r = *link;
-    if (in_past(*now.thread, now.id, r->at)) {
+    if (stands_for(now, *r)) {
       *link = r->next;
       readers_.give(r);
     } else {
@@ -132,7 +132,9 @@ void Machine::drop_readers(const Now& now, Cell& cell) {
 }
 
 Machine::Now Machine::begin(ThreadId id, Address at, const Access& access, AccessKind kind) {
-  return Now{id, threads_[id], &access, at, ++step_, kind, 0};
+  const Now now{id, threads_[id], &access, at, ++step_, kind, 0};
+  if (kind != AccessKind::write) prepare(now);
+  return now;
 }
 
 // A span that leaves its region, or is not aligned to its elements, is a finding and not executed.

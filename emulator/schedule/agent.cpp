@@ -171,11 +171,11 @@ void Agent::fence(machine::Machine::Fence kind, machine::Scope scope, std::uint1
   check_stopped();
 }
 
-void Agent::alias_fence(std::uint16_t site) {
+void Agent::proxy_fence(machine::Machine::ProxyFence kind, std::uint16_t site) {
   point(Pending::fence);
   {
     Step step(*this);
-    execution_.machine().alias_fence(own_thread(), site);
+    execution_.machine().proxy_fence(own_thread(), kind, site);
     after(site);
   }
   check_stopped();

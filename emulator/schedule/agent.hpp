@@ -64,7 +64,7 @@ class Agent {
   std::uint64_t cas(machine::Address at, const machine::Access& access, std::uint64_t compare,
                     std::uint64_t value);
   void fence(machine::Machine::Fence kind, machine::Scope scope, std::uint16_t site = 0);
-  void alias_fence(std::uint16_t site = 0);
+  void proxy_fence(machine::Machine::ProxyFence kind, std::uint16_t site = 0);
 
   // The accesses of one instruction: a single point before the first of them. While it lives,
   // accesses of this agent are no points.

@@ -99,7 +99,7 @@ class Builder {
         if (fenced_launches_) take_parked(agent, i, Scope::sys);
         break;
       case Event::Kind::fence:
-        if (e.value == 2) break;  // fence.proxy.alias
+        if (e.value >= 2) break;  // proxy fences
         take_parked(agent, i, e.scope);
         if (e.value == 1) fence_sc(i);
         set_fence(agent, e.scope, i);

@@ -5,6 +5,7 @@
 #include <bit>
 #include <optional>
 
+#include "tests/axiomatic/proxies.hpp"
 #include "tests/axiomatic/skeleton.hpp"
 #include "tests/axiomatic/unfold.hpp"
 
@@ -162,9 +163,10 @@ class Search {
     // A cycle would lead from a synchronisation's write over its observation back to that write,
     // against Coherence: seen early here. Barriers of one generation do synchronise both ways.
     if (!base_.irreflexive(~s_.barriers)) return;
-    cause_ = base_;
+    const Relation across = preserved(s_, base_);
+    cause_ = across;
     for_each(s_.writes, [&](int w) {
-      for_each(observation_.row(w), [&](int r) { cause_.add(w, base_.row(r)); });
+      for_each(observation_.row(w), [&](int r) { cause_.add(w, across.row(r)); });
     });
     // Causality: no read takes a write of its future.
     for (int r : reads_) {

@@ -25,23 +25,52 @@ std::vector<int> first_elements(const lit::Test& test) {
 
 class Converter {
  public:
-  explicit Converter(const lit::Test& test) : test_(test), first_(first_elements(test)) {}
+  Converter(const lit::Test& test, bool cohere)
+      : test_(test), first_(first_elements(test)), cohere_(cohere) {}
 
   Program run() {
     Program program;
     for (const lit::Location& location : test_.locations) {
-      if (!location.is_memory()) throw Unsupported("second names and multicast addresses");
+      if (!location.replicas.empty()) throw Unsupported("multicast addresses");
+      if (location.alias_of) continue;
       for (std::int64_t initial : location.initial) {
         if (location.initial_address)
           initial = address_of(first_[index(*location.initial_address)]);
         program.locations.push_back({initial, location.type.bits, location.type.kind == 'u'});
       }
     }
+    program.names = names();
     for (const lit::Thread& thread : test_.threads) program.threads.push_back(convert(thread));
     return program;
   }
 
  private:
+  // Every element of every name, in the order of first_elements. A second name of the generic proxy
+  // is an address of its own, any other has the address of what it names.
+  std::vector<Name> names() const {
+    std::vector<int> memory_first;  // by location: its first element among the memory's
+    int next = 0;
+    for (const lit::Location& location : test_.locations) {
+      memory_first.push_back(next);
+      if (!location.alias_of) next += location.length;
+    }
+    std::vector<Name> out;
+    for (std::size_t i = 0; i < test_.locations.size(); ++i) {
+      std::size_t address = i;
+      while (test_.locations[address].alias_of &&
+             test_.locations[address].proxy != lit::Proxy::Generic) {
+        address = index(*test_.locations[address].alias_of);
+      }
+      std::size_t memory = address;
+      while (test_.locations[memory].alias_of) memory = index(*test_.locations[memory].alias_of);
+      const bool cohere = cohere_ || address == memory;
+      for (int e = 0; e < test_.locations[i].length; ++e) {
+        out.push_back({memory_first[memory] + e, cohere ? 0 : static_cast<int>(address) + 1});
+      }
+    }
+    return out;
+  }
+
   Thread convert(const lit::Thread& thread) {
     thread_ = &thread;
     Thread out;
@@ -95,7 +124,26 @@ class Converter {
     return i;
   }
 
-  Instruction convert(const lit::ProxyFence&) { throw Unsupported("proxy fences"); }
+  Instruction convert(const lit::ProxyFence& fence) {
+    Instruction i;
+    i.kind = Instruction::Kind::Bridge;
+    switch (fence.kind) {
+      case lit::ProxyFence::Kind::Alias:
+        break;
+      case lit::ProxyFence::Kind::Constant:
+        i.proxy = Proxy::Constant;
+        break;
+      case lit::ProxyFence::Kind::Texture:
+        i.proxy = Proxy::Texture;
+        break;
+      case lit::ProxyFence::Kind::Surface:
+        i.proxy = Proxy::Surface;
+        break;
+      case lit::ProxyFence::Kind::Async:
+        throw Unsupported("fence.proxy.async");
+    }
+    return i;
+  }
   Instruction convert(const lit::Launch&) { throw Unsupported("launches"); }
 
   Instruction convert(const lit::Barrier& barrier) {
@@ -135,8 +183,8 @@ class Converter {
 
   template <class Access>
   Instruction access(Instruction::Kind kind, const Access& access) {
-    if (access.proxy != lit::Proxy::Generic) throw Unsupported("proxies");
     Instruction i;
+    i.proxy = proxy(access.proxy);
     i.kind = kind;
     i.order = order(access.order);
     if (access.order != lit::Order::weak) i.scope = scope(access.scope);
@@ -153,6 +201,20 @@ class Converter {
     if (!same || access.address.offset % width != 0) throw Unsupported("mixed sizes");
     i.address.location = first_[index(id)] + static_cast<int>(access.address.offset / width);
     return i;
+  }
+
+  static Proxy proxy(lit::Proxy p) {
+    switch (p) {
+      case lit::Proxy::Generic:
+        return Proxy::Generic;
+      case lit::Proxy::Constant:
+        return Proxy::Constant;
+      case lit::Proxy::Texture:
+        return Proxy::Texture;
+      case lit::Proxy::Surface:
+        return Proxy::Surface;
+    }
+    throw Unsupported("an unknown proxy");
   }
 
   static Operand operand(const lit::Operand& o) {
@@ -290,12 +352,15 @@ class Converter {
 
   const lit::Test& test_;
   std::vector<int> first_;
+  const bool cohere_;
   const lit::Thread* thread_ = nullptr;
 };
 
 }  // namespace
 
-Program convert(const litmus::Test& test) { return Converter(test).run(); }
+Program convert(const litmus::Test& test, bool names_cohere) {
+  return Converter(test, names_cohere).run();
+}
 
 litmus::States states(const litmus::Test& test, const Result& result) {
   const auto variables = litmus::observed_variables(test);
@@ -306,12 +371,14 @@ litmus::States states(const litmus::Test& test, const Result& result) {
     next += thread.registers.size();
   }
   const auto first = first_elements(test);
+  const std::vector<Name> names = convert(test).names;
   litmus::States out;
   for (const Outcome& outcome : result.outcomes) {
     litmus::State state;
     for (const litmus::Variable& v : variables) {
-      const std::size_t i = v.thread >= 0 ? first_register[index(v.thread)] + index(v.id)
-                                          : next + index(first[index(v.id)] + v.element);
+      const std::size_t i =
+          v.thread >= 0 ? first_register[index(v.thread)] + index(v.id)
+                        : next + index(names[index(first[index(v.id)] + v.element)].location);
       state.push_back(outcome[i]);
     }
     out[state] = 1;

@@ -9,15 +9,16 @@
 
 namespace ringfence::axiomatic {
 
-// The test uses what the model of scalars and the generic proxy does not decide: vectors, mixed
-// sizes, multimem, launches, proxies.
+// The test uses what the model of scalars does not decide: vectors, mixed sizes, multimem,
+// launches.
 class Unsupported : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-// An element of an array is a location. Throws Unsupported.
-Program convert(const litmus::Test& test);
+// An element of an array is a location. names_cohere: all names of a location are one virtual
+// address. Throws Unsupported.
+Program convert(const litmus::Test& test, bool names_cohere = false);
 
 // The outcomes as final states over litmus::observed_variables(test), each counted once.
 litmus::States states(const litmus::Test& test, const Result& result);

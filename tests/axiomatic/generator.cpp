@@ -51,6 +51,45 @@ class Generator {
       location.initial = {0};
       test_.locations.push_back(std::move(location));
     }
+    for (int l = 0; o_.aliases && l < locations; ++l) {
+      for (int names = random_.below(3); names > 0; --names) {
+        lit::Location alias;
+        alias.name = test_.locations[static_cast<std::size_t>(l)].name + std::to_string(names);
+        alias.alias_of = l;
+        test_.locations.push_back(std::move(alias));
+      }
+    }
+    static constexpr lit::Proxy kProxies[] = {lit::Proxy::Surface, lit::Proxy::Texture,
+                                              lit::Proxy::Constant};
+    for (int i = 0; o_.proxies && i < 3; ++i) {
+      if (proxies_.empty() ? i == 2 || random_.percent(60) : random_.percent(30)) {
+        proxies_.push_back(kProxies[i]);
+      }
+    }
+  }
+
+  // The proxy of an access: surface ones write as well, and are strong as well.
+  lit::Proxy proxy(bool writes) {
+    if (proxies_.empty() || !random_.percent(45)) return lit::Proxy::Generic;
+    const lit::Proxy p =
+        proxies_[static_cast<std::size_t>(random_.below(static_cast<int>(proxies_.size())))];
+    return writes && p != lit::Proxy::Surface ? lit::Proxy::Generic : p;
+  }
+
+  lit::ProxyFence::Kind proxy_fence() {
+    using Kind = lit::ProxyFence::Kind;
+    if (proxies_.empty() || (o_.aliases && random_.percent(40))) return Kind::Alias;
+    switch (proxies_[static_cast<std::size_t>(random_.below(static_cast<int>(proxies_.size())))]) {
+      case lit::Proxy::Generic:
+        break;
+      case lit::Proxy::Constant:
+        return Kind::Constant;
+      case lit::Proxy::Texture:
+        return Kind::Texture;
+      case lit::Proxy::Surface:
+        return Kind::Surface;
+    }
+    return Kind::Alias;
   }
 
   void place_threads() {
@@ -108,6 +147,10 @@ class Generator {
   }
 
   void add_event(lit::Thread& thread) {
+    if ((o_.aliases || o_.proxies) && random_.percent(30)) {
+      add(thread, lit::ProxyFence{proxy_fence()});
+      return;
+    }
     if (fences_ && random_.percent(25)) {
       add(thread, lit::Fence{random_.percent(50) ? lit::Order::sc : lit::Order::acq_rel, scope()});
       return;
@@ -122,6 +165,7 @@ class Generator {
       lit::Store store;
       store.address = address(thread);
       draw_order(store.order, store.scope, lit::Order::release);
+      store.proxy = proxy(true);
       store.values = {stored_value(thread)};
       add(thread, std::move(store));
     }
@@ -131,6 +175,10 @@ class Generator {
     lit::Load load;
     load.address = address(thread);
     draw_order(load.order, load.scope, lit::Order::acquire);
+    load.proxy = proxy(false);
+    if (load.proxy == lit::Proxy::Texture || load.proxy == lit::Proxy::Constant) {
+      load.order = lit::Order::weak;
+    }
     const lit::RegisterId destination = new_register(thread);
     load.destinations = {destination};
     reads_.push_back(destination);
@@ -152,6 +200,7 @@ class Generator {
     lit::Atomic atomic;
     atomic.address = address(thread);
     atomic.scope = scope();
+    atomic.proxy = proxy(true);
     static constexpr lit::Order kOrders[] = {lit::Order::acquire, lit::Order::release,
                                              lit::Order::acq_rel};
     atomic.order = random_.percent(synchronising_percent_)
@@ -262,6 +311,7 @@ class Generator {
 
   void observe() {
     for (std::size_t l = 0; l < test_.locations.size(); ++l) {
+      if (test_.locations[l].alias_of) continue;
       test_.observed.push_back({-1, static_cast<int>(l), 0});
     }
     for (std::size_t t = 0; t < test_.threads.size(); ++t) {
@@ -290,6 +340,7 @@ class Generator {
   int weak_percent_ = 0;
   int synchronising_percent_ = 0;
   int narrow_percent_ = 0;
+  std::vector<lit::Proxy> proxies_;
   std::vector<int> lengths_;
   std::vector<int> barriers_of_;
   std::int64_t next_value_ = 1;

@@ -24,6 +24,10 @@ struct GeneratorOptions {
   // A load may be an await: a loop until it returns one given value.
   bool awaits = true;
   bool clusters = true;
+  // Second names of locations, and accesses through the constant, texture and surface proxies, with
+  // the fences of those.
+  bool aliases = false;
+  bool proxies = false;
 };
 
 // The test of a seed. Its name is "generated-SEED"; every write has a value of its own (stores and

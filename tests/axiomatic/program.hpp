@@ -1,5 +1,5 @@
 // The programs that the axiomatic checker takes: what is left of a litmus test when every access
-// is one scalar of one location through the generic proxy.
+// is one scalar of one location.
 //
 // The checker is a second opinion on the emulator's memory model. It shares no code with
 // emulator/machine; from emulator/litmus it takes the test's syntax only (convert.hpp).
@@ -25,7 +25,10 @@ struct Operand {
   Value constant = 0;
 };
 
-// A location, or one whose address (address_of) a register holds.
+// Which way to a location: a proxy, and one of its virtual addresses (Name).
+enum class Proxy { Generic, Constant, Texture, Surface };
+
+// A location by name (Program::name), or one whose address (address_of) a register holds.
 struct Address {
   int location = 0;
   std::optional<int> reg;
@@ -47,11 +50,14 @@ struct Instruction {
     MbarrierTest,  // one look: destination gets 1 if the phase is over, or else 0
     Compute,
     Jump,
-    Nothing
+    Nothing,
+    Bridge
   };
   Kind kind = Kind::Load;
   Order order = Order::Weak;
   Scope scope = Scope::Sys;
+  // Of an access. Bridge is a proxy fence of that proxy; Generic stands for fence.proxy.alias.
+  Proxy proxy = Proxy::Generic;
   // Load, Rmw, Cas, Compute; without one an Rmw is a reduction.
   std::optional<int> destination;
   Address address;
@@ -107,10 +113,23 @@ struct Mbarrier {
   Value count = 1;  // arrivals of a phase
 };
 
+// A name of a location: names of one location that differ in `address` are virtual addresses.
+struct Name {
+  int location = 0;
+  int address = 0;
+};
+
 struct Program {
   std::vector<Location> locations;
   std::vector<Mbarrier> mbarriers;
+  // Empty: each location has one, in their order.
+  std::vector<Name> names;
   std::vector<Thread> threads;
+
+  int name_count() const {
+    return static_cast<int>(names.empty() ? locations.size() : names.size());
+  }
+  Name name(int i) const { return names.empty() ? Name{i, 0} : names[static_cast<std::size_t>(i)]; }
 };
 
 // What a register holds that has the address of a location.

@@ -22,6 +22,11 @@ int object(const Skeleton& s, const Event& e) {
   return is_mbarrier(e) ? s.location_count() + e.mbarrier : -1;
 }
 
+// One proxy and one virtual address.
+bool one_way(const Event& a, const Event& b) {
+  return a.proxy == b.proxy && a.address == b.address;
+}
+
 }  // namespace
 
 bool includes(const Place& from, Scope scope, const Place& to) {
@@ -81,6 +86,9 @@ void Skeleton::add_events() {
       case Event::Kind::Barrier:
         barriers |= bit(e);
         break;
+      case Event::Kind::Bridge:
+        bridges |= bit(e);
+        break;
       case Event::Kind::Fence:
         break;
     }
@@ -92,7 +100,8 @@ void Skeleton::relate_in_program_order() {
   for (int a = location_count(); a < n; ++a) {
     for (int b = a + 1; b < n && thread(b) == thread(a); ++b) {
       po.add(a, b);
-      if (is_memory(event(a)) && is_memory(event(b)) && event(a).location == event(b).location) {
+      if (is_memory(event(a)) && is_memory(event(b)) && event(a).location == event(b).location &&
+          one_way(event(a), event(b))) {
         po_location.add(a, b);
       }
     }
@@ -101,7 +110,7 @@ void Skeleton::relate_in_program_order() {
   }
 }
 
-// PTX, "Morally strong operations". All accesses here have one size and the generic proxy.
+// PTX, "Morally strong operations". All accesses here have one size.
 void Skeleton::relate_morally_strong() {
   strong = Relation(n);
   const auto is_strong = [&](int e) {
@@ -113,6 +122,14 @@ void Skeleton::relate_morally_strong() {
     for (int b = a + 1; b < n; ++b) {
       const int at = object(*this, event(a)), other = object(*this, event(b));
       if (at >= 0 && other >= 0 && at != other) continue;
+      if (is_memory(event(a)) && is_memory(event(b)) && !one_way(event(a), event(b))) continue;
+      // A fence is of the generic proxy; proxy fences are no part of this.
+      const auto aside = [&](int e) {
+        return event(e).kind == Event::Kind::Bridge ||
+               (is_memory(event(e)) && event(e).proxy != Proxy::Generic);
+      };
+      const bool both = is_memory(event(a)) && is_memory(event(b));
+      if (!both && (aside(a) || aside(b))) continue;
       const bool related = po(a, b) || (is_strong(a) && is_strong(b) &&
                                         includes(place(a), event(a).scope, place(b)) &&
                                         includes(place(b), event(b).scope, place(a)));
@@ -148,7 +165,8 @@ void Skeleton::find_patterns() {
         if (!po(a, e)) continue;
         const Event& y = event(a);
         const bool release_write =
-            writes_there(y) && y.order == Order::Release && object(*this, y) == object(*this, x);
+            writes_there(y) && y.order == Order::Release && object(*this, y) == object(*this, x) &&
+            y.address == x.address;
         const bool release_fence = y.kind == Event::Kind::Fence && y.order != Order::Acquire;
         if (release_write || release_fence) release_starts[index(e)] |= bit(a);
       }
@@ -158,7 +176,8 @@ void Skeleton::find_patterns() {
         if (!po(e, b)) continue;
         const Event& y = event(b);
         const bool acquire_read =
-            reads_there(y) && y.order == Order::Acquire && object(*this, y) == object(*this, x);
+            reads_there(y) && y.order == Order::Acquire && object(*this, y) == object(*this, x) &&
+            y.address == x.address;
         const bool acquire_fence = y.kind == Event::Kind::Fence && y.order != Order::Release;
         if (acquire_read || acquire_fence) acquire_ends[index(e)] |= bit(b);
       }
@@ -170,11 +189,11 @@ void Skeleton::find_sources() {
   sources.assign(index(n), 0);
   for_each(reads, [&](int r) {
     Set all = writes_to[index(event(r).location)];
-    // Causality: a read takes nothing from its future.
-    all &= ~po.row(r);
-    // Causality: program order to a write at this place puts the initial one out of reach.
+    // Causality, where it holds across proxies without fences: a read takes nothing from its
+    // future, and program order to a write at this place puts the initial one out of reach.
+    all &= ~po_location.row(r);
     for_each(all & ~initial, [&](int w) {
-      if (po(w, r)) all &= ~initial;
+      if (po_location(w, r)) all &= ~initial;
     });
     sources[index(r)] = all;
   });

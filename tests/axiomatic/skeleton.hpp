@@ -41,10 +41,12 @@ struct Skeleton {
   Set reads = 0;
   Set writes = 0;
   Set barriers = 0;
+  Set bridges = 0;  // proxy fences
   // For each location.
   std::vector<Set> writes_to;
 
   Relation po;
+  // At one location, by one proxy and virtual address.
   Relation po_location;
   // From reads to what depends on them; an atomic's read to its write is in rmw only.
   Relation dependency;

@@ -60,6 +60,13 @@ class Walker {
         set(*i.destination, constant(1));
         break;
       }
+      case Kind::Bridge: {
+        Event bridge;
+        bridge.kind = Event::Kind::Bridge;
+        bridge.proxy = i.proxy;
+        add(bridge);
+        break;
+      }
       case Kind::Compute:
         set(*i.destination, operation(i.op, operand(i.a), operand(i.b)));
         break;
@@ -120,12 +127,12 @@ class Walker {
     const int address = path_.registers[static_cast<std::size_t>(*i.address.reg)];
     const Set reads = expression(address).reads;
     if (is_constant(address)) {
-      for (int l = 0; l < static_cast<int>(program_.locations.size()); ++l) {
+      for (int l = 0; l < program_.name_count(); ++l) {
         if (address_of(l) == expression(address).constant) return access_at(i, l, reads);
       }
       throw std::runtime_error("an access through a register that holds no location's address");
     }
-    for (int l = 0; l < static_cast<int>(program_.locations.size()); ++l) {
+    for (int l = 0; l < program_.name_count(); ++l) {
       Walker other = *this;
       const int guess = other.constant(address_of(l));
       other.path_.constraints.push_back({Comparison::Eq, address, guess, true});
@@ -134,11 +141,13 @@ class Walker {
     return false;
   }
 
-  bool access_at(const Instruction& i, int location, Set address_reads) {
+  bool access_at(const Instruction& i, int name, Set address_reads) {
     Event read;
     read.kind = Event::Kind::Read;
     read.scope = i.scope;
-    read.location = location;
+    read.location = program_.name(name).location;
+    read.address = program_.name(name).address;
+    read.proxy = i.proxy;
     read.dependencies = address_reads;
     read.order = i.order == Order::Release                               ? Order::Relaxed
                  : i.order == Order::AcqRel || i.order == Order::Acquire ? Order::Acquire

@@ -26,11 +26,13 @@ struct Expression {
 };
 
 struct Event {
-  enum class Kind { Read, Write, Fence, Barrier };
+  enum class Kind { Read, Write, Fence, Barrier, Bridge };
   Kind kind = Kind::Read;
   Order order = Order::Weak;
   Scope scope = Scope::Sys;
   int location = 0;
+  int address = 0;  // which of the location's (Name)
+  Proxy proxy = Proxy::Generic;
   // Write: what is stored, an expression. Read of an atomic: the event of its write, or -1.
   int value = 0;
   int rmw_write = -1;

@@ -50,13 +50,16 @@ Searched search(const litmus::Test& test, const machine::Policy& policy, bool fi
   return out;
 }
 
-std::string difference(const litmus::Test& test, machine::LoadBuffering buffering) {
+std::string difference(const litmus::Test& test, machine::LoadBuffering buffering,
+                       machine::AliasData aliases) {
   machine::Policy policy = letter();
   policy.load_buffering = buffering;
+  policy.alias_data = aliases;
   Searched searched = search(test, policy);
   axiomatic::Options options;
   options.load_buffering = options.sc_against_reads_from = buffering == machine::LoadBuffering::on;
-  const axiomatic::Result result = axiomatic::check(axiomatic::convert(test), options);
+  const axiomatic::Result result =
+      axiomatic::check(axiomatic::convert(test, aliases == machine::AliasData::cohere), options);
   litmus::States expected = axiomatic::states(test, result);
   const auto variables = litmus::observed_variables(test);
   // The two number addresses differently.

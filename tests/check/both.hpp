@@ -34,6 +34,7 @@ machine::Policy letter();
 // whether there is a race. Throws axiomatic::Unsupported. Without load buffering: of the executions
 // that some order of execution has.
 std::string difference(const litmus::Test& test,
-                       machine::LoadBuffering buffering = machine::LoadBuffering::on);
+                       machine::LoadBuffering buffering = machine::LoadBuffering::on,
+                       machine::AliasData aliases = machine::AliasData::fence_required);
 
 }  // namespace ringfence::testing

@@ -1,7 +1,9 @@
 // Generated litmus tests through both checkers, load buffering on; or variants of a folder's tests:
-//   check_differential [--in-order] FIRST COUNT [FOLDER]
-//   check_differential [--in-order] file TEST
-// Prints each disagreement, shrunk; exit status 1 if there was one.
+//   check_differential [OPTION…] FIRST COUNT [FOLDER]
+//   check_differential [OPTION…] file TEST
+// --in-order: without load buffering. --aliases, --proxies: programs with second names of
+// locations, with the constant, texture and surface proxies. --cohere: all names of a location are
+// one address. Prints each disagreement, shrunk; exit status 1 if there was one.
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -20,19 +22,24 @@ using namespace ringfence;
 
 int main(int argc, char** argv) {
   machine::LoadBuffering buffering = machine::LoadBuffering::on;
-  if (argc > 1 && std::string(argv[1]) == "--in-order") {
-    buffering = machine::LoadBuffering::off;
-    --argc;
-    ++argv;
+  machine::AliasData aliases = machine::AliasData::fence_required;
+  axiomatic::GeneratorOptions options;
+  for (; argc > 1 && std::string(argv[1]).starts_with("--"); --argc, ++argv) {
+    const std::string option = argv[1];
+    if (option == "--in-order") buffering = machine::LoadBuffering::off;
+    if (option == "--cohere") aliases = machine::AliasData::cohere;
+    if (option == "--aliases") options.aliases = true;
+    if (option == "--proxies") options.proxies = true;
   }
   if (argc < 3) {
     std::fprintf(stderr,
-                 "usage: check_differential [--in-order] FIRST COUNT [FOLDER to mutate]\n"
-                 "       check_differential [--in-order] file TEST\n");
+                 "usage: check_differential [--in-order] [--cohere] [--aliases] [--proxies] FIRST "
+                 "COUNT [FOLDER to mutate]\n"
+                 "       check_differential [--in-order] [--cohere] file TEST\n");
     return 2;
   }
   const auto difference = [&](const litmus::Test& test) {
-    return testing::difference(test, buffering);
+    return testing::difference(test, buffering, aliases);
   };
   if (std::string(argv[1]) == "file") {
     std::printf("%s", difference(litmus::parse_file(argv[2])).c_str());
@@ -51,7 +58,7 @@ int main(int argc, char** argv) {
   int differ = 0;
   for (std::uint64_t seed = first; seed < first + count; ++seed) {
     const litmus::Test test = corpus.empty()
-                                  ? axiomatic::generate(seed)
+                                  ? axiomatic::generate(seed, options)
                                   : axiomatic::mutate(corpus[seed % corpus.size()], seed);
     try {
       if (difference(test).empty()) continue;
@@ -67,8 +74,8 @@ int main(int argc, char** argv) {
     std::printf("seed %llu differs; shrunk:\n", static_cast<unsigned long long>(seed));
     std::fflush(stdout);
     // A disagreement that takes load buffering shrinks to one that does.
-    const auto in_order = [](const litmus::Test& t) {
-      return testing::difference(t, machine::LoadBuffering::off).empty();
+    const auto in_order = [aliases](const litmus::Test& t) {
+      return testing::difference(t, machine::LoadBuffering::off, aliases).empty();
     };
     const bool agree_in_order = in_order(test);
     const litmus::Test small = axiomatic::shrink(test, [&](const litmus::Test& t) {

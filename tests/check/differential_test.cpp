@@ -23,6 +23,32 @@ TEST_CASE("generated programs have the outcomes and the races that the axioms gi
   }
 }
 
+TEST_CASE("generated programs with second names have them under both policies") {
+  axiomatic::GeneratorOptions options;
+  options.aliases = true;
+  for (std::uint64_t seed = 1; seed <= 1000; ++seed) {
+    const litmus::Test test = axiomatic::generate(seed, options);
+    INFO(litmus::print(test));
+    CHECK(testing::difference(test) == "");
+    if (seed % 2 == 0) {
+      CHECK(testing::difference(test, machine::LoadBuffering::on, machine::AliasData::cohere) ==
+            "");
+    }
+  }
+}
+
+TEST_CASE("generated programs of the constant, texture and surface proxies have them") {
+  axiomatic::GeneratorOptions options;
+  options.proxies = true;
+  for (std::uint64_t seed = 1; seed <= 1000; ++seed) {
+    options.aliases = seed % 3 == 0;
+    const litmus::Test test = axiomatic::generate(seed, options);
+    INFO(litmus::print(test));
+    CHECK(testing::difference(test) == "");
+    if (seed % 4 == 0) CHECK(testing::difference(test, machine::LoadBuffering::off) == "");
+  }
+}
+
 TEST_CASE("variants of the corpus have the outcomes and the races that the axioms give them") {
   std::vector<litmus::Test> corpus;
   for (const auto& entry : std::filesystem::directory_iterator("tests/litmus/corpus")) {
@@ -378,4 +404,46 @@ x=0;
 locations [x;P0:r0;P0:r1;P1:r0;P1:r1;P2:r0;P2:r1;]
 exists (0 == 0)
 )") == "");
+}
+
+TEST_CASE(
+    "an acquire read ends the pattern of a read before it also where it returns an older value") {
+  // What the two loads go through differs, so the second may miss what the first one saw.
+  CHECK(compare(R"(PTX a
+{
+x=0;
+}
+ P0@cta 0,gpu 0         | P1@cta 0,gpu 0        ;
+ suld.relaxed.sys r0, x | st.release.sys x, 1   ;
+ ld.acquire.sys r1, x   | sust.relaxed.sys x, 2 ;
+locations [x;P0:r0;P0:r1;]
+exists (0 == 0)
+)") == "");
+}
+
+TEST_CASE(
+    "without a fence between, a read may return a later write of its thread by another name") {
+  const auto satisfied = [](const std::string& fence, machine::AliasData aliases) {
+    const litmus::Test test = litmus::parse(
+        "PTX a\n{ x=0; y @ generic aliases x; }\n P0@cta 0,gpu 0 ;\n ld.weak r0, y ;\n" + fence +
+            " st.weak x, 1 ;\nexists (P0:r0 == 1)\n",
+        "here");
+    CHECK(testing::difference(test, machine::LoadBuffering::on, aliases) == "");
+    machine::Policy policy = testing::letter();
+    policy.load_buffering = machine::LoadBuffering::on;
+    policy.alias_data = aliases;
+    return litmus::judge(test, testing::search(test, policy).states).ok;
+  };
+  CHECK(satisfied("", machine::AliasData::fence_required));
+  CHECK_FALSE(satisfied(" fence.proxy.alias ;\n", machine::AliasData::fence_required));
+  CHECK_FALSE(satisfied("", machine::AliasData::cohere));
+}
+
+TEST_CASE("two second names of a place are two addresses") {
+  const litmus::Test test = litmus::parse(
+      "PTX a\n{ x=0; y @ generic aliases x; z @ generic aliases y; }\n P0@cta 0,gpu 0 ;\n"
+      " st.weak y, 1 ;\n ld.weak r0, z ;\nexists (P0:r0 == 0)\n",
+      "here");
+  CHECK(testing::difference(test) == "");
+  CHECK(litmus::judge(test, testing::search(test, testing::letter()).states).ok);
 }

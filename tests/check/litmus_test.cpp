@@ -103,3 +103,15 @@ TEST_CASE("barriers hold, load buffering or not, and their broken twins do not")
   run("tests/litmus/barriers", 14, machine::LoadBuffering::on);
   run("tests/litmus/barriers", 14, machine::LoadBuffering::off);
 }
+
+TEST_CASE("each row of a template has the answer that its row names, by search and axioms alike") {
+  const auto tests = litmus::parse_tests("tests/litmus/templates/handoff.test");
+  REQUIRE(tests.size() == 17);
+  machine::Policy policy = testing::letter();
+  policy.load_buffering = machine::LoadBuffering::on;
+  for (const litmus::Test& test : tests) {
+    INFO(test.name);
+    CHECK(litmus::judge(test, testing::search(test, policy).states).ok);
+    CHECK(testing::difference(test) == "");
+  }
+}

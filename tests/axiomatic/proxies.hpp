@@ -1,0 +1,18 @@
+// Proxy-preserved base causality (PTX manual, 8.9.5; with the constant, texture and surface
+// proxies: Lustig, Cooksey, Giroux, "Mixed-Proxy Extensions for the NVIDIA PTX Memory Consistency
+// Model", 2022). For accesses x and y of one location, x before y in base causality:
+//   both generic, of one virtual address; or
+//   of one proxy, one block and one virtual address; or
+//   along the path, in this order: unless x is generic, a fence of x's proxy in x's block; if the
+//   virtual addresses differ, an alias fence; unless y is generic, a fence of y's proxy in y's
+//   block.
+#pragma once
+
+#include "tests/axiomatic/skeleton.hpp"
+
+namespace ringfence::axiomatic {
+
+// The pairs of `base`, which is closed, that hold so; of others than accesses of one location none.
+Relation preserved(const Skeleton& skeleton, const Relation& base);
+
+}  // namespace ringfence::axiomatic
