@@ -120,6 +120,7 @@ void Walk::on_read(const Question& q, std::span<Message* const> options) {
   live.known = q.known;
   live.thread = q.who;
   live.operand = q.operand;
+  live.combine = q.access->combine;
   if (q.wanted != nullptr) live.wanted = *q.wanted;
   live.past = agent.past;
   if (source != nullptr && !(set && red)) live.past.join(source->carried);

@@ -74,17 +74,40 @@ bool Walk::as_set(machine::Address at) const {
   }();
 }
 
+namespace {
+
+// Whether two of them with different operands commute.
+bool commutes(machine::Combine combine) {
+  switch (combine) {
+    case machine::Combine::exchange:
+    case machine::Combine::cas:
+    case machine::Combine::inc:
+    case machine::Combine::dec:
+    case machine::Combine::div:
+      return false;
+    default:
+      return true;
+  }
+}
+
+}  // namespace
+
 // A read of a cell with reductions, in a run that takes them for a set.
 void Walk::check_set_read(const Question& q, const Live& live, std::size_t candidates) {
   const CellKey& cell = live.event.cell;
   const Prefix& past = agents_[current_].past;
-  bool reds = live.red, others = false, mixed = false;
+  bool reds = live.red, others = false, mixed = false, unlike = false;
   std::uint64_t operand = live.operand;
+  machine::Combine combine = live.combine;
   for (const Live& l : lives_) {
     if (!l.executed || l.event.write || l.event.cell != cell) continue;
     if (l.red) {
       mixed = mixed || (reds && l.operand != operand);
-      if (!reds) operand = l.operand;
+      unlike = unlike || (reds && l.combine != combine);
+      if (!reds) {
+        operand = l.operand;
+        combine = l.combine;
+      }
       reds = true;
       if (!live.red && !live.wanted) others = others || !past.has(l.event.self);
     } else if (!live.past.has(l.event.self)) {
@@ -92,7 +115,9 @@ void Walk::check_set_read(const Question& q, const Live& live, std::size_t candi
     }
   }
   if (!reds) return;
-  bool fine = candidates == 1 && !((live.red || !live.wanted) && others);
+  // An add and a max, or two exchanges, do not commute.
+  bool fine = candidates == 1 && !((live.red || !live.wanted) && others) && !unlike &&
+              !(mixed && !commutes(combine));
   if (live.wanted) {
     fine = fine && !mixed && q.wanted->holds(value_of(*q.cell->newest, cell.size));
   }

@@ -162,6 +162,7 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
     machine::ThreadId thread = machine::kNoThread;
     machine::Access access;
     std::uint64_t operand = 0;
+    machine::Combine combine = machine::Combine::none;
   };
   // Coherence in a cell before a write came, by message id: what the write was placed before may be
   // ordered through it.

@@ -156,6 +156,7 @@ class LitmusProgram final : public schedule::Program {
   schedule::BlockBarrier& barrier(std::size_t thread, const Barrier& barrier);
   std::optional<std::int64_t> fixed(std::size_t thread, const Operand& operand) const;
 
+  bool is_reduction(std::size_t thread, const Atomic& atomic) const;
   bool is_reversed(std::size_t thread, std::size_t at) const;
 
   const Test& test_;

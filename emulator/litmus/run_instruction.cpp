@@ -217,6 +217,26 @@ void LitmusProgram::execute(schedule::Agent& agent, std::size_t thread, const St
   }
 }
 
+// Without a result, or with one that nobody can tell: nothing reads the register, and no acquire
+// pattern begins with the atomic's read. Their order is explored only where it shows.
+bool LitmusProgram::is_reduction(std::size_t thread, const Atomic& atomic) const {
+  if (atomic.op == Combine::cas) return false;
+  if (!atomic.destination) return true;
+  const std::size_t at = states_[thread].next;
+  if (machine::acquires(atomic.order) || live_[thread][at + 1][index(*atomic.destination)]) {
+    return false;
+  }
+  const auto& code = test_.threads[thread].instructions;
+  return std::none_of(code.begin(), code.end(), [](const Instruction& i) {
+    const auto* fence = std::get_if<Fence>(&i.what);
+    const auto* load = std::get_if<Load>(&i.what);
+    const auto* other = std::get_if<Atomic>(&i.what);
+    return (fence != nullptr && fence->order != Order::release) ||
+           (load != nullptr && machine::acquires(load->order)) ||
+           (other != nullptr && machine::acquires(other->order));
+  });
+}
+
 void LitmusProgram::execute(schedule::Agent& agent, std::size_t thread, const Atomic& atomic,
                             std::uint16_t site, bool reversed) {
   const std::int64_t operand = value(thread, atomic.value);
@@ -228,6 +248,7 @@ void LitmusProgram::execute(schedule::Agent& agent, std::size_t thread, const At
     machine::Access a = access(p, atomic.order, atomic.scope, type, site);
     a.read_depends = read_depends;
     a.write_depends = write_depends;
+    a.combine = atomic.op;
     next_read(thread);
     agent.reduce(p.at, a, std::as_bytes(std::span(&operand, 1)).first(index(type.bits / 8)),
                  combine(atomic.op, type));
@@ -249,7 +270,7 @@ void LitmusProgram::execute(schedule::Agent& agent, std::size_t thread, const At
   a.read_depends = read_depends;
   a.write_depends = write_depends;
   std::uint64_t old = 0;
-  if (atomic.op != Combine::cas && !atomic.destination) return reduce(p);
+  if (is_reduction(thread, atomic)) return reduce(p);
   const std::uint64_t result_from = next_read(thread);
   if (atomic.op == Combine::cas) {
     old =
@@ -387,6 +408,9 @@ schedule::BlockBarrier& LitmusProgram::barrier(std::size_t thread, const Barrier
   }
   const auto expected = static_cast<std::uint32_t>(
       count > 0 ? count : static_cast<std::int64_t>(participants.size()));
+  const std::int64_t generation = expected < participants.size()
+                                      ? generation_of(agent, thread, instance, id, expected, site)
+                                      : 0;
   auto& slot = barriers_[{mine.gpu, mine.cta, instance, id, expected}];
   if (slot == nullptr) slot = std::make_unique<schedule::BlockBarrier>(expected);
   return *slot;

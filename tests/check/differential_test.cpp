@@ -406,6 +406,19 @@ exists (0 == 0)
 )") == "");
 }
 
+TEST_CASE("reductions that do not commute are ordered, whether their results are read or not") {
+  const auto states = [](const std::string& first, const std::string& second) {
+    const std::string program = "PTX a\n{\nx=1;\n}\n P0@cta 0,gpu 0 | P1@cta 0,gpu 0 ;\n " + first +
+                                " | " + second + " ;\nlocations [x;]\nexists (0 == 0)\n";
+    CHECK(compare(program.c_str()) == "");
+    return testing::search(litmus::parse(program, "here"), testing::letter()).states.size();
+  };
+  CHECK(states("red.relaxed.sys.add x, 1", "red.relaxed.sys.max x, 5") == 2);
+  CHECK(states("red.relaxed.sys.add x, 1", "red.relaxed.sys.mul x, 3") == 2);
+  CHECK(states("red.relaxed.sys.add x, 1", "red.relaxed.sys.add x, 3") == 1);
+  CHECK(states("atom.relaxed.sys.exch r0, x, 4", "atom.relaxed.sys.exch r0, x, 5") == 2);
+}
+
 TEST_CASE(
     "an acquire read ends the pattern of a read before it also where it returns an older value") {
   // What the two loads go through differs, so the second may miss what the first one saw.

@@ -115,3 +115,28 @@ TEST_CASE("each row of a template has the answer that its row names, by search a
     CHECK(testing::difference(test) == "");
   }
 }
+
+TEST_CASE("atomics of one place cost one execution for each order that somebody can tell") {
+  const auto complete = [](const std::string& atomic, int threads, const std::string& condition) {
+    std::string places = " ", row = " ";
+    for (int t = 0; t < threads; ++t) {
+      const std::string n = std::to_string(t);
+      places += (t > 0 ? "| P" : "P") + n + "@cta " + n + ",gpu 0 ";
+      row += (t > 0 ? "| " : "") + atomic + " ";
+    }
+    const litmus::Test test =
+        litmus::parse("PTX t\n{ x=0; }\n" + places + ";\n" + row + ";\n" + condition + "\n", "t");
+    machine::Policy policy = testing::letter();
+    policy.load_buffering = machine::LoadBuffering::on;
+    const testing::Searched searched = testing::search(test, policy);
+    CHECK(litmus::judge(test, searched.states).ok);
+    return searched.result.complete;
+  };
+  CHECK(complete("red.relaxed.gpu.add x, 1", 8, "forall (x == 8)") == 1);
+  CHECK(complete("atom.relaxed.gpu.add r0, x, 1", 8, "forall (x == 8)") == 1);
+  CHECK(complete("atom.release.gpu.max r0, x, 3", 8, "forall (x == 3)") == 1);
+  // Whoever acquires, or looks at what the atomic returned, can tell.
+  CHECK(complete("atom.acquire.gpu.add r0, x, 1", 3, "forall (x == 3)") == 6);
+  CHECK(complete("atom.relaxed.gpu.add r0, x, 1", 3,
+                 "exists (P0:r0 == 2 /\\ P1:r0 == 0 /\\ P2:r0 == 1)") == 6);
+}
