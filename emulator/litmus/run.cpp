@@ -60,6 +60,7 @@ LitmusProgram::LitmusProgram(const Test& test, std::uint32_t reversed, int bound
     const auto [at, fresh] = block.emplace(std::pair(thread.gpu, thread.cta), 0);
     if (fresh) at->second = blocks[index(thread.gpu)]++;
     block_of_.push_back(at->second);
+    blocks_ = std::max<std::uint64_t>(blocks_, at->second + 1);
     index_of_.push_back(in_block[{thread.gpu, thread.cta}]++);
     threads_of_[index(thread.gpu)].push_back(t);
     std::size_t launches = 1;
@@ -107,7 +108,7 @@ void LitmusProgram::name_locations() {
 }
 
 std::uint64_t LitmusProgram::shared_bytes() const {
-  std::uint64_t bytes = 4096;
+  std::uint64_t bytes = 4096 + 2 * ranks_ * blocks_ * kBarriers * kBarriers * 4;
   for (const Location& l : test_.locations) {
     bytes +=
         64 + static_cast<std::uint64_t>(l.length) * static_cast<std::uint64_t>(l.element_bytes());
@@ -131,6 +132,8 @@ void LitmusProgram::set_up(machine::Machine& machine, std::pmr::memory_resource*
                           std::as_bytes(std::span(&v, 1)).first(index(l.element_bytes())));
     }
   }
+  arrivals_ = machine.add_region(
+      {.rank = 0, .bytes = std::uint64_t{ranks_} * blocks_ * kBarriers * kBarriers * 4});
 }
 
 void LitmusProgram::before_run(machine::Machine& machine) {

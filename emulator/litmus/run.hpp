@@ -153,7 +153,10 @@ class LitmusProgram final : public schedule::Program {
   std::uint64_t from(std::size_t thread, const Address& address) const;
   std::uint64_t next_read(std::size_t thread);
   Type type_at(const Place& place, Type wanted) const;
-  schedule::BlockBarrier& barrier(std::size_t thread, const Barrier& barrier);
+  schedule::BlockBarrier& barrier(schedule::Agent& agent, std::size_t thread,
+                                  const Barrier& barrier, std::uint16_t site);
+  std::int64_t generation_of(schedule::Agent& agent, std::size_t thread, std::int64_t instance,
+                             std::int64_t id, std::uint32_t expected, std::uint16_t site);
   std::optional<std::int64_t> fixed(std::size_t thread, const Operand& operand) const;
 
   bool is_reduction(std::size_t thread, const Atomic& atomic) const;
@@ -172,6 +175,10 @@ class LitmusProgram final : public schedule::Program {
   std::vector<std::uint32_t> block_of_, index_of_;    // by thread
   std::vector<std::size_t> launches_of_;              // by rank
   std::vector<machine::RegionId> regions_;            // by location
+  // Cells that count arrivals at barriers (generation_of), by block, id and instance.
+  static constexpr std::uint64_t kBarriers = 16;
+  machine::RegionId arrivals_ = 0;
+  std::uint64_t blocks_ = 1;  // the most of a rank
   std::vector<machine::StreamId> streams_;
   std::vector<ThreadState> states_;
   // By thread: what every instruction may need (live_registers), and which registers are written.

@@ -389,7 +389,8 @@ std::optional<std::int64_t> LitmusProgram::fixed(std::size_t thread, const Opera
 
 // The barrier that the thread has reached, by the values that its operands have now. Without a
 // count those threads take part of which some instruction may name it.
-schedule::BlockBarrier& LitmusProgram::barrier(std::size_t thread, const Barrier& b) {
+schedule::BlockBarrier& LitmusProgram::barrier(schedule::Agent& agent, std::size_t thread,
+                                               const Barrier& b, std::uint16_t site) {
   const Thread& mine = test_.threads[thread];
   const std::int64_t instance = value(thread, b.instance), id = b.id ? value(thread, *b.id) : 0;
   std::set<std::size_t> participants;
@@ -411,9 +412,37 @@ schedule::BlockBarrier& LitmusProgram::barrier(std::size_t thread, const Barrier
   const std::int64_t generation = expected < participants.size()
                                       ? generation_of(agent, thread, instance, id, expected, site)
                                       : 0;
-  auto& slot = barriers_[{mine.gpu, mine.cta, instance, id, expected}];
+  auto& slot = barriers_[{mine.gpu, mine.cta, instance, id, expected, generation}];
   if (slot == nullptr) slot = std::make_unique<schedule::BlockBarrier>(expected);
   return *slot;
+}
+
+// Where more threads come than a generation needs, who meets whom is open: whoever comes first. The
+// arrivals are counted by atomics of a cell of the barrier's own, which order nothing else, so that
+// the search has each of their orders. What follows in the thread depends on its turn.
+std::int64_t LitmusProgram::generation_of(schedule::Agent& agent, std::size_t thread,
+                                          std::int64_t instance, std::int64_t id,
+                                          std::uint32_t expected, std::uint16_t site) {
+  constexpr std::uint64_t kBytes = 4;
+  const Type word{'u', 32};
+  const std::uint64_t block = bits_of(test_.threads[thread].gpu) * blocks_ + block_of_[thread];
+  machine::Access a;
+  a.order = Order::relaxed;
+  a.scope = Scope::cta;
+  a.element = kBytes;
+  a.site = site;
+  ThreadState& s = states_[thread];
+  const std::uint64_t mine = next_read(thread);
+  a.read_depends = 0;
+  a.write_depends = mine;
+  const machine::Address at{arrivals_,
+                            ((block * kBarriers + (bits_of(id) % kBarriers)) * kBarriers +
+                             bits_of(instance) % kBarriers) *
+                                kBytes};
+  const std::uint64_t turn = agent.rmw(at, a, 1, combine(Combine::add, word));
+  s.control |= mine;
+  straight_ = false;
+  return static_cast<std::int64_t>(turn / expected);
 }
 
 std::size_t LitmusProgram::step(schedule::Agent& agent, std::size_t thread, std::size_t at) {
@@ -443,9 +472,9 @@ std::size_t LitmusProgram::step(schedule::Agent& agent, std::size_t thread, std:
   } else if (const auto* b = std::get_if<Barrier>(&i.what)) {
     ++s.changes;
     if (b->arrive) {
-      agent.arrive(barrier(thread, *b), site);
+      agent.arrive(barrier(agent, thread, *b, site), site);
     } else {
-      agent.sync(barrier(thread, *b), site);
+      agent.sync(barrier(agent, thread, *b, site), site);
     }
   } else if (const auto* local = std::get_if<Local>(&i.what)) {
     s.registers[index(local->destination)] =

@@ -186,6 +186,34 @@ TEST_CASE("a barrier's id and count in registers are read when it is reached") {
   CHECK(other.searched.hangs.size() == 1);
 }
 
+TEST_CASE("where more threads come to a barrier than it needs, who meets whom is open") {
+  const auto of = [](const std::string& third, const std::string& count) {
+    const std::string bar = "bar.cta.sync 1, 1, " + count;
+    return run(
+        "x=0;",
+        " P0@cta 0,gpu 0 | P1@cta 0,gpu 0 | P2@cta 0,gpu 0 | P3@cta 0,gpu 0 ;\n st.weak x, 1 | " +
+            bar + " | " + third + " | " + third + " ;\n " + bar + " | ld.weak r0, x | | ;\n",
+        "exists (P1:r0 == 0)");
+  };
+  const Run open = of("bar.cta.sync 1, 1, 2", "2");
+  CHECK(open.verdict.observation == litmus::Observation::Sometimes);
+  CHECK(open.searched.race);
+  CHECK(open.searched.hangs.empty());
+  // The broken twins: nobody else comes; all four are needed.
+  CHECK(of("mov r1, 0", "2").verdict.observation == litmus::Observation::Never);
+  const Run all = of("bar.cta.sync 1, 1, 4", "4");
+  CHECK(all.verdict.observation == litmus::Observation::Never);
+  CHECK_FALSE(all.searched.race);
+  // Three come to a barrier of two: one of them is left over.
+  const Run three =
+      run("x=0;",
+          " P0@cta 0,gpu 0 | P1@cta 0,gpu 0 | P2@cta 0,gpu 0 ;\n bar.cta.sync 1, 1, 2 | "
+          "bar.cta.sync 1, 1, 2 | bar.cta.sync 1, 1, 2 ;\n",
+          "exists (x == 0)");
+  CHECK(three.searched.states.empty());
+  CHECK(three.searched.hangs.size() == 3);
+}
+
 TEST_CASE("a loop that counts is left at the bound, and that is said; more turns see more") {
   const litmus::Test test = litmus::parse(
       "PTX t\n{x=0; P0:r1=0;}\n P0@cta 0,gpu 0 ;\n L0: ;\n add r1, r1, 1 ;\n"
