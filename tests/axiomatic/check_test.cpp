@@ -128,10 +128,8 @@ TEST_CASE("what the scalar model does not decide is refused by name") {
   };
   CHECK(refusal("b32 x[2]=0;", "ld.weak.v2 {r0, r1}, x") == "vector accesses");
   CHECK(refusal("x=0;", "ld.weak.u8 r0, x") == "mixed sizes");
-  CHECK(refusal("x=0; m @ multicast aliases x;", "multimem.st m, 1") ==
-        "second names and multicast addresses");
+  CHECK(refusal("x=0; m @ multicast aliases x;", "multimem.st m, 1") == "multicast addresses");
   CHECK(refusal("x=0;", "launch") == "launches");
-  CHECK(refusal("x=0;", "fence.proxy.alias") == "proxy fences");
-  CHECK(refusal("x=0;", "tld.weak r0, x") == "proxies");
+  CHECK(refusal("x=0;", "fence.proxy.async") == "fence.proxy.async");
   CHECK(refusal("b32 x[2]=0;", "ld.weak r0, x[1]") == "taken");
 }

@@ -164,9 +164,8 @@ void Skeleton::find_patterns() {
       for (int a = location_count(); a < e; ++a) {
         if (!po(a, e)) continue;
         const Event& y = event(a);
-        const bool release_write =
-            writes_there(y) && y.order == Order::Release && object(*this, y) == object(*this, x) &&
-            y.address == x.address;
+        const bool release_write = writes_there(y) && y.order == Order::Release &&
+                                   object(*this, y) == object(*this, x) && y.address == x.address;
         const bool release_fence = y.kind == Event::Kind::Fence && y.order != Order::Acquire;
         if (release_write || release_fence) release_starts[index(e)] |= bit(a);
       }
@@ -175,9 +174,8 @@ void Skeleton::find_patterns() {
       for (int b = e + 1; b < n; ++b) {
         if (!po(e, b)) continue;
         const Event& y = event(b);
-        const bool acquire_read =
-            reads_there(y) && y.order == Order::Acquire && object(*this, y) == object(*this, x) &&
-            y.address == x.address;
+        const bool acquire_read = reads_there(y) && y.order == Order::Acquire &&
+                                  object(*this, y) == object(*this, x) && y.address == x.address;
         const bool acquire_fence = y.kind == Event::Kind::Fence && y.order != Order::Release;
         if (acquire_read || acquire_fence) acquire_ends[index(e)] |= bit(b);
       }
