@@ -14,7 +14,7 @@ struct Interval {
   double high;
 };
 
-inline Interval kAnything(double value) { return {value, -HUGE_VAL, HUGE_VAL}; }
+inline Interval anything(double value) { return {value, -HUGE_VAL, HUGE_VAL}; }
 
 inline bool is_nan(const Interval& x) { return std::isnan(x.low) || std::isnan(x.high); }
 inline bool is_point(const Interval& x) { return x.low == x.high; }
@@ -77,7 +77,7 @@ inline Interval multiply(const Interval& a, const Interval& b) {
   for (const double x : p) {
     if (std::isnan(x)) {
       const bool certain = is_nan(a) || is_nan(b) || (is_point(a) && is_point(b));
-      return certain ? Interval{x, x, x} : kAnything(a.value * b.value);
+      return certain ? Interval{x, x, x} : anything(a.value * b.value);
     }
     low = std::min(low, x);
     high = std::max(high, x);
@@ -110,14 +110,14 @@ inline Interval function(Unary what, const Interval& x, Dtype dtype) {
                      wide ? 0x1p-50 : 0x1p-21 + reach * 0x1p-23, wide ? 0 : 0x1p-126);
     }
     case Unary::root:
-      if (!(x.low >= 0)) return kAnything(std::sqrt(x.value));
+      if (!(x.low >= 0)) return anything(std::sqrt(x.value));
       return widened({rounded(std::sqrt(x.value), dtype), std::sqrt(x.low), std::sqrt(x.high)},
                      approximate, 0);
     case Unary::reciprocal_root:
       break;
   }
   const double value = rounded(1 / std::sqrt(x.value), dtype);
-  if (!(x.low >= 0)) return kAnything(value);
+  if (!(x.low >= 0)) return anything(value);
   return widened({value, 1 / std::sqrt(x.high), 1 / std::sqrt(x.low)}, approximate, 0);
 }
 

@@ -11,8 +11,8 @@
 
 namespace ringfence::verify {
 
+using interval::anything;
 using interval::Interval;
-using interval::kAnything;
 
 Values interval::like(const Values& a, std::int64_t rows, std::int64_t columns) {
   Values out;
@@ -226,7 +226,7 @@ Interval combined(Binary what, const Interval& a, const Interval& b, Dtype dtype
       return product_of(a, b, u, dtype);
     case Binary::divide: {
       const double value = interval::rounded(a.value / b.value, dtype);
-      if (!(b.low > 0) && !(b.high < 0)) return kAnything(value);
+      if (!(b.low > 0) && !(b.high < 0)) return anything(value);
       const Interval inverse{1 / b.value, 1 / b.high, 1 / b.low};
       const Interval exact = interval::multiply(a, inverse);
       return interval::widened({value, exact.low, exact.high},

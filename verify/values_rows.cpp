@@ -11,8 +11,8 @@
 namespace ringfence::verify {
 namespace {
 
+using interval::anything;
 using interval::Interval;
-using interval::kAnything;
 using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 using Map = Eigen::Map<const Matrix>;
 
@@ -156,7 +156,7 @@ Values reciprocal_rms(const Values& given, double eps) {
     const bool wide = a.dtype == Dtype::f64;
     s.low -= wide ? 0 : h * 0x1p-149;
     if (s.high >= overflow_threshold(a.dtype)) {
-      interval::put(out, static_cast<std::size_t>(r), kAnything(0));
+      interval::put(out, static_cast<std::size_t>(r), anything(0));
       continue;
     }
     interval::put(out, static_cast<std::size_t>(r),
