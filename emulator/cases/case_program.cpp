@@ -249,9 +249,11 @@ std::size_t CaseProgram::consumed_offset(std::uint32_t call, std::uint32_t rank,
 void CaseProgram::consume(Agent& agent, std::uint32_t rank, std::uint32_t call) {
   for (std::size_t m = 0; m < file_.memories.size(); ++m) {
     if (!is_consumed(m)) continue;
-    const std::uint64_t bytes = file_.memories[m].bytes;
-    agent.read({first_region_ + memory_region_[m][rank], 0}, weak(kConsumer, bytes),
-               {results_ + consumed_offset(call, rank, m), bytes});
+    // What is not judged may never have been written.
+    const auto [begin, end] = read_by_consumer(m, call, rank);
+    if (begin == end) continue;
+    agent.read({first_region_ + memory_region_[m][rank], begin}, weak(kConsumer, begin | end),
+               {results_ + consumed_offset(call, rank, m) + begin, end - begin});
   }
 }
 

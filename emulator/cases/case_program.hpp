@@ -131,8 +131,9 @@ class CaseProgram final : public schedule::Program {
   bool check_expected(machine::Machine& machine);
   void compare_expected(std::uint32_t call, std::vector<verify::Comparison>& all) const;
   bool is_judged(const std::string& memory) const;
-  // What the consumer reads of a memory: [first, second), empty for nothing.
-  std::pair<std::uint64_t, std::uint64_t> read_by_consumer(std::size_t memory) const;
+  // What the consumer of `rank` reads of a memory after `call`: [first, second), empty for nothing.
+  std::pair<std::uint64_t, std::uint64_t> read_by_consumer(std::size_t memory, std::uint32_t call,
+                                                           std::uint32_t rank) const;
   const std::byte* consumed_value(std::size_t expected, std::uint32_t call,
                                   std::uint32_t rank) const;
   // Where the replicas of a memory that has to be equal differ first, for each call, memory and

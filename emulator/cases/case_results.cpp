@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <tuple>
 
 #include "emulator/cases/case_program.hpp"
 
@@ -174,22 +175,21 @@ std::vector<std::string> CaseProgram::values_not_judged() const {
   return out;
 }
 
-std::pair<std::uint64_t, std::uint64_t> CaseProgram::read_by_consumer(std::size_t memory) const {
-  if (!is_consumed(memory)) return {0, 0};
+std::pair<std::uint64_t, std::uint64_t> CaseProgram::read_by_consumer(std::size_t memory,
+                                                                      std::uint32_t call,
+                                                                      std::uint32_t rank) const {
   const Memory& m = file_.memories[memory];
   const Check& c = file_.check;
-  std::pair<std::uint64_t, std::uint64_t> range{0, m.bytes};
-  if (std::find(c.equal.begin(), c.equal.end(), m.name) != c.equal.end()) return range;
+  const bool whole =
+      std::find(c.equal.begin(), c.equal.end(), m.name) != c.equal.end() ||
+      (c.reference && (m.name == c.reference->out || m.name == c.reference->residual_out));
+  if (whole) return {0, m.bytes};
   for (std::size_t i = 0; i < c.expected.size(); ++i) {
-    if (c.expected[i].memory != m.name) continue;
-    for (std::uint32_t r = 0; r < file_.ranks; ++r) {
-      const verify::Expectation* const e = expectations_.of(i, 0, r);
-      if (e == nullptr) continue;
-      return {c.expected[i].offset,
-              c.expected[i].offset + e->elements() * verify::dtype_bytes(e->dtype)};
-    }
+    const verify::Expectation* const e = expectations_.of(i, call, rank);
+    if (c.expected[i].memory != m.name || e == nullptr) continue;
+    return {c.expected[i].offset, c.expected[i].offset + e->nominal.size()};
   }
-  return range;
+  return {0, 0};
 }
 
 std::vector<std::string> CaseProgram::never_written() const {
@@ -197,8 +197,11 @@ std::vector<std::string> CaseProgram::never_written() const {
   if (complete_runs_ == 0) return out;
   constexpr std::size_t kMostTexts = 16;
   for (std::size_t m = 0; m < file_.memories.size(); ++m) {
-    const auto [begin, end] = read_by_consumer(m);
     for (std::uint32_t r = 0; r < file_.ranks; ++r) {
+      std::uint64_t begin = 0, end = 0;
+      for (std::uint32_t call = 0; call < calls_ && end == 0; ++call) {
+        std::tie(begin, end) = read_by_consumer(m, call, r);
+      }
       for (const Usage::Gap& gap : usage_.never_written(memory_region_[m][r], begin, end)) {
         if (out.size() == kMostTexts) {
           out.back() = "and more";

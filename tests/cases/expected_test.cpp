@@ -319,12 +319,49 @@ TEST_CASE("a memory that a kernel wrote and nothing judged is named, signals apa
       std::vector<std::string>{"out (its replicas are compared with one another alone)", "epoch"});
 }
 
+TEST_CASE("what is not judged of a memory is not read: it may never have been written") {
+  // Poison, of which reading what nobody wrote is a finding.
+  const auto judge = [](const std::string& check) {
+    Text t;
+    t.count = kCount / 2;
+    t.check = check;
+    std::string text = text_of(t);
+    const std::string out = "[memory.out]\nkind = \"local\"\n";
+    text.insert(text.find(out) + out.size(), "init = \"poison\"\n");
+    CaseProgram program(cases::parse_case(text, "tests/cases/files/expected.toml"), {});
+    const auto executor = ranks::make_inline(program);
+    schedule::RunSpec spec;
+    spec.strategy.kind = schedule::StrategySpec::Kind::first;
+    const auto f = schedule::failure(executor->run(spec));
+    return f ? std::string(machine::name(f->kind)) : "clean";
+  };
+  CHECK(judge("value = 'slice(sum(data), first = 0, count = 12)'") == "clean");
+  CHECK(judge("value = 'slice(sum(data), first = 4, count = 8)'\noffset = 16") == "clean");
+  CHECK(judge("sum = 'data'") != "clean");
+}
+
+TEST_CASE("bytes that a peer reads and nobody wrote are named") {
+  std::string text = text_of({});
+  text = text.substr(0, text.find("[check.expected"));
+  const std::size_t init = text.find("init = {");
+  text.erase(init, text.find('\n', init) - init);
+  CaseProgram program(
+      cases::parse_case(text + "[check]\nequal = ['out']\n", "tests/cases/files/expected.toml"),
+      {});
+  const auto executor = ranks::make_inline(program);
+  schedule::RunSpec spec;
+  spec.strategy.kind = schedule::StrategySpec::Kind::first;
+  executor->run(spec);
+  REQUIRE(program.never_written().size() == 3);
+  CHECK(program.never_written()[1] == "bytes 0 to 95 of data of rank 1 (a peer reads them)");
+}
+
 TEST_CASE("bytes that the consumer reads and nobody wrote are named") {
   Text t;
   t.op = 4;  // the last rank's element 5 of a concatenation is never written
   t.out_elements = kCount * 3;
   t.drop = 1;
-  t.check = "concat = 'data'\nranks = [0, 1]";
+  t.check = "concat = 'data'\natol = 1e9";
   Ran ran = run(t);
   CHECK(ran.kind == "clean");
   CHECK(ran.never_written ==
