@@ -199,6 +199,7 @@ TEST_CASE("where more threads come to a barrier than it needs, who meets whom is
   CHECK(open.verdict.observation == litmus::Observation::Sometimes);
   CHECK(open.searched.race);
   CHECK(open.searched.hangs.empty());
+  CHECK(testing::difference(open.test) == "");
   // The broken twins: nobody else comes; all four are needed.
   CHECK(of("mov r1, 0", "2").verdict.observation == litmus::Observation::Never);
   const Run all = of("bar.cta.sync 1, 1, 4", "4");
