@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <optional>
 #include <utility>
 
 #include "emulator/litmus/lexer.hpp"
@@ -128,15 +127,14 @@ class Instance {
     const std::string mnemonic = word("an instruction");
     std::vector<std::string> modifiers;
     while (accept(".")) modifiers.push_back(word("a modifier"));
-    std::vector<std::string>::size_type proxies = 0;
     if (mnemonic == "fence" && !modifiers.empty() && modifiers[0] == "alias") {
       modifiers.insert(modifiers.begin(), "proxy");
     }
     auto& cells = threads_[static_cast<std::size_t>(thread)].cells;
     if (mnemonic == "fence" && modifiers.size() > 1 && modifiers[0] == "proxy") {
       // fence.proxy.surface.texture is one fence after the other.
-      for (proxies = 1; proxies < modifiers.size(); ++proxies) {
-        cells.emplace_back("fence.proxy." + modifiers[proxies], at);
+      for (std::size_t i = 1; i < modifiers.size(); ++i) {
+        cells.emplace_back("fence.proxy." + modifiers[i], at);
       }
       expect(";");
       return;
