@@ -37,21 +37,11 @@ class UntilAcquired {
 }  // namespace
 
 // Axiom Atomicity: nothing morally strong may lie between `m` and a read-modify-write that reads
-// it; so none has taken it before (where coherence orders both behind `m`), and what must precede
-// the write precedes `m`.
+// it: there is a place for the write with all that is morally strong and behind `m` behind it. So
+// there is none where another one has taken `m` and coherence orders both behind it, nor where some
+// of that must precede the write.
 bool Machine::rmw_may_take_of(const Now& now, const Cell& cell, const Message& m,
                               MessageSet required) const {
-  const bool m_first = (required & bit(m)) != 0;
-  for (const Message* x = cell.newest; x != nullptr; x = x->older) {
-    if (x == &m) continue;
-    if (x->source == &m && (x->before & bit(m)) != 0 && morally_strong(now, *x) &&
-        (m_first || morally_strong(now, m))) {
-      return false;
-    }
-    if ((required & bit(*x)) != 0 && (x->before & bit(m)) != 0 && morally_strong(now, *x)) {
-      return false;
-    }
-  }
   if (&m == cell.newest) return true;
   MessageSet after = 0;
   for (const Message* x = cell.newest; x != nullptr; x = x->older) {
