@@ -9,9 +9,11 @@
 #include <iterator>
 #include <optional>
 
-#include "emulator/cases/kernel_run.hpp"
+#include "emulator/cases/kernel_detail.hpp"
 
 namespace ringfence::cases {
+
+using ptx::kLanes;
 
 void KernelRun::bulk(const ptx::Agents& agents, ptx::Operation operation, std::uint64_t address,
                      std::span<std::byte> data, std::uint32_t instruction, std::uint32_t) {
@@ -75,35 +77,113 @@ bool KernelRun::bytes_have_come(const ptx::Agents& agents) {
   return warp_of(agents).agent->choose(schedule::DecisionKind::miss, 2) == 0;
 }
 
-void KernelRun::note_polls(Warp& warp, std::uint64_t events) {
-  std::vector<ptx::SplitRef> ready;
-  execution_.ready(warp.block, warp.index, ready);
-  for (const ptx::SplitRef& split : ready) {
-    if (split.instruction == 0) continue;
-    if (kernel_.program.ops[split.instruction - 1].kind != ptx::Kind::mbarrier) continue;
-    warp.polled |= split.mask;
-    warp.polled_site = kernel_.site[split.instruction - 1];
+void KernelRun::before_barrier(const ptx::Agents& agents) {
+  Warp& warp = warp_of(agents);
+  settle(warp);
+  warp.accessed = true;
+  warp.agent->point();
+}
+
+namespace {
+
+// A barrier's message: the phases complete above, the one that the step joined below.
+std::uint64_t value_of(const ptx::BarrierStep& step) {
+  return std::uint64_t{step.completed} << 32 | step.joined;
+}
+
+machine::Wanted wanted_of(const ptx::BarrierLook& look) {
+  if (look.parity) return {machine::Compare::ne, std::uint64_t{look.phase & 1U} << 32, 1ULL << 32};
+  return {machine::Compare::gt, std::uint64_t{look.phase} << 32 | 0xFFFFFFFFU};
+}
+
+machine::Access step_access(std::uint16_t site) {
+  machine::Access how;
+  how.order = machine::Order::relaxed;
+  how.scope = machine::Scope::cluster;
+  how.element = 8;
+  how.site = site;
+  how.of_barrier = true;
+  return how;
+}
+
+}  // namespace
+
+// Which arrivals form a generation is an order of steps at one place: each joins the generation
+// that those before it leave open.
+void KernelRun::barrier_step(const ptx::Agents& agents, const ptx::BarrierStep& step) {
+  if (!settings_.first_shared) return;
+  Warp& warp = warp_of(agents);
+  const machine::Address at = barrier_address(agents, step.mbarrier, step.place);
+  const machine::Access how = step_access(settings_.barrier_site);
+  had_effect(warp, agents.mask);
+  warp.moved = true;
+  warp.agent->act(how.site, [&](machine::Machine& m) {
+    m.step_of_barrier(warp.agent->lane_thread(ptx::first_lane(agents.mask)), at, how,
+                      value_of(step));
+  });
+}
+
+ptx::GlobalMemory::Look KernelRun::look(const ptx::Agents& agents, const ptx::BarrierLook& look,
+                                        bool waits, bool now) {
+  if (!settings_.first_shared) return now ? Look::complete : Look::incomplete;
+  Warp& warp = warp_of(agents);
+  const machine::Address at = barrier_address(agents, true, look.place);
+  const machine::Access how = step_access(kernel_.site[look.instruction]);
+  const machine::Wanted wanted = wanted_of(look);
+  const std::uint32_t lane = ptx::first_lane(agents.mask);
+  Look result = Look::complete;
+  // Looked in vain before, and nothing has happened since.
+  waits = waits || (warp.looked == look.instruction + 1 && warp.looked_at.offset == at.offset &&
+                    warp.looked_at.region == at.region);
+  warp.agent->act(how.site, [&](machine::Machine& m) {
+    const machine::ThreadId thread = warp.agent->lane_thread(lane);
+    m.open_region(at.region);
+    if (!waits) {
+      std::uint64_t value = 0;
+      m.read(thread, at, how, std::as_writable_bytes(std::span(&value, 1)));
+      if (!wanted.holds(value)) result = Look::incomplete;
+    } else if (!m.can_end(thread, at, how, wanted, false) ||
+               !m.try_read_until(thread, at, how, wanted)) {
+      result = Look::later;
+    }
+  });
+  warp.waiting &= ~agents.mask;
+  warp.looking &= ~agents.mask;
+  warp.looked = result == Look::incomplete ? look.instruction + 1 : 0;
+  warp.looked_at = at;
+  if (result != Look::later) return result;
+  warp.waiting |= agents.mask;
+  warp.looking |= agents.mask;
+  if (warp.waits.empty()) {
+    warp.polls.resize(kLanes);
+    warp.waits.resize(kLanes);
   }
-  warp.polled_at = events;
+  ptx::each_lane(agents.mask, [&](std::uint32_t i) {
+    schedule::LaneWait w;
+    w.lane = i;
+    w.thread = warp.agent->lane_thread(i);
+    w.await = {at, how, wanted, false};
+    w.needs = wanted;
+    warp.waits[i].assign(1, w);
+  });
+  return result;
 }
 
 void KernelRun::park(Warp& warp) {
-  const auto phase = warp.polled != 0 ? execution_.awaited_phase(warp.block, warp.index)
-                                      : std::optional<ptx::AwaitedPhase>();
-  if (phase) {
-    const auto free = std::find_if(std::begin(fault_.phases), std::end(fault_.phases),
-                                   [](const PhaseWait& w) { return !w.used; });
-    if (free != std::end(fault_.phases)) {
-      *free = {schedule::pack(warp.agent->label()), *phase, true};
-      warp.told = &*free;
-    }
-  }
   tell_phases();
   warp.parked = true;
-  warp.agent->park(phase ? warp.polled_site : settings_.barrier_site, phase.has_value());
+  warp.agent->park(settings_.barrier_site);
   warp.parked = false;
-  if (warp.told != nullptr) warp.told->used = false;
-  warp.told = nullptr;
+}
+
+void KernelRun::tell_phase(Warp& warp) {
+  const auto phase = execution_.awaited_phase(warp.block, warp.index);
+  if (!phase) return;
+  const auto free = std::find_if(std::begin(fault_.phases), std::end(fault_.phases),
+                                 [](const PhaseWait& w) { return !w.used; });
+  if (free == std::end(fault_.phases)) return;
+  *free = {schedule::pack(warp.agent->label()), *phase, true};
+  warp.told = &*free;
 }
 
 void KernelRun::tell_phases() {

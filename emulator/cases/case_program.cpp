@@ -44,7 +44,7 @@ ptx::SumPolicy policy_of(verify::Summation summation) {
 
 bool is_site(ptx::Kind kind) {
   return kind == ptx::Kind::memory || kind == ptx::Kind::fence || kind == ptx::Kind::copy_async ||
-         kind == ptx::Kind::mbarrier;
+         kind == ptx::Kind::mbarrier || kind == ptx::Kind::matrix_load;
 }
 
 }  // namespace
@@ -119,6 +119,33 @@ void CaseProgram::map_memories() {
   }
 }
 
+// A region for each block's shared memory in each call: what a call's blocks leave there is not
+// what the next ones find.
+void CaseProgram::add_shared_memory(const Launch& launch, const ptx::Program& program,
+                                    Prepared& prepared) {
+  prepared.first_shared.assign(file_.ranks, {});
+  const bool counts = std::any_of(program.barriers.begin(), program.barriers.end(),
+                                  [](const ptx::BarrierOp& b) { return b.has_count; });
+  std::uint64_t bytes = program.static_shared + launch.shared_bytes;
+  if (bytes == 0 && !counts) return;
+  constexpr std::uint64_t kLine = machine::kLineBytes, kBarriers = 16;
+  prepared.barriers_at = (bytes + kLine - 1) / kLine * kLine;
+  prepared.mbarriers_at = prepared.barriers_at + kBarriers * kLine;
+  bytes = prepared.mbarriers_at + (program.mbarriers.empty() ? 0 : prepared.barriers_at);
+  for (std::uint32_t r = 0; r < file_.ranks; ++r) {
+    const auto grid = launch.grid_of(r);
+    for (std::uint32_t call = 0; call < calls_; ++call) {
+      prepared.first_shared[r].push_back(static_cast<std::uint32_t>(regions_.size()));
+      for (std::uint32_t b = 0; b < grid[0] * grid[1] * grid[2]; ++b) {
+        add_region({fmt::format("shared memory of block {} of rank {}", b, r),
+                    {static_cast<std::uint16_t>(r), machine::RegionKind::data, bytes, true, true},
+                    {},
+                    prepared.mbarriers_at});
+      }
+    }
+  }
+}
+
 void CaseProgram::load_kernels() {
   Edits left = settings_.edits;
   for (const Launch& launch : file_.launches) {
@@ -173,6 +200,7 @@ void CaseProgram::load_kernels() {
         ptx_file.globals.push_back(at);
       }
     }
+    add_shared_memory(launch, program, prepared);
     prepared.globals.assign(file_.ranks, 0);
     if (program.global_bytes != 0) prepared.globals = ptx_file.globals;
     bind(launch, prepared);
@@ -192,7 +220,10 @@ void CaseProgram::load_kernels() {
 std::uint64_t CaseProgram::shared_bytes() const {
   // A region has its bytes, a copy of its initial content, and a pointer for each 16-byte line.
   std::uint64_t bytes = sizeof(Shared) + consumed_bytes_ * file_.ranks * calls_ + 64;
-  for (const Region& r : regions_) bytes += r.spec.bytes * 5 / 2 + 64;
+  // Of shared memory, pointers only, where it comes under the model.
+  for (const Region& r : regions_) {
+    bytes += (r.spec.shared ? r.spec.bytes / 2 + 512 : r.spec.bytes * 5 / 2) + 64;
+  }
   bytes += signals_.shared_bytes() + usage_.shared_bytes() + 128;
   return bytes;
 }
@@ -281,6 +312,11 @@ void CaseProgram::run_stream(Agent& host, std::uint32_t rank, std::uint32_t call
     settings.signals = &signals_;
     settings.usage = &usage_;
     settings.run = shared_->run;
+    if (!prepared.first_shared[rank].empty()) {
+      settings.first_shared = prepared.first_shared[rank][call];
+      settings.barriers_at = prepared.barriers_at;
+      settings.mbarriers_at = prepared.mbarriers_at;
+    }
     KernelRun run(*kernels_[prepared.kernel], std::move(config), space_, settings,
                   shared_->fault[rank], shared_->clock[rank]);
     host.launch(stream(rank, slot), static_cast<std::uint16_t>(call), run.children(),
@@ -392,15 +428,24 @@ std::string CaseProgram::slot_writer(machine::Address at, const machine::Wanted&
 }
 
 schedule::SlotName CaseProgram::barrier_name(std::uint64_t label) const {
-  const std::uint16_t rank = schedule::unpack(label).rank;
+  // A lane's label; its warp's is that of the first.
+  schedule::AgentLabel warp = schedule::unpack(label);
+  const std::uint16_t rank = warp.rank;
   if (shared_ == nullptr || rank >= file_.ranks) return {};
+  warp.index -= warp.index % ptx::kLanes;
+  label = schedule::pack(warp);
   for (const PhaseWait& w : shared_->fault[rank].phases) {
     if (w.used && w.label == label) return name_of(w);
   }
   return {};
 }
 
-schedule::SlotName CaseProgram::slot_name(machine::Address) const { return {}; }
+schedule::SlotName CaseProgram::slot_name(machine::Address at) const {
+  if (at.region < first_region_ || at.region - first_region_ >= regions_.size()) return {};
+  const Region& r = regions_[at.region - first_region_];
+  if (r.mbarriers_at == 0 || at.offset < r.mbarriers_at) return {};
+  return {fmt::format("mbarrier at byte {} of the {}", at.offset - r.mbarriers_at, r.name), {}};
+}
 
 std::string CaseProgram::last_mismatch() const {
   if (!mismatch_.empty()) return mismatch_;

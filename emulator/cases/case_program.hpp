@@ -85,6 +85,7 @@ class CaseProgram final : public schedule::Program {
     std::string name;
     machine::RegionSpec spec;
     std::vector<std::byte> initial;  // empty: zero
+    std::uint64_t mbarriers_at = 0;  // of shared memory: see KernelRun::Settings
   };
   struct PtxFile;
   // A launch with what it needs on each rank.
@@ -92,6 +93,9 @@ class CaseProgram final : public schedule::Program {
     std::uint32_t kernel = 0;                           // in kernels_
     std::vector<std::vector<std::uint8_t>> parameters;  // by rank
     std::vector<std::uint64_t> globals;                 // by rank
+    // By rank and call: the region of block 0's shared memory, the other blocks' behind it.
+    std::vector<std::vector<std::uint32_t>> first_shared;
+    std::uint64_t barriers_at = 0, mbarriers_at = 0;  // in it: see KernelRun::Settings
   };
   struct SiteOf {
     std::uint32_t kernel;
@@ -105,6 +109,7 @@ class CaseProgram final : public schedule::Program {
   };
 
   void map_memories();
+  void add_shared_memory(const Launch& launch, const ptx::Program& program, Prepared& prepared);
   void load_kernels();
   void bind(const Launch& launch, Prepared& out);
   void encode(const Launch& launch, const Argument& argument, std::uint32_t rank,

@@ -26,13 +26,19 @@ bool has(const ptx::Instruction& i, std::string_view word) {
 }
 
 Sort sort_of(const ptx::Instruction& i) {
+  bool shared = false, strong = i.opcode != "ld" && i.opcode != "st";
   for (const std::string_view word : i.modifiers) {
-    // Not memory that ranks share, or an access that the executor does not take for one.
-    if (word.starts_with("shared") || word == "local" || word.starts_with("param") ||
-        word == "const" || word == "nc" || word == "async" || word == "proxy") {
+    // Not memory that threads share, or an access that the executor does not take for one.
+    if (word == "local" || word.starts_with("param") || word == "const" || word == "nc" ||
+        word == "async" || word == "proxy") {
       return Sort::none;
     }
+    shared = shared || word.starts_with("shared");
+    strong = strong ||
+             (word != "weak" && std::find(kOrders.begin(), kOrders.end(), word) != kOrders.end());
   }
+  // Of shared memory, flags and counters; what is weak there are tiles.
+  if (shared && !strong) return Sort::none;
   if (i.opcode == "ld" || (i.opcode == "multimem" && has(i, "ld_reduce"))) return Sort::load;
   if (i.opcode == "st" || (i.opcode == "multimem" && has(i, "st"))) return Sort::store;
   if (i.opcode == "atom") return Sort::atomic;

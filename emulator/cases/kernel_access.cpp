@@ -77,6 +77,14 @@ void give_lanes(const ptx::Request& request, std::byte* to) {
 }  // namespace
 
 void KernelRun::locate(Warp& warp, const ptx::Request& request, Target* targets) {
+  if (request.shared) {
+    each_lane(request.agents.mask, [&](std::uint32_t lane) {
+      const machine::Address at = shared_address(request.address[lane]);
+      warp.fault_at = at;
+      targets[lane] = {&shared_[request.address[lane] >> 32], at.offset};
+    });
+    return;
+  }
   const ptx::Access& access = *request.access;
   const std::uint32_t bytes = access.bytes();
   const bool multicast = is_multimem(access.operation);
@@ -151,8 +159,11 @@ void KernelRun::access(ptx::Request& request) {
   warp.last_site = site;
   Target targets[kLanes];
   locate(warp, request, targets);
-  const machine::Access how = how_of(*request.access, site);
-  note_use(request, targets, how);
+  machine::Access how = how_of(*request.access, site);
+  if (how.order != Order::weak) warp.moved = true;
+  // Nobody outside the cluster reaches shared memory (PTX ISA 8.3).
+  if (request.shared) how.scope = std::min(how.scope, machine::Scope::cluster);
+  if (!request.shared) note_use(request, targets, how);
   switch (request.access->operation) {
     case Operation::load:
       return load(warp, request, targets, how);
@@ -171,6 +182,8 @@ void KernelRun::access(ptx::Request& request) {
 
 void KernelRun::signalled(Warp& warp, machine::Address at, std::uint32_t bytes, bool adds,
                           std::uint16_t site) {
+  if (settings_.first_shared && at.region >= settings_.first_region + *settings_.first_shared)
+    return;
   warp.agent->signalled(at, bytes);
   if (settings_.signals == nullptr) return;
   settings_.signals->wrote(execution_.config().rank, at.region - settings_.first_region, at.offset,
@@ -238,14 +251,15 @@ void KernelRun::load(Warp& warp, ptx::Request& request, const Target* targets,
         if (m.read_together(agent.lane_threads(), from, how,
                             std::span(moved_).first(machine::kBlockBytes))) {
           take_lanes(request, moved_.data(), digest);
-          agent.note(digest);
+          if (!request.shared) agent.note(digest);
           return;
         }
       }
       each_lane(lanes, [&](std::uint32_t lane) {
         load_lane(m, warp, request, lane, targets[lane], how, digest);
       });
-      agent.note(digest);
+      // Plain bytes of shared memory leave no trace in the digest.
+      if (!request.shared) agent.note(digest);
     });
     request.completed = lanes;
     return;

@@ -125,6 +125,7 @@ void KernelRun::note_taken(machine::Machine& machine, const Warp& warp, std::uin
 }
 
 void KernelRun::had_effect(Warp& warp, std::uint32_t lanes) {
+  warp.looked = 0;
   if (warp.polls.empty()) return;
   each_lane(lanes, [&](std::uint32_t lane) { warp.polls[lane].clear(); });
   warp.armed &= ~lanes;

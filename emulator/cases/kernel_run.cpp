@@ -22,6 +22,8 @@ machine::FindingKind kind_of(ptx::FaultKind kind) {
       return machine::FindingKind::multicast_misuse;
     case ptx::FaultKind::shared_race:
       return machine::FindingKind::data_race;
+    case ptx::FaultKind::uninitialised_barrier:
+      return machine::FindingKind::uninitialised_barrier;
     case ptx::FaultKind::barrier_divergence:
     case ptx::FaultKind::undefined:  // exchanges with lanes that do not take part
       return machine::FindingKind::barrier_divergence;
@@ -54,6 +56,11 @@ KernelRun::KernelRun(const Kernel& kernel, ptx::LaunchConfig config, const Space
   threads_a_block_ = c.block[0] * c.block[1] * c.block[2];
   warps_a_block_ = (threads_a_block_ + kLanes - 1) / kLanes;
   const std::uint32_t blocks = c.grid[0] * c.grid[1] * c.grid[2];
+  levels_.resize(blocks);
+  if (settings_.first_shared) {
+    shared_.resize(blocks);
+    for (std::uint32_t b = 0; b < blocks; ++b) shared_[b].regions = {*settings_.first_shared + b};
+  }
   warps_.resize(std::size_t{blocks} * warps_a_block_);
   for (std::uint32_t b = 0; b < blocks; ++b) {
     for (std::uint32_t w = 0; w < warps_a_block_; ++w) {
@@ -96,13 +103,9 @@ void KernelRun::run(Warp& warp) {
     while (!execution_.exited(warp.block, warp.index)) {
       execution_.ready(warp.block, warp.index, ready);
       std::erase_if(ready, [&](const ptx::SplitRef& s) { return (s.mask & ~warp.waiting) == 0; });
-      if (warp.polled_at != execution_.events()) warp.polled = 0;
-      if (warp.waiting == 0) {
-        std::erase_if(ready, [&](const ptx::SplitRef& s) { return (s.mask & ~warp.polled) == 0; });
-      }
       if (ready.empty()) {
         if (execution_.wake(warp.block, warp.index)) {
-          agent.point();
+          agent.yield();
         } else if (warp.waiting != 0) {
           tell_phases();
           wait(warp);
@@ -115,14 +118,10 @@ void KernelRun::run(Warp& warp) {
       const std::uint32_t which =
           count > 1 ? agent.choose(schedule::DecisionKind::split, count) : 0;
       warp.accessed = false;
-      const std::uint64_t events = execution_.events();
       const ptx::Stop stop = execution_.run(ready[which]);
       settle(warp);
-      if (stop == ptx::Stop::yielded) {
-        note_polls(warp, events);
-        if (warp.waiting != 0) agent.point();
-      } else if (stop == ptx::Stop::quantum && !warp.accessed) {
-        agent.point();
+      if (stop == ptx::Stop::yielded || (stop == ptx::Stop::quantum && !warp.accessed)) {
+        agent.yield();
       }
       if (execution_.events() != events_) wake_others(warp);
     }
@@ -156,7 +155,10 @@ void KernelRun::wait(Warp& warp) {
   // A lane that can go on by now, because another one of the warp wrote there, needs no wait.
   std::uint32_t free = free_of(warp.waiting & ~warp.missed);
   if (free == 0) {
+    if (warp.looking != 0) tell_phase(warp);
     warp.agent->await_any(waits);
+    if (warp.told != nullptr) warp.told->used = false;
+    warp.told = nullptr;
     warp.missed = 0;
     free = free_of(warp.waiting);
   }
@@ -178,6 +180,18 @@ void KernelRun::report(Warp& warp, const ptx::KernelFault& fault) {
   f.second.region = warp.fault_at.region;
   f.second.offset = warp.fault_at.offset;
   f.has_second = true;
+  if (fault.other) {
+    label.block = fault.other->block;
+    label.index = fault.other->thread;
+    f.first.label = schedule::pack(label);
+    f.first.kind = fault.other->writes ? machine::AccessKind::write : machine::AccessKind::rmw;
+    f.first.site = kernel_.site[fault.other->instruction];
+    const machine::Address place = shared_address(fault.other->place);
+    f.first.region = f.second.region = place.region;
+    f.first.offset = f.second.offset = place.offset;
+    f.has_first = true;
+    f.second.kind = fault.other->writes ? machine::AccessKind::rmw : machine::AccessKind::write;
+  }
   warp.agent->act(f.second.site, [&](machine::Machine&) {
     std::memcpy(fault_.text, what.data(), std::min(what.size(), most));
     fault_.text[std::min(what.size(), most)] = '\0';
@@ -187,17 +201,32 @@ void KernelRun::report(Warp& warp, const ptx::KernelFault& fault) {
 
 // -- barriers -------------------------------------------------------------------------------------
 
-void KernelRun::arrive(ptx::SyncToken token, const ptx::Agents& agents) {
+void KernelRun::arrive(ptx::SyncToken token, const ptx::Agents& agents, bool stays) {
   Warp& warp = warp_of(agents);
   settle(warp);
   Token& t = tokens_[token];
-  each_lane(agents.mask,
-            [&](std::uint32_t lane) { t.arrived.push_back(warp.agent->lane_thread(lane)); });
+  if (stays) {
+    warp.agent->arrived(&t);
+    each_lane(agents.mask,
+              [&](std::uint32_t lane) { t.staying.push_back(warp.agent->lane_thread(lane)); });
+    return;
+  }
+  warp.moved = true;
+  warp.agent->act(settings_.barrier_site, [&](machine::Machine& m) {
+    warp.agent->arrived(&t);
+    if (!t.meeting) t.meeting = m.open_meeting();
+    arriving_.clear();
+    each_lane(agents.mask,
+              [&](std::uint32_t lane) { arriving_.push_back(warp.agent->lane_thread(lane)); });
+    m.arrive(*t.meeting, arriving_);
+  });
 }
 
 void KernelRun::depart(ptx::SyncToken token, const ptx::Agents& agents) {
   departures_.push_back({token, agents});
 }
+
+void KernelRun::retire(ptx::SyncToken token) { retired_.push_back(token); }
 
 void KernelRun::settle(Warp& warp) {
   while (!departures_.empty()) {
@@ -216,17 +245,33 @@ void KernelRun::settle(Warp& warp) {
                 [&](std::uint32_t lane) { syncing_.push_back(other.agent->lane_thread(lane)); });
     }
     const bool whole =
-        token.arrived.size() == threads_a_block_ && syncing_.size() == threads_a_block_;
+        token.staying.size() == threads_a_block_ && syncing_.size() == threads_a_block_;
     warp.agent->act(settings_.barrier_site, [&](machine::Machine& m) {
-      m.barrier(token.arrived, syncing_, whole, settings_.barrier_site);
+      if (token.meeting) {
+        m.arrive(*token.meeting, token.staying);
+        token.staying.clear();
+        m.depart(*token.meeting, syncing_, settings_.barrier_site);
+      } else {
+        m.barrier(token.staying, syncing_, whole, settings_.barrier_site);
+      }
+      if (whole) levels_[departing_.front().block] = m.time_of(syncing_.front());
       for (const ptx::Agents& a : departing_) {
         Warp& other = warp_of(a);
+        other.moved = true;
+        other.agent->left(&token);
         if (&other != &warp && other.parked) warp.agent->unpark(*other.agent);
       }
-      token.departed += static_cast<std::uint32_t>(syncing_.size());
-      const bool phase = (number & ptx::kPhaseToken) != 0;
-      if (!phase && token.departed >= token.arrived.size()) tokens_.erase(number);
     });
+  }
+  for (; !retired_.empty(); retired_.pop_back()) {
+    const auto token = tokens_.find(retired_.back());
+    if (token == tokens_.end()) continue;
+    warp.agent->closed(&token->second);
+    if (const auto meeting = token->second.meeting) {
+      warp.agent->act(settings_.barrier_site,
+                      [&](machine::Machine& m) { m.close_meeting(*meeting); });
+    }
+    tokens_.erase(token);
   }
 }
 
@@ -236,18 +281,18 @@ void KernelRun::fence(const ptx::Agents& agents, const ptx::Fence& fence,
   settle(warp);
   if (fence.proxy != ptx::Proxy::generic && fence.proxy != ptx::Proxy::alias) return;
   const std::uint16_t site = warp.last_site = kernel_.site[instruction];
-  warp.accessed = true;
-  warp.agent->point();
+  warp.accessed = warp.moved = true;
+  using Kind = machine::Machine::Fence;
+  const bool alias = fence.proxy == ptx::Proxy::alias;
+  const Kind kind = !alias && fence.order == ptx::Order::sc ? Kind::sc : Kind::acq_rel;
+  warp.agent->point_at_fence(kind);
   warp.agent->act(site, [&](machine::Machine& m) {
     each_lane(agents.mask, [&](std::uint32_t lane) {
       const machine::ThreadId thread = warp.agent->lane_thread(lane);
-      if (fence.proxy == ptx::Proxy::alias) {
+      if (alias) {
         m.alias_fence(thread, site);
       } else {
-        m.fence(thread,
-                fence.order == ptx::Order::sc ? machine::Machine::Fence::sc
-                                              : machine::Machine::Fence::acq_rel,
-                fence.scope, site);
+        m.fence(thread, kind, fence.scope, site);
       }
     });
   });

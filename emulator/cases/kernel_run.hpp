@@ -13,7 +13,9 @@
 // effect, all that it read since then decides whether it ever leaves; so it waits until one of
 // those places can give another value.
 
+#include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -61,6 +63,11 @@ class KernelRun final : public ptx::GlobalMemory {
     Signals* signals = nullptr;  // told of strong writes
     Usage* usage = nullptr;      // told of all accesses
     std::uint32_t run = 0;       // number of the run for it
+    // Of each block's shared memory, one after the other; none: the kernel has none. Behind its
+    // bytes lie the block's barriers, 16 bytes each.
+    std::optional<std::uint32_t> first_shared;
+    std::uint64_t barriers_at = 0;
+    std::uint64_t mbarriers_at = 0;  // behind those, what mbarriers' steps leave: as the bytes lie
   };
   // All outlive the run; `clock` is the rank's. Throws ptx::Error where the configuration does not
   // fit the kernel.
@@ -76,11 +83,23 @@ class KernelRun final : public ptx::GlobalMemory {
             std::span<std::byte> data, std::uint32_t instruction, std::uint32_t line) override;
   void fence(const ptx::Agents& agents, const ptx::Fence& fence,
              std::uint32_t instruction) override;
-  void arrive(ptx::SyncToken token, const ptx::Agents& agents) override;
+  void arrive(ptx::SyncToken token, const ptx::Agents& agents, bool stays) override;
   void depart(ptx::SyncToken token, const ptx::Agents& agents) override;
   bool bytes_have_come(const ptx::Agents& agents) override;
-  void retire(ptx::SyncToken token) override { tokens_.erase(token); }
+  void before_barrier(const ptx::Agents& agents) override;
+  void barrier_step(const ptx::Agents& agents, const ptx::BarrierStep& step) override;
+  Look look(const ptx::Agents& agents, const ptx::BarrierLook& look, bool waits, bool now) override;
+  void retire(ptx::SyncToken token) override;
   bool dependencies_met(const ptx::Agents&) override { return true; }
+  bool models_shared() const override { return settings_.first_shared.has_value(); }
+  bool shares_all(const ptx::Agents& agents) override;
+  ptx::SharedMoments moments(const ptx::Agents& agents) override;
+  bool ordered(const ptx::Agents& now, std::uint32_t block, std::uint32_t thread,
+               std::uint32_t time) override;
+  void share(const ptx::Agents& agents, std::uint64_t place, std::span<const std::byte> line,
+             std::span<const ptx::SharedPast> past) override;
+  void unshare(const ptx::Agents& agents, std::uint64_t place, std::span<std::byte> line) override;
+  void newest(const ptx::Agents& agents, std::uint64_t place, std::span<std::byte> line) override;
 
  private:
   // A read since the lane's last effect.
@@ -97,15 +116,18 @@ class KernelRun final : public ptx::GlobalMemory {
     schedule::Agent* agent = nullptr;
     std::uint32_t block = 0;
     std::uint32_t index = 0;
-    std::uint32_t waiting = 0;    // lanes that wait for a place to change
-    std::uint32_t missed = 0;     // of these: the last poll saw no change though it could have
-    std::uint32_t armed = 0;      // lanes whose next read of a place in `waits` is to see a change
-    bool parked = false;          // waits for other warps of the block or cluster
-    PhaseWait* told = nullptr;    // while that is an mbarrier's phase
-    std::uint32_t polled = 0;     // lanes that found an mbarrier's phase incomplete ...
-    std::uint64_t polled_at = 0;  // ... when the execution had seen so many events
-    std::uint16_t polled_site = 0;
+    std::uint32_t waiting = 0;   // lanes that wait for a place to change
+    std::uint32_t missed = 0;    // of these: the last poll saw no change though it could have
+    std::uint32_t armed = 0;     // lanes whose next read of a place in `waits` is to see a change
+    bool parked = false;         // waits for other warps of the block or cluster
+    std::uint32_t looking = 0;   // lanes of `waiting` that wait for an mbarrier's phase
+    std::uint32_t looked = 0;    // the instruction, from 1, that looked at one in vain and ...
+    machine::Address looked_at;  // ... where, if there was no effect since
+    PhaseWait* told = nullptr;   // while some do
     bool accessed = false;
+    // Moments of its threads, to be looked at again once it has synchronised.
+    bool moved = true;
+    std::array<std::uint32_t, ptx::kLanes> times{};
     std::uint16_t last_site = 0;
     machine::Address fault_at{~0u, 0};
     std::vector<std::vector<Poll>> polls;                // by lane
@@ -120,8 +142,8 @@ class KernelRun final : public ptx::GlobalMemory {
     ptx::Agents agents;
   };
   struct Token {
-    std::vector<machine::ThreadId> arrived;
-    std::uint32_t departed = 0;
+    std::vector<machine::ThreadId> staying;            // that wait at the barrier
+    std::optional<machine::Machine::Meeting> meeting;  // of those that went on
   };
 
   Warp& warp_of(const ptx::Agents& a) { return warps_[a.block * warps_a_block_ + a.warp]; }
@@ -129,12 +151,12 @@ class KernelRun final : public ptx::GlobalMemory {
   // Lets the machine know of barriers that completed, and wakes the warps that waited there.
   void settle(Warp& warp);
   void wait(Warp& warp);
-  // Waits for other warps, by name where it is an mbarrier's phase.
+  // Waits for other warps.
   void park(Warp& warp);
+  // What an mbarrier's phase lacks that the warp waits for, as long as it does.
+  void tell_phase(Warp& warp);
   // What those that wait for a phase lack now: before a warp that changed it stops.
   void tell_phases();
-  // After a slice that ended at an mbarrier's phase that is not complete.
-  void note_polls(Warp& warp, std::uint64_t events);
   void wake_others(Warp& warp);
   void report(Warp& warp, const ptx::KernelFault& fault);
 
@@ -144,6 +166,11 @@ class KernelRun final : public ptx::GlobalMemory {
                 const machine::Access& how) const;
   void note_use(const Mapping& mapping, std::uint64_t offset, std::uint64_t bytes, bool writes,
                 bool reads, bool data) const;
+  machine::Address shared_address(std::uint64_t place) const {
+    return {
+        settings_.first_region + *settings_.first_shared + static_cast<std::uint32_t>(place >> 32),
+        place & 0xFFFFFFFFU};
+  }
   machine::Address place(const Target& target, std::size_t replica = 0) const {
     return {settings_.first_region + target.mapping->regions[replica], target.offset};
   }
@@ -154,6 +181,14 @@ class KernelRun final : public ptx::GlobalMemory {
       places_.push_back(place(target, r));
     }
     return places_;
+  }
+  // Where the steps of a barrier of the block, or of an mbarrier, are kept.
+  machine::Address barrier_address(const ptx::Agents& agents, bool mbarrier,
+                                   std::uint64_t place) const {
+    machine::Address at = shared_address(
+        mbarrier ? place : ptx::shared_place(agents.block, place * machine::kLineBytes));
+    at.offset += mbarrier ? settings_.mbarriers_at : settings_.barriers_at;
+    return at;
   }
   bool repeats(Warp& warp, const ptx::Request& request, std::uint32_t lane, machine::Address at,
                std::uint64_t& digest);
@@ -199,11 +234,14 @@ class KernelRun final : public ptx::GlobalMemory {
   std::uint32_t warps_a_block_ = 1;
   std::uint32_t threads_a_block_ = 1;
   std::vector<Warp> warps_;
+  std::vector<std::uint32_t> levels_;  // by block: see ptx::SharedMoments
+  std::vector<Mapping> shared_;        // by block
   std::unordered_map<ptx::SyncToken, Token> tokens_;
   std::vector<Departure> departures_;
+  std::vector<ptx::SyncToken> retired_;
   std::vector<ptx::Agents> departing_;
   std::uint64_t events_ = 0;  // of the execution, when warps were last woken for them
-  std::vector<machine::ThreadId> syncing_;
+  std::vector<machine::ThreadId> syncing_, arriving_;
   std::vector<machine::Address> places_;
   std::vector<std::byte> moved_;         // scratch of accesses side by side: [replica][lane][byte]
   std::vector<std::uint32_t> gathered_;  // scratch of load_reduce: [replica][element][lane]

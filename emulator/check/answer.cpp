@@ -119,11 +119,14 @@ void Walk::on_read(const Question& q, std::span<Message* const> options) {
   live.red = red;
   live.known = q.known;
   live.thread = q.who;
+  live.access = *q.access;
   live.operand = q.operand;
   live.combine = q.access->combine;
   if (q.wanted != nullptr) live.wanted = *q.wanted;
   live.past = agent.past;
-  if (source != nullptr && !(set && red)) live.past.join(source->carried);
+  // What a look at a barrier is ordered after, the barrier says (on_leave).
+  const bool joins = !set || (!red && !q.access->of_barrier);
+  if (source != nullptr && joins) live.past.join(source->carried);
   live.past.add(self);
   const bool total = set && (red || (source != nullptr && source->red));
   if (given == kNone) {
@@ -167,13 +170,13 @@ void Walk::offer_reads(const Question& q, const Event& event,
     return false;
   };
   for (const Message* m : candidates) {
-    if (m != chosen && name_of(*m) != kUnknown && !overwritten(*m)) offer(name_of(*m), false);
+    if (m != chosen && !overwritten(*m)) offer(name_of(*m), false);
   }
   if (q.wanted != nullptr) {
     MessageSet before = 0;
     for (const Message* m = q.cell->newest; m != nullptr; m = m->older) before |= m->before;
     for (const Message* m = q.cell->newest; m != nullptr; m = m->older) {
-      if ((before & bit(*m)) != 0 || name_of(*m) == kUnknown) continue;
+      if ((before & bit(*m)) != 0) continue;
       if (!q.wanted->holds(value_of(*m, q.size))) offer(name_of(*m), true);
     }
   }

@@ -23,8 +23,9 @@ struct Name {
   std::uint32_t nth = 0;
   friend auto operator<=>(const Name&, const Name&) = default;
 };
-// The content before every launch; a write that is no event (weak, where races end a run); the
-// message that all reductions of a cell together leave (see Sets in walk.hpp).
+// The content before every launch; a write that is no event (weak, where races end a run): of those
+// that an access may return there is one, the last that precedes it; the message that all
+// reductions of a cell together leave (see Sets in walk.hpp).
 inline constexpr Name kInitial{~std::uint32_t{0}, 0};
 inline constexpr Name kUnknown{~std::uint32_t{0}, 1};
 inline constexpr Name kTotal{~std::uint32_t{0}, 2};

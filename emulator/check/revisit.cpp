@@ -44,6 +44,7 @@ void Walk::on_blocked(const Question& q) {
     return;
   }
   if (!sets_.is_set(cell)) return;
+  if (q.access->of_barrier) return check_look(q);
   // Where a part of the reductions would satisfy the wait, or their sizes differ, order matters.
   bool reds = false, mixed = false;
   std::uint64_t operand = 0;
@@ -92,8 +93,43 @@ bool commutes(machine::Combine combine) {
 
 }  // namespace
 
+// The steps of a barrier are a set while each has all of the generation before in its past, and
+// each look at an mbarrier would see the same number of complete phases whenever it is made: then
+// the order of steps decides nothing. A message's value is the number of complete phases above, and
+// below that of the phase that it joined, from 1 on.
+void Walk::check_barrier_step(const Question& q, const Live& live) {
+  const CellKey cell{q.at.region, q.at.offset, q.size};
+  const Prefix& past = agents_[current_].past;
+  const std::uint64_t there = value_of(*q.cell->newest, q.size);
+  if (!live.red) return check_look(q);
+  for (const Message* m = q.cell->newest; m != nullptr; m = m->older) {
+    const std::uint64_t joined = value_of(*m, q.size) & 0xffffffff;
+    if (m->initial || joined + 1 != (q.operand & 0xffffffff)) continue;
+    if (!past.has(name_of(*m))) return not_a_set(cell);
+  }
+  if (q.operand >> 32 == there >> 32) return;
+  // It completes a phase: looks before it have seen one less.
+  for (const Live& l : lives_) {
+    if (!l.executed || l.event.write || l.red || l.event.cell != cell) continue;
+    if (!past.has(l.event.self)) return not_a_set(cell);
+  }
+}
+
+// A look, or a wait that cannot end now.
+void Walk::check_look(const Question& q) {
+  const std::uint64_t seen = value_of(*q.cell->newest, q.size) >> 32;
+  for (const Message* m = q.cell->newest; m != nullptr; m = m->older) {
+    const std::uint64_t value = value_of(*m, q.size);
+    if ((q.may & bit(*m)) == 0 || value >> 32 == seen) continue;
+    if (q.wanted == nullptr || q.wanted->holds(value)) {
+      return not_a_set({q.at.region, q.at.offset, q.size});
+    }
+  }
+}
+
 // A read of a cell with reductions, in a run that takes them for a set.
 void Walk::check_set_read(const Question& q, const Live& live, std::size_t candidates) {
+  if (q.access->of_barrier) return check_barrier_step(q, live);
   const CellKey& cell = live.event.cell;
   const Prefix& past = agents_[current_].past;
   bool reds = live.red, others = false, mixed = false, unlike = false;
@@ -134,7 +170,7 @@ const machine::Cell* Walk::cell_of(const CellKey& key) const {
 // whatever came after) would have read from it.
 void Walk::revisit_taken(const Question& q, const Event& read) {
   for (const Message* m = q.cell->newest; m != nullptr; m = m->older) {
-    if ((q.may & ~q.takes & bit(*m)) == 0 || name_of(*m) == kUnknown) continue;
+    if ((q.may & ~q.takes & bit(*m)) == 0) continue;
     const std::uint64_t value = value_of(*m, q.size);
     if (q.wanted != nullptr && !q.wanted->holds(value)) continue;
     if (q.compare != nullptr && value != *q.compare) continue;
@@ -185,7 +221,7 @@ void Walk::revisit(const Incoming& w) {
     for (std::size_t i = 0; i < w.limit; ++i) {
       const Live& r = lives_[i];
       if (r.event.write || r.event.cell != w.cell || w.past.has(r.event.self)) continue;
-      if (r.red != w.red) return not_a_set(w.cell);
+      if (r.red != w.red && !r.access.of_barrier) return not_a_set(w.cell);
     }
     if (w.red) return;
   }

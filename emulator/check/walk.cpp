@@ -90,6 +90,7 @@ void Walk::start(Graph graph, schedule::Execution& execution) {
   found_.clear();
   current_ = asking_blocked_ = kNoAgent;
   piece_ = prepared_ = 0;
+  yields_ = 0;
   abandoned_ = unfair_ = false;
   given_ = remaining_ = graph.size();
   for (Event& e : graph) {
@@ -223,6 +224,12 @@ void Walk::on_barrier(std::span<const AgentId> met, const void* barrier) {
   for (const AgentId id : met) agents_[id].past = all;
 }
 
+void Walk::on_leave(AgentId id, const void* barrier) {
+  if (const auto at = arrivals_.find(barrier); at != arrivals_.end()) {
+    agents_[id].past.join(at->second);
+  }
+}
+
 void Walk::on_order(AgentId earlier, AgentId later) {
   agents_[later].past.join(agents_[earlier].past);
 }
@@ -286,7 +293,7 @@ AgentId Walk::repeat(const schedule::ReadyView& ready) {
     for (std::uint32_t i = 0; i < ready.count(); ++i) {
       const AgentId id = ready.at(i);
       AgentState& a = agents_[id];
-      if (a.stuck) continue;
+      if (a.stuck || yields(id)) continue;
       if (!is_event(id)) return id;
       const Name self{a.index, a.nth};
       std::uint32_t first = kNone;
@@ -316,17 +323,37 @@ AgentId Walk::repeat(const schedule::ReadyView& ready) {
     }
   }
   if (best == kNoAgent && remaining_ == 0) return extend(ready);
+  return best != kNoAgent ? best : next_yielding(ready);
+}
+
+bool Walk::yields(AgentId id) const { return execution_->record(id).pending == Pending::yield; }
+
+// Of the agents that go round a loop, the one that did so longest ago.
+AgentId Walk::next_yielding(const schedule::ReadyView& ready) {
+  AgentId best = kNoAgent;
+  for (std::uint32_t i = 0; i < ready.count(); ++i) {
+    const AgentId id = ready.at(i);
+    if (!yields(id) || agents_[id].stuck) continue;
+    const auto before = [&](const AgentState& a, const AgentState& b) {
+      return a.yielded != b.yielded ? a.yielded < b.yielded : a.label < b.label;
+    };
+    if (best == kNoAgent || before(agents_[id], agents_[best])) best = id;
+  }
+  if (best != kNoAgent) agents_[best].yielded = ++yields_;
   return best;
 }
 
-// A step beyond it: the agent of the lowest label. Polls that are stuck come last, to fail.
+// A step beyond it: the agent of the lowest label, those that go round a loop in turn when nobody
+// else can step. Polls that are stuck come last, to fail.
 AgentId Walk::extend(const schedule::ReadyView& ready) {
   AgentId best = kNoAgent, stuck = kNoAgent;
   for (std::uint32_t i = 0; i < ready.count(); ++i) {
     const AgentId id = ready.at(i);
+    if (yields(id) && !agents_[id].stuck) continue;
     AgentId& slot = agents_[id].stuck ? stuck : best;
     if (slot == kNoAgent || agents_[id].label < agents_[slot].label) slot = id;
   }
+  if (best == kNoAgent) best = next_yielding(ready);
   return best != kNoAgent ? best : stuck;
 }
 
@@ -337,8 +364,11 @@ std::uint32_t Walk::choose(schedule::DecisionKind kind, std::uint64_t, std::uint
     sum_orders_ = std::max(sum_orders_, options);
     return sum_order_ % options;
   }
-  if (prepared_ >= options) return 0;
-  return prepared_;
+  // Which lanes act first is no question of the machine's.
+  if (kind == schedule::DecisionKind::split) return 0;
+  const std::uint32_t answer = prepared_ < options ? prepared_ : 0;
+  prepared_ = 0;
+  return answer;
 }
 
 }  // namespace ringfence::check

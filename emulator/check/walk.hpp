@@ -108,6 +108,8 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
   void begin(std::uint32_t) override {}
   void on_spawn(schedule::AgentId id, std::uint64_t label) override;
   void on_arrive(schedule::AgentId id, const void* barrier) override;
+  void on_leave(schedule::AgentId id, const void* barrier) override;
+  void on_close(const void* barrier) override { arrivals_.erase(barrier); }
   void on_barrier(std::span<const schedule::AgentId> met, const void* barrier) override;
   void on_order(schedule::AgentId earlier, schedule::AgentId later) override;
   void on_end(schedule::AgentId id, schedule::AgentId parent) override;
@@ -144,8 +146,9 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
   struct AgentState {
     schedule::AgentId id = schedule::kNoAgent;
     std::uint64_t label = 0;
-    std::uint32_t index = 0;  // Name::agent
-    std::uint32_t nth = 0;    // counted accesses so far
+    std::uint32_t index = 0;    // Name::agent
+    std::uint32_t nth = 0;      // counted accesses so far
+    std::uint32_t yielded = 0;  // when it went round a loop last
     bool stuck = false;
     Prefix past;
   };
@@ -192,6 +195,8 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
   bool is_event(schedule::AgentId id) const;
   schedule::AgentId repeat(const schedule::ReadyView& ready);
   schedule::AgentId extend(const schedule::ReadyView& ready);
+  bool yields(schedule::AgentId id) const;
+  schedule::AgentId next_yielding(const schedule::ReadyView& ready);
   void relate();
   bool waits(std::uint32_t event, std::uint32_t other) const;
   std::uint32_t find(const Name& self, std::uint32_t piece, bool write) const;
@@ -222,6 +227,8 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
   Graph restricted(std::uint32_t read, const Incoming& w, bool stuck) const;
   const machine::Cell* cell_of(const CellKey& key) const;
   void not_a_set(const CellKey& cell);
+  void check_barrier_step(const Question& q, const Live& live);
+  void check_look(const Question& q);
   void check_set_read(const Question& q, const Live& live, std::size_t candidates);
 
   Agents& names_of_;
@@ -249,6 +256,7 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
   std::uint32_t prepared_ = 0;
   std::shared_ptr<const Before> before_;  // of the cell of the read-modify-write in progress
   schedule::AgentId asking_blocked_ = schedule::kNoAgent;
+  std::uint32_t yields_ = 0;  // so often did somebody
   bool abandoned_ = false;
   bool unfair_ = false;
 };

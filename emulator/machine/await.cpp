@@ -77,12 +77,13 @@ std::optional<std::uint64_t> Machine::try_read_until(ThreadId id, Address at, co
 std::uint64_t Machine::end_by_read(Now& now, Cell& cell, Message& m, MessageSet known_set) {
   now.step = ++step_;
   now.mask = all_of(cell);
-  check_race(now, cell, known_set);
+  if (!now.access->of_barrier) check_race(now, cell, known_set);
   m.consumed = true;
   const std::uint64_t value = load(m.value.data(), cell.size);
   if (listener_ != nullptr) {
     tell(Event::Kind::read, now, cell.size, value, 0, &m, &m != cell.newest);
   }
+  if (now.access->of_barrier) return value;
   note_read(now, cell, m, known_set);
   const bool observed_it = observe(now, m);
   take_in(now, m, observed_it);

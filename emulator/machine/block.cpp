@@ -145,7 +145,7 @@ bool Machine::collapse(Region& region, Block& block, const Clock& all) {
 // need fences are looked up by thread.
 bool Machine::may_act_together(const Region& region, const Access& a) const {
   return listener_ == nullptr && arbiter_ == nullptr && region.spec.kind == RegionKind::data &&
-         policy_.alias_data == AliasData::cohere && a.element <= kLineBytes;
+         !region.spec.shared && policy_.alias_data == AliasData::cohere && a.element <= kLineBytes;
 }
 
 // Whether the threads know the same, and, for what a strong write carries, have the same fences.

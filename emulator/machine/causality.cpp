@@ -119,7 +119,10 @@ bool Machine::bridged(const Now& now, const Epoch& at, Proxy from, bool by_alias
                      [&](const Point& p) { return in_past(*now.thread, now.id, p.at); });
 }
 
+// A barrier's steps are atomic, and a look at one sees the last: order of execution is their
+// coherence order.
 bool Machine::goes_to_coherence_point(const Access& a) const {
+  if (a.of_barrier) return true;
   return policy_.boundary == Boundary::coherent && is_strong(a.order) && a.scope == Scope::sys;
 }
 

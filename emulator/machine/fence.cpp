@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "emulator/machine/arbiter.hpp"
+#include "emulator/machine/create.hpp"
 #include "emulator/machine/machine.hpp"
 
 namespace ringfence::machine {
@@ -164,6 +165,94 @@ void Machine::barrier(std::span<const ThreadId> arriving, std::span<const Thread
   if (listener_ != nullptr) {
     const Access access{Order::acq_rel, Scope::cta, 1, Proxy::generic, false, site};
     for (ThreadId id : syncing) {
+      const Now now{id, threads_[id], &access, {}, step_, AccessKind::read, 0};
+      tell(Event::Kind::barrier, now, 0, 0, 0, nullptr, false);
+    }
+  }
+}
+
+Machine::Meeting Machine::open_meeting() {
+  if (free_meetings_.empty()) {
+    free_meetings_.push_back(static_cast<std::uint32_t>(meetings_.size()));
+    meetings_.push_back(create<MeetingState>(memory_, memory_));
+  }
+  const std::uint32_t at = free_meetings_.back();
+  free_meetings_.pop_back();
+  meetings_[at]->serial = ++meeting_serial_;
+  return std::uint64_t{meeting_serial_} << 32 | at;
+}
+
+void Machine::close_meeting(Meeting meeting) {
+  MeetingState& m = meeting_at(meeting);
+  m.parts.clear();
+  free_meetings_.push_back(static_cast<std::uint32_t>(meeting));
+}
+
+Machine::MeetingPart& Machine::part_of(MeetingState& meeting, const Placement& place, Scope scope) {
+  for (MeetingPart& p : meeting.parts) {
+    if (p.scope == scope && p.place == place) return p;
+  }
+  return meeting.parts.emplace_back(MeetingPart{place, scope, {}, {}});
+}
+
+void Machine::arrive(Meeting meeting, std::span<const ThreadId> threads, Order order, Scope scope) {
+  MeetingState& m = meeting_at(meeting);
+  // Threads of a warp know the same, mostly: that is joined once.
+  const Thread* last = nullptr;
+  for (const ThreadId id : threads) {
+    Thread& t = *threads_[id];
+    if (releases(order)) {
+      MeetingPart& part = part_of(m, t.place, scope);
+      part.at = Epoch{id, t.slot, t.time};
+      const bool joined = last != nullptr && last->place == t.place && last->view.same_as(t.view);
+      if (!joined) part.view.join(t.view);
+      add_event(part.view, part.at);
+      last = &t;
+      ++t.time;  // what follows is not known at the meeting
+      continue;
+    }
+    for (int d = 0; d < kScopes; ++d) {
+      if ((t.fences_set >> d & 1) == 0) continue;
+      const FenceView& f = t.fences[d];
+      MeetingPart& part = part_of(m, t.place, std::min(scope, static_cast<Scope>(d)));
+      part.at = f.at;
+      part.view.join(f.view);
+      add_event(part.view, f.at);
+    }
+  }
+}
+
+void Machine::depart(Meeting meeting, std::span<const ThreadId> threads, std::uint16_t site,
+                     Order order, Scope scope) {
+  ++step_;
+  const MeetingState& m = meeting_at(meeting);
+  // Threads of a warp know the same, mostly: they go on sharing their clocks.
+  View before, after;
+  const Placement* place = nullptr;  // of the thread that `after` is of
+  for (const ThreadId id : threads) {
+    Thread& t = *threads_[id];
+    const bool shares = place != nullptr && *place == t.place && before.same_as(t.view);
+    if (!shares) before = t.view;
+    bool all = acquires(order);
+    for (const MeetingPart& p : m.parts) {
+      const bool met = reaches(p.scope, p.place, t.place) && reaches(scope, t.place, p.place);
+      if (acquires(order) && met) {
+        if (!shares) t.view.join(p.view);
+      } else {
+        all = false;
+        t.parked.push_back(Parked{Address{~RegionId{0}, 0}, p.at, p.scope, p.view});
+      }
+    }
+    if (shares) {
+      t.view = after;
+      continue;
+    }
+    after = t.view;
+    place = all ? &t.place : nullptr;
+  }
+  if (listener_ != nullptr) {
+    const Access access{order, scope, 1, Proxy::generic, false, site};
+    for (const ThreadId id : threads) {
       const Now now{id, threads_[id], &access, {}, step_, AccessKind::read, 0};
       tell(Event::Kind::barrier, now, 0, 0, 0, nullptr, false);
     }

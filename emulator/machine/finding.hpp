@@ -23,8 +23,9 @@ enum class FindingKind : std::uint8_t {
   replica_mismatch,
   numeric_mismatch,
   rank_lost,
+  uninitialised_barrier,  // an mbarrier is used while nothing orders its init before
 };
-inline constexpr int kFindingKinds = 14;
+inline constexpr int kFindingKinds = 15;
 
 enum class AccessKind : std::uint8_t { read, write, rmw };
 

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 
+#include "emulator/machine/bytes.hpp"
 #include "emulator/machine/cells.hpp"
 #include "emulator/machine/machine.hpp"
 
@@ -54,13 +55,73 @@ Line& Machine::new_line(Region& region, std::uint32_t index, std::uint32_t size)
   return *slot;
 }
 
+void Machine::adopt(Address at, std::span<const std::byte> content,
+                    std::span<const Earlier> history) {
+  release_line(at);  // of a launch that was cut short
+  Region& region = *regions_[at.region];
+  const auto index = static_cast<std::uint32_t>(at.offset / kLineBytes);
+  // Cells that each record covers or leaves alone.
+  std::uint32_t size = kLineBytes;
+  for (const Earlier& e : history) {
+    while (e.offset % size != 0 || e.bytes % size != 0) size /= 2;
+  }
+  Line& line = new_line(region, index, size);
+  for (std::uint32_t o = 0; o < kLineBytes; o += size) {
+    Cell& cell = line.parts == nullptr ? line.whole : part_at(region, line, o);
+    if (o < content.size()) {
+      std::memcpy(cell.newest->value.data(), &content[o],
+                  std::min<std::size_t>(size, content.size() - o));
+    }
+    for (const Earlier& e : history) {
+      if (o < e.offset || o >= std::uint32_t{e.offset} + e.bytes) continue;
+      const Epoch then{e.thread, threads_[e.thread]->slot, e.time};
+      if (!e.write) {
+        cell.readers = readers_.take(cell.readers, then, 0u, e.site, all_of(cell), Order::weak,
+                                     Scope::sys, Proxy::generic, static_cast<std::uint8_t>(size));
+        continue;
+      }
+      Message* const m = messages_.take(nullptr, then, 0u, e.site, Order::weak, Scope::sys,
+                                        Proxy::generic, static_cast<std::uint8_t>(size),
+                                        static_cast<std::uint8_t>(std::countr_one(cell.ids)));
+      m->before = cell.ids;
+      m->value = cell.newest->value;
+      insert_message(cell, m, 0);
+    }
+  }
+}
+
+void Machine::release_line(Address at) {
+  Region& region = *regions_[at.region];
+  const auto index = static_cast<std::uint32_t>(at.offset / kLineBytes);
+  if (index / kBlockLines < region.blocks.size() && region.blocks[index / kBlockLines] != nullptr) {
+    into_lines(region, *region.blocks[index / kBlockLines]);
+  }
+  Line*& line = region.lines[index];
+  if (line == nullptr) return;
+  if (line->parts != nullptr) {
+    line->parts->for_each([&](Cell& c) {
+      free_cell_content(c);
+      cells_.give(&c);
+    });
+    parts_.give(line->parts);
+  } else {
+    free_cell_content(line->whole);
+  }
+  lines_.give(line);
+  line = nullptr;
+  std::erase(region.touched, index);
+}
+
 // The message that stands for the content before all messages.
 Message* Machine::ground_message(const Region& region, const Line& line, std::uint32_t offset,
                                  std::uint32_t size) {
   Message* m = messages_.take();
   m->initial = true;
   m->uninitialised = !region.ground_unset.empty() && region.ground_unset[line.index];
-  std::memcpy(m->value.data(), &region.bytes[std::size_t{line.index} * kLineBytes + offset], size);
+  if (!region.bytes.empty()) {
+    std::memcpy(m->value.data(), &region.bytes[std::size_t{line.index} * kLineBytes + offset],
+                size);
+  }
   return m;
 }
 
@@ -317,6 +378,7 @@ void Machine::keep_initial(Region& region) {
 
 // A line of one message that everybody knows of becomes plain bytes again.
 bool Machine::collapse(Region& region, Line& line, const Clock& all) {
+  if (region.spec.shared) return false;
   const auto settled = [&](const Cell& c) {
     return c.count == 1 && c.readers == nullptr && c.watchers == nullptr &&
            !c.newest->uninitialised && (c.newest->initial || all.covers(c.newest->at));

@@ -30,6 +30,8 @@ Machine::Machine(std::pmr::memory_resource* memory, const Policy& policy)
       fence_sc_(memory),
       bridges_(memory),
       arrived_(memory),
+      meetings_(memory),
+      free_meetings_(memory),
       findings_(memory),
       woken_(memory) {}
 
@@ -38,6 +40,7 @@ Machine::~Machine() {
   fence_sc_.clear();
   bridges_.clear();
   for (Region* r : regions_) destroy(memory_, r);
+  for (MeetingState* m : meetings_) destroy(memory_, m);
   for (Thread* t : threads_) destroy(memory_, t);
   for (Slot* s : slots_) destroy(memory_, s);
   for (Stream* s : streams_) destroy(memory_, s);
@@ -45,13 +48,21 @@ Machine::~Machine() {
 
 RegionId Machine::add_region(const RegionSpec& spec) {
   auto* r = create<Region>(memory_, spec, memory_);
-  const std::uint64_t lines = (spec.bytes + kLineBytes - 1) / kLineBytes;
-  r->bytes.resize(lines * kLineBytes);
-  r->lines.resize(lines, nullptr);
-  r->blocks.resize(spec.bytes / kBlockBytes, nullptr);
-  if (!spec.initialised) r->ground_unset.resize(lines, true);
   regions_.push_back(r);
-  return static_cast<RegionId>(regions_.size() - 1);
+  const auto id = static_cast<RegionId>(regions_.size() - 1);
+  if (!spec.shared) open_region(id);
+  return id;
+}
+
+void Machine::open_region(RegionId id) {
+  Region& r = *regions_[id];
+  if (!r.lines.empty()) return;
+  const std::uint64_t lines = (r.spec.bytes + kLineBytes - 1) / kLineBytes;
+  r.lines.resize(lines, nullptr);
+  if (r.spec.shared) return;  // what is there comes with adopt()
+  r.bytes.resize(lines * kLineBytes);
+  r.blocks.resize(r.spec.bytes / kBlockBytes, nullptr);
+  if (!r.spec.initialised) r.ground_unset.resize(lines, true);
 }
 
 void Machine::set_initial(Address to, std::span<const std::byte> bytes) {
@@ -62,7 +73,11 @@ void Machine::set_initial(Address to, std::span<const std::byte> bytes) {
 
 void Machine::peek(Address from, std::span<std::byte> out) const {
   const Region& r = *regions_[from.region];
-  std::memcpy(out.data(), &r.bytes[from.offset], out.size());
+  if (r.bytes.empty()) {
+    std::fill(out.begin(), out.end(), std::byte{0});
+  } else {
+    std::memcpy(out.data(), &r.bytes[from.offset], out.size());
+  }
   const std::uint64_t end = from.offset + out.size();
   const auto copy = [&](const Cell& c, std::uint32_t index) {
     const std::uint64_t first = std::uint64_t{index} * kLineBytes + c.offset;
@@ -100,6 +115,7 @@ const Cell* Machine::cell_at(Address at) {
   const std::uint64_t b = at.offset / kBlockBytes;
   if (b < region.blocks.size() && region.blocks[b] != nullptr)
     into_lines(region, *region.blocks[b]);
+  if (region.lines.empty()) return nullptr;
   Line* line = region.lines[at.offset / kLineBytes];
   if (line == nullptr) return nullptr;
   if (line->parts == nullptr) return &line->whole;
@@ -145,6 +161,13 @@ void Machine::reset() {
   bridges_.clear();
   for (Arrived& a : arrived_) a.view.forget();
   arrived_.clear();
+  free_meetings_.clear();
+  for (std::uint32_t i = 0; i < meetings_.size(); ++i) {
+    for (MeetingPart& part : meetings_[i]->parts) part.view.forget();
+    meetings_[i]->parts.clear();
+    free_meetings_.push_back(i);
+  }
+  meeting_serial_ = 0;
   // All that is left refers to each other only.
   clocks_.reset();
   messages_.reset();

@@ -75,6 +75,9 @@ struct Access {
   std::uint64_t write_depends = ~std::uint64_t{0};
   // Of a reduction: how it combines. An exhaustive search takes reductions that agree for a set.
   Combine combine = Combine::none;
+  // A step of a barrier, or a look at one: order of execution is its coherence order, and it races
+  // with nothing, publishes nothing and takes nothing in. What the barrier orders, a Meeting does.
+  bool of_barrier = false;
 };
 
 enum class RegionKind : std::uint8_t {
@@ -87,6 +90,19 @@ struct RegionSpec {
   RegionKind kind = RegionKind::data;
   std::uint64_t bytes = 0;
   bool initialised = true;  // zero, or what set_initial gives; otherwise reading it is a finding
+  // Shared memory of a block: most of it is kept elsewhere as plain bytes. It has storage once
+  // open_region() was called, and a line of it is used from adopt() on.
+  bool shared = false;
+};
+
+// An access that was made before its line came under the model (Machine::adopt).
+struct Earlier {
+  ThreadId thread = kNoThread;
+  std::uint32_t time = 0;  // Machine::time_of the thread, then
+  std::uint16_t site = 0;
+  std::uint8_t offset = 0;  // in the line
+  std::uint8_t bytes = 0;
+  bool write = false;
 };
 
 // What a choice is about; for traces and for strategies that weigh them.
@@ -107,7 +123,9 @@ class Chooser {
 struct Wanted {
   Compare compare = Compare::eq;
   std::uint64_t value = 0;
+  std::uint64_t mask = ~std::uint64_t{0};  // of the bits that are compared
   bool holds(std::uint64_t v) const {
+    v &= mask;
     switch (compare) {
       case Compare::eq:
         return v == value;
@@ -188,6 +206,7 @@ class Machine {
   void set_policy(const Policy& policy) { policy_ = policy; }
   void set_chooser(Chooser* chooser) { chooser_ = chooser; }
   void set_listener(Listener* listener) { listener_ = listener; }
+  bool listens() const { return listener_ != nullptr; }
   // For an exhaustive search; nullptr for none. The chooser has to answer what the arbiter wants.
   void set_arbiter(Arbiter* arbiter) { arbiter_ = arbiter; }
   // Findings of this kind are passed over from now on; races are counted.
@@ -206,6 +225,14 @@ class Machine {
   std::size_t region_count() const { return regions_.size(); }
   // What a check after all launches reads: the newest messages.
   void peek(Address from, std::span<std::byte> out) const;
+  // Gives a region of shared memory its storage.
+  void open_region(RegionId id);
+  // A line of such a region comes under the model with these bytes. `history` are weak accesses
+  // that causality orders where they conflict, the later ones behind the earlier: of each byte the
+  // last write, and the reads since.
+  void adopt(Address line, std::span<const std::byte> content, std::span<const Earlier> history);
+  // The line is no longer under the model.
+  void release_line(Address line);
   // Forgets all accesses, threads and findings; regions keep their initial content.
   void reset();
 
@@ -220,12 +247,21 @@ class Machine {
   void end_launch(StreamId stream);
   // No launch follows on this stream; it no longer holds back what can be forgotten.
   void close_stream(StreamId stream);
+  // The thread's moment, for `knows` and Earlier.
+  std::uint32_t time_of(ThreadId thread) const { return threads_[thread]->time; }
+  // Whether what `other` did at `time` is in the causality past of what `thread` does now.
+  bool knows(ThreadId thread, ThreadId other, std::uint32_t time) const {
+    return in_past(*threads_[thread], thread, Epoch{other, threads_[other]->slot, time});
+  }
   // An edge: all that `earlier` did so far happens before what `later` does from now on.
   void order_after(ThreadId later, ThreadId earlier);
   // A launch on `later` waits for all launches so far on `earlier` (an event of the same process).
   void order_streams(StreamId later, StreamId earlier);
 
   // -- accesses ---------------------------------------------------------------------------------
+  // A step of a barrier (Access::of_barrier): of several at one place, coherence orders each behind
+  // those before. Its message has `value`. Reads of barriers return the newest.
+  void step_of_barrier(ThreadId thread, Address at, const Access& access, std::uint64_t value);
   // Spans may cross lines; offsets are multiples of the element size.
   void read(ThreadId thread, Address from, const Access& access, std::span<std::byte> out);
   void write(ThreadId thread, Address to, const Access& access, std::span<const std::byte> in);
@@ -288,6 +324,22 @@ class Machine {
   Arrival arrive(ThreadId thread);
   void barrier(std::span<const ThreadId> arriving, std::span<const ThreadId> syncing,
                bool whole_block, std::uint16_t site = 0, std::span<const Arrival> arrivals = {});
+  // A meeting: a barrier that threads arrive at and leave one by one (bar.arrive, barrier.cluster,
+  // a phase of an mbarrier). What a thread did until it arrived happens before what any thread does
+  // after it left; what the arriving thread does later is not ordered by it. Ids are unique in a
+  // run.
+  //
+  // An arrival is the strong write of a release pattern and a departure the strong read of an
+  // acquire pattern (PTX ISA 8.8), each with its scope; a barrier without scopes takes sys. A
+  // relaxed arrival hands on what the thread's release fences published; a relaxed departure
+  // leaves what it met to a later acquire fence.
+  using Meeting = std::uint64_t;
+  Meeting open_meeting();
+  void arrive(Meeting meeting, std::span<const ThreadId> threads, Order order = Order::release,
+              Scope scope = Scope::sys);
+  void depart(Meeting meeting, std::span<const ThreadId> threads, std::uint16_t site = 0,
+              Order order = Order::acquire, Scope scope = Scope::sys);
+  void close_meeting(Meeting meeting);
 
   // -- results ----------------------------------------------------------------------------------
   const std::pmr::vector<Finding>& findings() const { return findings_; }
@@ -433,6 +485,18 @@ class Machine {
     Epoch at;
     View view;
     bool pending = false;
+  };
+  // What arrived at a meeting from one place with one scope.
+  struct MeetingPart {
+    Placement place;
+    Scope scope = Scope::sys;
+    Epoch at;  // of one arrival; `view` holds all of them
+    View view;
+  };
+  struct MeetingState {
+    explicit MeetingState(std::pmr::memory_resource* m) : parts(m) {}
+    std::uint32_t serial = 0;
+    std::pmr::vector<MeetingPart> parts;
   };
   // An access in progress.
   struct Now {
@@ -663,6 +727,8 @@ class Machine {
     return cell != nullptr ? *cell : make_cell(at, size);
   }
   Cell& make_cell(Address at, std::uint32_t size);
+  MeetingState& meeting_at(Meeting m) { return *meetings_[static_cast<std::uint32_t>(m)]; }
+  MeetingPart& part_of(MeetingState& meeting, const Placement& place, Scope scope);
   void snapshot(Thread& t, ThreadId id, Scope scope);
   void acquire_parked(Thread& t, ThreadId id, Scope scope);
   bool check_range(const Now& now, std::uint64_t bytes);
@@ -728,6 +794,9 @@ class Machine {
   std::pmr::vector<Bridge> bridges_;
   bool other_proxies_ = false;
   std::pmr::vector<Arrived> arrived_;  // by Arrival
+  std::pmr::vector<MeetingState*> meetings_;
+  std::pmr::vector<std::uint32_t> free_meetings_;
+  std::uint32_t meeting_serial_ = 0;
   std::pmr::vector<Finding> findings_;
   std::pmr::vector<std::uint32_t> woken_;
   // The first of each are in use; the rest wait for the next run.

@@ -11,10 +11,11 @@ constexpr std::array<std::string_view, 6> kOrderNames{"weak",    "relaxed", "acq
                                                       "release", "acq_rel", "sc"};
 constexpr std::array<std::string_view, 3> kBoundaryNames{"strict", "stream", "coherent"};
 constexpr std::array<std::string_view, kFindingKinds> kFindingNames{
-    "data-race",        "stale-read",         "deadlock",           "livelock",
-    "lost-signal",      "unrestored-signal",  "barrier-divergence", "out-of-bounds",
-    "misaligned",       "uninitialised-read", "multicast-misuse",   "replica-mismatch",
-    "numeric-mismatch", "rank-lost"};
+    "data-race",          "stale-read",       "deadlock",
+    "livelock",           "lost-signal",      "unrestored-signal",
+    "barrier-divergence", "out-of-bounds",    "misaligned",
+    "uninitialised-read", "multicast-misuse", "replica-mismatch",
+    "numeric-mismatch",   "rank-lost",        "uninitialised-barrier"};
 
 template <class E, std::size_t N>
 std::optional<E> parse(const std::array<std::string_view, N>& names, std::string_view text) {

@@ -74,7 +74,8 @@ Message* Machine::insert_rmw(const Now& now, Cell& cell, Message& source, const 
   if (free != 0) before = place(now, cell, required, after, after);
   check_lost_signal(now, cell, &source);
   const bool set = arbiter_ != nullptr && arbiter_->as_set(now.address);
-  if (!set) *observed_it = observe(now, source);
+  const bool of_barrier = now.access->of_barrier;
+  if (!set && !of_barrier) *observed_it = observe(now, source);
   Message& m = add_message(cell, now);
   if (pointed) after = 0;
   m.before = before & cell.ids & ~after;
@@ -83,8 +84,8 @@ Message* Machine::insert_rmw(const Now& now, Cell& cell, Message& source, const 
   m.source_strong = strong_link;
   source.outlives |= past.known & ~bit(source);
   std::memcpy(m.value.data(), value, kLineBytes);
-  publish(now, cell, m, &source, strong_link);
-  if (set && !source.initial) {
+  if (!of_barrier) publish(now, cell, m, &source, strong_link);
+  if (set && !source.initial && !of_barrier) {
     m.observed.join(source.observed);
     m.observed.join_thread(source.at.thread, source.at.slot, source.at.time + 1);
   }
@@ -132,7 +133,7 @@ void Machine::reduce(ThreadId id, Address to, const Access& access,
                 return true;
               }
               const Past before_it = past(cell, now);
-              check_race(now, cell, before_it.known);
+              if (!access.of_barrier) check_race(now, cell, before_it.known);
               Message* source = choose_rmw_source(now, cell, before_it, nullptr,
                                                   load(operand.data() + at, access.element), false);
               std::array<std::byte, kLineBytes> next = source->value;
@@ -151,6 +152,26 @@ void Machine::reduce(ThreadId id, Address to, const Access& access,
               return true;
             });
   finish_strong_write(now);
+}
+
+void Machine::step_of_barrier(ThreadId id, Address at, const Access& access, std::uint64_t value) {
+  open_region(at.region);
+  std::array<std::byte, kLineBytes> operand{};
+  store(operand.data(), value, access.element);
+  if (arbiter_ == nullptr) {
+    // What is newest is all that anybody can ask for.
+    const Now now = begin(id, at, access, AccessKind::rmw);
+    Cell& cell = one_cell(at, access.element);
+    while (cell.count > 1) remove_oldest(cell);
+    Message& m = add_message(cell, now);
+    m.before = cell.ids;
+    m.rmw = true;
+    m.value = operand;
+    insert_message(cell, &m, 0);
+    return wake(cell);
+  }
+  reduce(id, at, access, std::span(operand).first(access.element),
+         [](std::uint64_t, std::uint64_t fresh) { return fresh; });
 }
 
 std::uint64_t Machine::rmw(ThreadId id, Address at, const Access& access, std::uint64_t operand,
@@ -218,7 +239,7 @@ void Machine::finish_rmw(Now& now, Cell& cell, Message& source, const Past& past
     const Access& a = *now.access;
     source.observers = observers_.take(source.observers, m->at, a.order, a.scope, a.proxy);
   }
-  take_in(now, source, observed_it);
+  if (!now.access->of_barrier) take_in(now, source, observed_it);
   if (cell.readers != nullptr && acquires(now.access->order)) check_race(now, cell, cell.ids);
   finish_strong_write(now);
 }

@@ -90,6 +90,8 @@ class KernelFault : public std::runtime_error {
   KernelFault(FaultKind kind, const std::string& reason, Place place);
   FaultKind kind() const { return kind_; }
   const Place& place() const { return place_; }
+  /// The earlier access, where the fault is about two.
+  std::optional<OtherAccess> other;
 
  private:
   FaultKind kind_;
@@ -160,10 +162,9 @@ class Execution {
   std::vector<SplitRef> ready() const;
   /// Those of one warp, the one that step() would take first.
   void ready(std::uint32_t block, std::uint32_t warp, std::vector<SplitRef>& out) const;
-  /// Counts what lets a warp that found its mbarrier's phase incomplete, or that waited for its
-  /// warpgroup, go on: while it stays the same, another look finds the same.
+  /// Counts what lets a warp that waited for its warpgroup go on.
   std::uint64_t events() const;
-  /// The mbarrier's phase that a warp found incomplete when it looked last, as it is now.
+  /// The mbarrier's phase that a warp waits for, as it is now.
   std::optional<AwaitedPhase> awaited_phase(std::uint32_t block, std::uint32_t warp) const;
   /// Whether all threads of the warp have exited. True as well for a block that has not started.
   bool exited(std::uint32_t block, std::uint32_t warp) const;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <stdexcept>
 #include <string>
 
@@ -17,8 +18,18 @@ enum class FaultKind : std::uint8_t {
   assertion,
   budget,  ///< instruction budget used up
   deadlock,
+  uninitialised_barrier,  ///< an mbarrier is used while nothing orders its init before
 };
 const char* name_of(FaultKind kind);
+
+/// The earlier one of two accesses that a fault is about.
+struct OtherAccess {
+  std::uint32_t block = 0;   ///< linear in the grid
+  std::uint32_t thread = 0;  ///< within it
+  std::uint32_t instruction = 0;
+  bool writes = false;
+  std::uint64_t place = 0;  ///< of both: shared_place() (memory.hpp)
+};
 
 /// Something that a thread of a running kernel did wrong. what() is the bare reason; the executor
 /// adds the place (see Execution).
@@ -29,10 +40,13 @@ class Fault : public std::runtime_error {
   FaultKind kind() const { return kind_; }
   /// The first lane concerned.
   std::uint32_t lane() const { return lane_; }
+  const std::optional<OtherAccess>& other() const { return other_; }
+  void set_other(const OtherAccess& other) { other_ = other; }
 
  private:
   FaultKind kind_;
   std::uint32_t lane_;
+  std::optional<OtherAccess> other_;
 };
 
 }  // namespace ringfence::ptx

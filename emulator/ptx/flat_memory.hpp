@@ -36,7 +36,7 @@ class FlatMemory final : public GlobalMemory {
 
   void access(Request& request) override;
   void fence(const Agents&, const Fence&, std::uint32_t) override {}
-  void arrive(SyncToken, const Agents&) override {}
+  void arrive(SyncToken, const Agents&, bool) override {}
   void depart(SyncToken, const Agents&) override {}
   bool dependencies_met(const Agents&) override { return true; }
 

@@ -73,10 +73,53 @@ struct Request {
   std::uint32_t instruction = 0;         ///< index in Function::instructions
   const std::byte* registers = nullptr;  ///< the warp's, see lane_digest; null for copies
   std::uint32_t line = 0;                ///< in the PTX text
+  bool shared = false;                   ///< the addresses are shared_place()s
 
   // Answers.
   std::uint32_t completed = 0;  ///< lanes that are done; a part splits the warp
   bool yield = false;           ///< done, but others should run before these lanes go on
+};
+
+/// A byte of a block's shared memory; blocks are counted through the grid.
+constexpr std::uint64_t shared_place(std::uint32_t block, std::uint64_t offset) {
+  return std::uint64_t{block} << 32 | offset;
+}
+/// Shared memory comes under the memory model by lines of so many bytes.
+constexpr std::uint32_t kSharedLine = 16;
+
+/// A weak access to shared memory before its line came under the model.
+struct SharedPast {
+  std::uint32_t block = 0;   ///< of the thread
+  std::uint32_t thread = 0;  ///< in its block
+  std::uint32_t time = 0;    ///< SharedMoments, then
+  std::uint32_t instruction = 0;
+  std::uint32_t byte = 0;  ///< of the line
+  std::uint32_t bytes = 0;
+  bool write = false;
+};
+
+/// The moments of a warp's threads: what a thread does at one is told apart from what it does after
+/// it has synchronised.
+struct SharedMoments {
+  const std::uint32_t* time = nullptr;  ///< by lane
+  std::uint32_t level = 0;  ///< what threads of the block did before that is known to all of them
+};
+
+/// An arrival at a barrier, or what else changes an mbarrier.
+struct BarrierStep {
+  bool mbarrier = false;
+  std::uint64_t place =
+      0;  ///< shared_place() of an mbarrier; else the number of the block's barrier
+  std::uint32_t joined = 0;     ///< the generation or phase that it is part of, from 1; 0: an init
+  std::uint32_t completed = 0;  ///< generations or phases that are complete behind it
+};
+/// A look at an mbarrier: whether the parity of the completed phases' number is odd, or, without
+/// parity, whether more than `phase` are complete.
+struct BarrierLook {
+  std::uint64_t place = 0;
+  bool parity = false;
+  std::uint32_t phase = 0;
+  std::uint32_t instruction = 0;
 };
 
 /// What a fence instruction says.
@@ -87,11 +130,9 @@ struct Fence {
 };
 
 /// An instance of a barrier, unique in one Execution: bar.sync, bar.warp.sync, barrier.cluster and
-/// mbarrier phases. What precedes an arrival happens before what follows a departure from it.
+/// mbarrier phases. What precedes an arrival happens before what follows a departure from it. Any
+/// number of threads departs from one, at any time until retire().
 using SyncToken = std::uint64_t;
-/// Set in the tokens of mbarrier phases: any number of threads departs from one, at any time until
-/// retire().
-constexpr SyncToken kPhaseToken = 1ULL << 63;
 
 class GlobalMemory {
  public:
@@ -106,7 +147,8 @@ class GlobalMemory {
   virtual void bulk(const Agents& agents, Operation operation, std::uint64_t address,
                     std::span<std::byte> data, std::uint32_t instruction, std::uint32_t line);
   virtual void fence(const Agents& agents, const Fence& fence, std::uint32_t instruction) = 0;
-  virtual void arrive(SyncToken token, const Agents& agents) = 0;
+  /// `stays`: the threads wait for the others. Those that go on arrive with what they did so far.
+  virtual void arrive(SyncToken token, const Agents& agents, bool stays) = 0;
   virtual void depart(SyncToken token, const Agents& agents) = 0;
   /// Nothing departs from the token any more.
   virtual void retire(SyncToken) {}
@@ -116,6 +158,48 @@ class GlobalMemory {
   virtual bool bytes_have_come(const Agents& agents) {
     static_cast<void>(agents);
     return true;
+  }
+  // Barriers whose threads are not all of a fixed set: which arrivals form a generation is open.
+  /// Others may act before what these threads do at such a barrier.
+  virtual void before_barrier(const Agents&) {}
+  /// They arrived, and what they did is one step of that barrier.
+  virtual void barrier_step(const Agents&, const BarrierStep& step) { static_cast<void>(step); }
+  /// Threads look whether an mbarrier's phase is complete. `waits`: a look in vain would only be
+  /// repeated, so none is made; these threads then come again, when the answer is `later`.
+  /// `now`: what the executor knows, for a memory that orders no barriers.
+  enum class Look : std::uint8_t { complete, incomplete, later };
+  virtual Look look(const Agents&, const BarrierLook& look, bool waits, bool now) {
+    static_cast<void>(look), static_cast<void>(waits);
+    return now ? Look::complete : Look::incomplete;
+  }
+
+  // Shared memory. The executor keeps it as plain bytes as long as its accesses are weak and
+  // ordered; a line that is accessed strongly, or by accesses that race, comes under the model by
+  // share(), and requests with `shared` set are made there from then on.
+  virtual bool models_shared() const { return false; }
+  /// Whether every line is the model's from its first access.
+  virtual bool shares_all(const Agents&) { return false; }
+  virtual SharedMoments moments(const Agents&) { return {}; }
+  /// Whether what that thread did at that time is in the causality past of what the one thread in
+  /// `now` does.
+  virtual bool ordered(const Agents& now, std::uint32_t block, std::uint32_t thread,
+                       std::uint32_t time) {
+    static_cast<void>(now), static_cast<void>(block), static_cast<void>(thread);
+    static_cast<void>(time);
+    return true;
+  }
+  /// `past`: of each byte the last write and the reads since, in this order.
+  virtual void share(const Agents&, std::uint64_t place, std::span<const std::byte> line,
+                     std::span<const SharedPast> past) {
+    static_cast<void>(place), static_cast<void>(line), static_cast<void>(past);
+  }
+  /// The line is plain bytes again, of its newest content.
+  virtual void unshare(const Agents&, std::uint64_t place, std::span<std::byte> line) {
+    static_cast<void>(place), static_cast<void>(line);
+  }
+  /// The newest content of bytes under the model.
+  virtual void newest(const Agents&, std::uint64_t place, std::span<std::byte> line) {
+    static_cast<void>(place), static_cast<void>(line);
   }
   /// griddepcontrol.wait: true once the launches before this one are complete and visible.
   virtual bool dependencies_met(const Agents& agents) = 0;

@@ -60,6 +60,10 @@ void Agent::point(Pending before) {
 }
 
 void Agent::point() { point(Pending::access); }
+void Agent::yield() { point(Pending::yield); }
+void Agent::point_at_fence(machine::Machine::Fence kind) {
+  point(kind == machine::Machine::Fence::sc ? Pending::fence_sc : Pending::fence);
+}
 
 void Agent::before(const machine::Access& access) {
   if (in_instruction_) return;
@@ -162,7 +166,7 @@ std::uint64_t Agent::cas(machine::Address at, const machine::Access& access, std
 }
 
 void Agent::fence(machine::Machine::Fence kind, machine::Scope scope, std::uint16_t site) {
-  point(kind == machine::Machine::Fence::sc ? Pending::fence_sc : Pending::fence);
+  point_at_fence(kind);
   {
     Step step(*this);
     execution_.machine().fence(own_thread(), kind, scope, site);
@@ -286,6 +290,16 @@ void Agent::unpark(Agent& other) {
   if (status == AgentStatus::at_barrier || status == AgentStatus::awaiting) {
     execution_.set_ready(other.id_);
   }
+}
+
+void Agent::arrived(const void* barrier) {
+  if (!execution_.free_running()) execution_.arrived(id_, barrier);
+}
+void Agent::left(const void* barrier) {
+  if (!execution_.free_running()) execution_.left(id_, barrier);
+}
+void Agent::closed(const void* barrier) {
+  if (!execution_.free_running()) execution_.closed(barrier);
 }
 
 std::uint32_t Agent::choose(DecisionKind kind, std::uint32_t options) {

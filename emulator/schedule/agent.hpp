@@ -97,8 +97,11 @@ class Agent {
   // -- warps: agents that act for several threads of the machine (ChildSpec::lanes) ---------------
   machine::ThreadId lane_thread(std::uint32_t lane) const { return lanes_[lane]; }
   std::span<const machine::ThreadId> lane_threads() const { return lanes_; }
-  // Others may step here.
+  // Others may step here: before an access; before a fence; where the agent goes round a loop and
+  // others should step first.
   void point();
+  void point_at_fence(machine::Machine::Fence kind);
+  void yield();
   bool weak_points() const;
   // What `f(machine)` does for the lanes, as one step; a finding ends the run behind it.
   template <class F>
@@ -130,6 +133,12 @@ class Agent {
   void fail(const machine::Finding& finding);
   // Inside act() only. Nothing if it is not blocked.
   void unpark(Agent& other);
+  // What a barrier of the program's own orders (Strategy::on_arrive, on_leave, on_close): this
+  // agent arrived there and may go on; it left; nobody will any more. `barrier` names one
+  // generation.
+  void arrived(const void* barrier);
+  void left(const void* barrier);
+  void closed(const void* barrier);
 
   // A choice of the program's own, for example the order of a sum. 0 is the default.
   std::uint32_t choose(DecisionKind kind, std::uint32_t options);

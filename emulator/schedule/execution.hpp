@@ -37,6 +37,8 @@ enum class Pending : std::uint8_t {
   access,  // an access, or an await
   fence,
   fence_sc,
+  // It has gone round a loop, or looked in vain: no event, and others should step first.
+  yield,
 };
 
 struct AwaitInfo {
@@ -144,6 +146,8 @@ class Execution final : public machine::Chooser, public ReadyView {
   void end_agent(AgentId id);
   // Told to the strategy (see Strategy).
   void arrived(AgentId id, const void* barrier) { strategy_->on_arrive(id, barrier); }
+  void left(AgentId id, const void* barrier) { strategy_->on_leave(id, barrier); }
+  void closed(const void* barrier) { strategy_->on_close(barrier); }
   void met_at_barrier(std::span<const AgentId> met, const void* barrier) {
     strategy_->on_barrier(met, barrier);
   }

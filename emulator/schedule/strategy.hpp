@@ -39,9 +39,12 @@ class Strategy {
   virtual void on_spawn(AgentId, std::uint64_t /*label*/) {}
   virtual void on_ready(AgentId) {}
   // What orders agents besides memory: an agent arrived at a block barrier and goes on; all of
-  // `met` left it together, and all that arrived since the last time; `later` starts only once
-  // `earlier` ended; an agent ended, and its parent waits for all its children.
+  // `met` left it together, and all that arrived since the last time; one left it by itself, and
+  // others may; nobody will any more; `later` starts only once `earlier` ended; an agent ended, and
+  // its parent waits for all its children.
   virtual void on_arrive(AgentId, const void* /*barrier*/) {}
+  virtual void on_leave(AgentId, const void* /*barrier*/) {}
+  virtual void on_close(const void* /*barrier*/) {}
   virtual void on_barrier(std::span<const AgentId> /*met*/, const void* /*barrier*/) {}
   virtual void on_order(AgentId /*earlier*/, AgentId /*later*/) {}
   virtual void on_end(AgentId, AgentId /*parent*/) {}

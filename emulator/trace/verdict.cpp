@@ -81,6 +81,11 @@ std::string sentence(const Finding& f, const schedule::Program& program) {
     case FindingKind::numeric_mismatch:
       return placed ? fmt::format("{} differs from the reference", at)
                     : "the result differs from the reference";
+    case FindingKind::uninitialised_barrier:
+      return f.has_first
+                 ? fmt::format("{} an mbarrier while nothing orders it with {}, which {} it",
+                               side(a), who(f.first.label), verb(f.first.kind))
+                 : told("an mbarrier is used while nothing orders its init before");
     case FindingKind::rank_lost:
       return "a rank's process was lost";
   }
@@ -91,7 +96,11 @@ StuckNames stuck_names(const schedule::StuckAgent& s, const schedule::Program& p
   StuckNames n;
   n.label = s.label;
   n.there = s.value_there;
-  if (s.status == schedule::AgentStatus::awaiting) {
+  const schedule::SlotName phase = program.barrier_name(s.label);
+  if (s.status == schedule::AgentStatus::awaiting && !phase.text.empty()) {
+    n.slot = phase.text;
+    n.needs = phase.writer;
+  } else if (s.status == schedule::AgentStatus::awaiting) {
     n.slot = place(s.await.at, program);
     n.needs = fmt::format("{} {}", name(s.await.wanted.compare), s.await.wanted.value);
     n.writer = program.slot_writer(s.await.at, s.await.wanted);

@@ -39,12 +39,6 @@ std::uint64_t window_of(Space space) {
   }
 }
 
-SharedUse use_of(const Access& access, bool writes) {
-  const bool strong = access.order != Order::weak;
-  if (writes) return strong ? SharedUse::strong_write : SharedUse::write;
-  return strong ? SharedUse::strong_read : SharedUse::read;
-}
-
 // Sign-extends each completed lane of a loaded element from the type to the register's size.
 void extend(std::byte* lanes, std::uint32_t lane_bytes, Type type, std::uint32_t register_bytes,
             std::uint32_t mask) {
@@ -146,17 +140,6 @@ void Execution::State::raise_race(const Warp& warp, const SharedRaces::Race& rac
               lane);
 }
 
-void Execution::State::check_shared(Warp& warp, std::uint64_t address, std::uint32_t bytes,
-                                    std::uint32_t lane, SharedUse use) {
-  Block& block = *warp.block;
-  if (block.races == nullptr) return;
-  const auto race =
-      block.races->access(in_cluster_memory(warp, address), bytes, in_cluster(warp), lane, use);
-  if (!race) return;
-  const bool writes = use == SharedUse::write || use == SharedUse::strong_write;
-  raise_race(warp, *race, lane, writes ? "write" : "read");
-}
-
 void Execution::State::check_shared_async(Warp& warp, std::uint64_t address, std::uint32_t bytes,
                                           std::uint32_t lane, AsyncMoment moment, bool writes,
                                           bool proxy) {
@@ -169,40 +152,32 @@ void Execution::State::check_shared_async(Warp& warp, std::uint64_t address, std
              writes ? "asynchronous write" : "asynchronous read");
 }
 
-void Execution::State::load_plain(Warp& warp, const Op& op, const MemoryOp& memory,
-                                  Request& request, Space space, std::uint32_t mask) {
+void Execution::State::load_plain(Warp& warp, const MemoryOp& memory, Request& request, Space space,
+                                  std::uint32_t mask) {
   const Access& access = memory.access;
   const std::uint32_t size = size_of(access.type);
   each_lane(mask, [&](std::uint32_t lane) {
     const std::uint64_t address = request.address[lane];
     const std::byte* from = plain(warp, space, address, access.bytes(), lane);
-    if (space == Space::shared) {
-      check_shared(warp, address, access.bytes(), lane, use_of(access, false));
-    }
     for (std::uint32_t e = 0; e < access.elements; ++e) {
       std::uint64_t value = 0;
       std::memcpy(&value, from + e * size, size);
       std::memcpy(request.elements[e] + lane * memory.lane_bytes, &value, memory.lane_bytes);
     }
   });
-  static_cast<void>(op);
 }
 
-void Execution::State::store_plain(Warp& warp, const Op& op, const MemoryOp& memory,
-                                   Request& request, Space space, std::uint32_t mask) {
+void Execution::State::store_plain(Warp& warp, const MemoryOp& memory, Request& request,
+                                   Space space, std::uint32_t mask) {
   const Access& access = memory.access;
   const std::uint32_t size = size_of(access.type);
   each_lane(mask, [&](std::uint32_t lane) {
     const std::uint64_t address = request.address[lane];
     std::byte* to = plain(warp, space, address, access.bytes(), lane);
-    if (space == Space::shared) {
-      check_shared(warp, address, access.bytes(), lane, use_of(access, true));
-    }
     for (std::uint32_t e = 0; e < access.elements; ++e) {
       std::memcpy(to + e * size, request.elements[e] + lane * memory.lane_bytes, size);
     }
   });
-  static_cast<void>(op);
 }
 
 void Execution::State::atomic_plain(Warp& warp, const MemoryOp& memory, Request& request,
@@ -212,9 +187,6 @@ void Execution::State::atomic_plain(Warp& warp, const MemoryOp& memory, Request&
   each_lane(mask, [&](std::uint32_t lane) {
     const std::uint64_t address = request.address[lane];
     std::byte* at = plain(warp, space, address, access.bytes(), lane);
-    if (space == Space::shared) {
-      check_shared(warp, address, access.bytes(), lane, SharedUse::strong_write);
-    }
     for (std::uint32_t e = 0; e < access.elements; ++e) {
       std::uint64_t old = 0;
       std::uint64_t operand = 0;
@@ -269,15 +241,18 @@ Execution::State::Outcome Execution::State::memory_op(Warp& warp, const Op& op, 
   const bool atomic =
       access.operation == Operation::atomic || access.operation == Operation::reduce;
   Outcome outcome;
-  for (const Space space : {Space::shared, Space::local, Space::param}) {
+  if (const std::uint32_t part = masks[static_cast<std::size_t>(Space::shared)]; part != 0) {
+    outcome = shared_op(warp, memory, request, part);
+  }
+  for (const Space space : {Space::local, Space::param}) {
     const std::uint32_t part = masks[static_cast<std::size_t>(space)];
     if (part == 0) continue;
     if (loads) {
-      load_plain(warp, op, memory, request, space, part);
+      load_plain(warp, memory, request, space, part);
     } else if (atomic) {
       atomic_plain(warp, memory, request, space, part);
     } else {
-      store_plain(warp, op, memory, request, space, part);
+      store_plain(warp, memory, request, space, part);
     }
     outcome.completed |= part;
   }
@@ -286,7 +261,7 @@ Execution::State::Outcome Execution::State::memory_op(Warp& warp, const Op& op, 
     request.agents.mask = global;
     memory_.access(request);
     outcome.completed |= request.completed & global;
-    outcome.yield = request.yield;
+    outcome.yield = outcome.yield || request.yield;
   }
   if (memory.sign_extend) {
     for (std::uint32_t e = 0; e < access.elements; ++e) {

@@ -33,19 +33,19 @@ void each_block(const BulkCopy& copy, std::uint64_t address, F f) {
 void Execution::State::bulk_write(Warp& warp, const BulkCopy& copy, std::uint64_t address,
                                   const std::byte* from, std::uint32_t bytes) {
   each_block(copy, address, [&](std::uint64_t at) {
-    std::byte* to = plain(warp, Space::shared, at, 1, copy.lane);
+    plain(warp, Space::shared, at, 1, copy.lane);
     plain(warp, Space::shared, at + bytes - 1, 1, copy.lane);
     check_shared_async(warp, at, bytes, copy.lane, copy.moment, true);
-    std::memcpy(to, from, bytes);
+    put_shared(warp, at, bytes, copy.lane, from);
   });
 }
 
 void Execution::State::bulk_read(Warp& warp, const BulkCopy& copy, std::uint64_t address,
                                  std::byte* to, std::uint32_t bytes) {
-  const std::byte* from = plain(warp, Space::shared, address, 1, copy.lane);
+  plain(warp, Space::shared, address, 1, copy.lane);
   plain(warp, Space::shared, address + bytes - 1, 1, copy.lane);
   check_shared_async(warp, address, bytes, copy.lane, copy.moment, false);
-  std::memcpy(to, from, bytes);
+  take_shared(warp, address, bytes, copy.lane, to);
 }
 
 void Execution::State::bulk_end(Warp& warp, const BulkCopy& copy, std::uint32_t bytes,
@@ -62,11 +62,14 @@ void Execution::State::bulk_end(Warp& warp, const BulkCopy& copy, std::uint32_t 
   each_block(copy, copy.barrier, [&](std::uint64_t at) {
     plain(warp, Space::shared, at, 8, copy.lane);
     Mbarrier& barrier = mbarrier_at(warp, at, copy.lane);
+    check_init(warp, at, copy.lane, copy.op, false);
+    const std::uint64_t joined = barrier.phase + 1;
     barrier.transactions -= bytes;
     barrier.bytes = true;
-    memory_.arrive(barrier.token, agents(warp, 1U << copy.lane));
+    arrived(barrier.token, copy.lane);
     if (races != nullptr) races->end_async(in_cluster(warp), copy.moment, barrier.clock);
     mbarrier_check(barrier);
+    changed(warp, at, copy.lane, joined);
   });
 }
 
@@ -93,9 +96,11 @@ void Execution::State::bulk_copies(Warp& warp, const Op& op, std::uint32_t pc, s
   if (op.f) addresses(warp, op.f, form.barrier_offset, form.wide_barrier, mask, barrier);
   const bool tensor =
       form.form == CopyOp::Form::tensor_to_shared || form.form == CopyOp::Form::tensor_to_global;
+  if (op.f) memory_.before_barrier(agents(warp, mask));
   each_lane(mask, [&](std::uint32_t lane) {
     BulkCopy copy;
     copy.lane = lane;
+    copy.op = pc;
     copy.barrier = shared_offset(barrier[lane]);
     if (form.multicast) {
       copy.blocks = words(warp, program_.extra[op.extra + form.coordinates])[lane] & 0xFFFFU;
@@ -134,6 +139,7 @@ void Execution::State::bulk_copies(Warp& warp, const Op& op, std::uint32_t pc, s
     }
     bulk_end(warp, copy, bytes, !to_global);
   });
+  tell_steps(warp, mask);
 }
 
 TensorMap Execution::State::tensor_map(Warp& warp, std::uint64_t address, std::uint32_t pc,

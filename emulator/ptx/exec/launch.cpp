@@ -210,6 +210,7 @@ std::vector<std::uint32_t> Execution::State::cluster_blocks(std::uint32_t cluste
 }
 
 void Execution::State::admit_clusters() {
+  models_shared_ = memory_.models_shared();
   while (next_cluster_ < clusters_total_) {
     if (config_.resident_blocks != 0 && !live_blocks_.empty() &&
         live_blocks_.size() + cluster_size_ > config_.resident_blocks) {
@@ -223,9 +224,10 @@ void Execution::State::admit_clusters() {
       cluster->engines.resize(groups_a_block() * cluster_size_ + kCopyEngines);
     }
     if (config_.check_shared_races && shared_bytes_ != 0) {
-      cluster->races =
-          std::make_unique<SharedRaces>(shared_bytes_ * cluster_size_, warps_ * cluster_size_,
-                                        static_cast<std::uint32_t>(cluster->engines.size()));
+      cluster->order = shared_order(*cluster);
+      cluster->races = std::make_unique<SharedRaces>(
+          shared_bytes_ * cluster_size_, warps_ * cluster_size_, warps_,
+          static_cast<std::uint32_t>(cluster->engines.size()), cluster->order.get());
     }
     std::uint32_t rank = 0;
     for (const std::uint32_t block : cluster_blocks(index)) start_block(*cluster, block, rank++);

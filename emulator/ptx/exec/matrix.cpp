@@ -26,7 +26,7 @@ double element(Type type, std::uint32_t bits, unsigned half) {
 
 }  // namespace
 
-void Execution::State::matrix_move(Warp& warp, const Op& op, std::uint32_t mask) {
+void Execution::State::matrix_move(Warp& warp, const Op& op, std::uint32_t pc, std::uint32_t mask) {
   require_whole(warp, mask);
   const MatrixOp& form = program_.matrices[op.detail];
   std::array<std::uint64_t, kLanes> at;
@@ -41,21 +41,19 @@ void Execution::State::matrix_move(Warp& warp, const Op& op, std::uint32_t mask)
     // t/4, or of column t/4 when transposed.
     for (std::uint32_t row = 0; row < 8; ++row) {
       const std::uint32_t owner = 8 * m + row;
-      std::byte* from = plain(warp, Space::shared, at[owner], 16, owner);
-      for (std::uint32_t column = 0; column < 8; ++column) {
-        const std::uint32_t lane = form.transposed ? column * 4 + row / 2 : row * 4 + column / 2;
-        const unsigned half = form.transposed ? row % 2 : column % 2;
-        check_shared(warp, at[owner] + 2 * column, 2, lane,
-                     loads ? SharedUse::read : SharedUse::write);
-        std::uint16_t value = 0;
-        if (loads) {
-          std::memcpy(&value, from + 2 * column, 2);
-          const std::uint32_t kept = lanes[lane] & (half == 0 ? 0xFFFF0000U : 0xFFFFU);
-          lanes[lane] = kept | static_cast<std::uint32_t>(value) << (16 * half);
-        } else {
-          value = static_cast<std::uint16_t>(lanes[lane] >> (16 * half));
-          std::memcpy(from + 2 * column, &value, 2);
+      plain(warp, Space::shared, at[owner], 16, owner);
+      if (!form.transposed) {
+        for (std::uint32_t pair = 0; pair < 4; ++pair) {
+          const std::uint32_t lane = row * 4 + pair;
+          shared_piece(warp, at[owner] + 4 * pair, 4, lane, pc,
+                       reinterpret_cast<std::byte*>(&lanes[lane]), !loads);
         }
+        continue;
+      }
+      for (std::uint32_t column = 0; column < 8; ++column) {
+        const std::uint32_t lane = column * 4 + row / 2;
+        auto* const half = reinterpret_cast<std::byte*>(&lanes[lane]) + 2 * (row % 2);
+        shared_piece(warp, at[owner] + 2 * column, 2, lane, pc, half, !loads);
       }
     }
   }

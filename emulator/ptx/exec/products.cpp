@@ -88,7 +88,8 @@ void Execution::State::load_tile(Warp& warp, std::uint64_t descriptor, std::uint
   const Layout layout(descriptor);
   std::uint16_t piece[8];
   const auto fetch = [&](std::uint64_t address) {
-    std::memcpy(piece, plain(warp, Space::shared, address, 16, 0), 16);
+    plain(warp, Space::shared, address, 16, 0);
+    take_shared(warp, address, 16, 0, reinterpret_cast<std::byte*>(piece));
     check_shared_async(warp, address, 16, kLanes, moment, false);
   };
   if (!transposed) {

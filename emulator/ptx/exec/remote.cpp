@@ -5,7 +5,6 @@
 
 #include <cstring>
 
-#include "emulator/ptx/atomic.hpp"
 #include "emulator/ptx/exec/state.hpp"
 #include "emulator/ptx/lanes.hpp"
 
@@ -19,7 +18,8 @@ std::uint64_t shared_offset(std::uint64_t address) {
 
 }  // namespace
 
-void Execution::State::remote_writes(Warp& warp, const Op& op, std::uint32_t mask) {
+void Execution::State::remote_writes(Warp& warp, const Op& op, std::uint32_t pc,
+                                     std::uint32_t mask) {
   const CopyOp& form = program_.copies[op.detail];
   const Access& access = form.remote;
   const std::uint32_t size = size_of(access.type);
@@ -29,6 +29,7 @@ void Execution::State::remote_writes(Warp& warp, const Op& op, std::uint32_t mas
   std::array<std::uint64_t, kLanes> barriers{};
   addresses(warp, op.a, form.destination_offset, form.wide_destination, mask, to);
   addresses(warp, op.f, form.barrier_offset, form.wide_barrier, mask, barriers);
+  memory_.before_barrier(agents(warp, mask));
   each_lane(mask, [&](std::uint32_t lane) {
     const std::uint64_t address = shared_offset(to[lane]);
     const std::uint64_t signal = shared_offset(barriers[lane]);
@@ -36,28 +37,44 @@ void Execution::State::remote_writes(Warp& warp, const Op& op, std::uint32_t mas
       throw Fault(FaultKind::undefined,
                   "the mbarrier lies in another block's shared memory than what is written", lane);
     }
-    std::byte* const at = plain(warp, Space::shared, address, bytes, lane);
+    plain(warp, Space::shared, address, bytes, lane);
     const AsyncMoment moment = next_engine(warp, op);
     if (form.form == CopyOp::Form::remote_store) {
       check_shared_async(warp, address, bytes, lane, moment, true, false);
-    } else {
-      check_shared(warp, address, bytes, lane, SharedUse::strong_write);
-    }
-    for (std::uint32_t e = 0; e < access.elements; ++e) {
-      std::uint64_t value = 0;
-      std::memcpy(&value, place(warp, program_.extra[op.extra + e]) + lane * form.lane_bytes, size);
-      if (form.form == CopyOp::Form::remote_reduce) {
-        std::uint64_t old = 0;
-        std::memcpy(&old, at + e * size, size);
-        value = apply_atomic(access.combine, access.type, false, old, value);
+      std::array<std::byte, 64> values{};
+      for (std::uint32_t e = 0; e < access.elements; ++e) {
+        std::memcpy(&values[std::size_t{e} * size],
+                    place(warp, program_.extra[op.extra + e]) + lane * form.lane_bytes, size);
       }
-      std::memcpy(at + e * size, &value, size);
+      put_shared(warp, address, bytes, lane, values.data());
+    } else {
+      MemoryOp reduction;
+      reduction.access = access;
+      reduction.access.operation = Operation::reduce;
+      reduction.access.order = Order::relaxed;
+      reduction.access.scope = Scope::cluster;
+      reduction.lane_bytes = form.lane_bytes;
+      Request request;
+      request.access = &reduction.access;
+      request.agents = agents(warp, 1U << lane);
+      request.address[lane] = address;
+      request.lane_bytes = form.lane_bytes;
+      request.instruction = pc;
+      request.line = op.line;
+      for (std::uint32_t e = 0; e < access.elements; ++e) {
+        request.elements[e] = place(warp, program_.extra[op.extra + e]);
+      }
+      if (shared_op(warp, reduction, request, 1U << lane).completed == 0) {
+        throw Fault(FaultKind::undefined, "the memory holds back a reduction", lane);
+      }
     }
     plain(warp, Space::shared, signal, 8, lane);
     Mbarrier& barrier = mbarrier_at(warp, signal, lane);
+    check_init(warp, signal, lane, pc, false);
+    const std::uint64_t joined = barrier.phase + 1;
     barrier.transactions -= bytes;
     barrier.bytes = true;
-    memory_.arrive(barrier.token, agents(warp, 1U << lane));
+    arrived(barrier.token, lane);
     if (races != nullptr) {
       if (form.form == CopyOp::Form::remote_store) {
         races->end_async(in_cluster(warp), moment, barrier.clock);
@@ -66,7 +83,9 @@ void Execution::State::remote_writes(Warp& warp, const Op& op, std::uint32_t mas
       }
     }
     mbarrier_check(barrier);
+    changed(warp, signal, lane, joined);
   });
+  tell_steps(warp, mask);
 }
 
 }  // namespace ringfence::ptx

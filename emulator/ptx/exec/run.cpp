@@ -31,7 +31,9 @@ void Execution::State::raise(const Fault& fault, const Warp& warp, std::uint32_t
     }
   }
   place.file = program_.module->file;
-  throw KernelFault(fault.kind(), fault.what(), place);
+  KernelFault out(fault.kind(), fault.what(), place);
+  out.other = fault.other();
+  throw out;
 }
 
 void Execution::State::expand(std::uint32_t mask) {
@@ -390,7 +392,7 @@ Stop Execution::State::run_warp(Warp& warp, std::size_t current, const Quantum& 
           is_access = true;
           break;
         case Kind::mbarrier:
-          outcome = mbarrier(warp, op, mask);
+          outcome = mbarrier(warp, op, pc, mask);
           break;
         case Kind::launch_wait:
           outcome.completed = memory_.dependencies_met(agents(warp, mask)) ? mask : 0;
@@ -407,7 +409,7 @@ Stop Execution::State::run_warp(Warp& warp, std::size_t current, const Quantum& 
           map_address(warp, op, mask);
           break;
         case Kind::matrix_load:
-          matrix_move(warp, op, mask);
+          matrix_move(warp, op, pc, mask);
           break;
         case Kind::matrix_multiply:
           matrix_multiply(warp, op, mask);

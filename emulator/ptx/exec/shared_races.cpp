@@ -1,6 +1,7 @@
 #include "emulator/ptx/exec/shared_races.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <new>
 
 namespace ringfence::ptx {
@@ -14,25 +15,55 @@ void zeroed(std::unique_ptr<T[], Free>& out, std::uint64_t count) {
 
 }  // namespace
 
-SharedRaces::SharedRaces(std::uint64_t bytes, std::uint32_t warps, std::uint32_t engines)
-    : warps_(warps), agents_(warps + engines), readers_(1) {
-  zeroed(bytes_, (bytes + 3) / 4 * 4);
+SharedRaces::SharedRaces(std::uint64_t bytes, std::uint32_t warps, std::uint32_t block_warps,
+                         std::uint32_t engines, SharedOrder* order)
+    : warps_(warps),
+      block_threads_(block_warps * 32),
+      agents_(warps + engines),
+      order_(order),
+      readers_(1) {
+  zeroed(words_, (bytes + 3) / 4);
   zeroed(split_, (bytes + 3) / 4);
   clocks_.assign(warps, WarpClock(agents_ + (engines != 0 ? warps : 0), 0));
   for (std::uint32_t w = 0; w < warps; ++w) clocks_[w][w] = 1;
 }
 
-bool SharedRaces::ordered(const Stamp& before, const Actor& actor) const {
+bool SharedRaces::ordered(const Stamp& before, const Actor& actor) {
   if (before.clock == 0 || before.thread == actor.now.thread) return true;
   const std::uint32_t other = before.thread / 32;
+  if (order_ != nullptr && !actor.engine && !is_engine(before)) {
+    if (actor.engines_only) return true;
+    if (before.time < actor.level &&
+        before.thread / block_threads_ == actor.now.thread / block_threads_) {
+      return true;
+    }
+    // A vector's words have one history, mostly; and what is ordered stays so.
+    if (known_by_ == actor.now.thread && known_.thread == before.thread &&
+        known_.time >= before.time) {
+      return true;
+    }
+    if (!order_->ordered(before.thread, before.time, actor.warp, actor.lane)) return false;
+    known_by_ = actor.now.thread;
+    known_ = before;
+    return true;
+  }
   const WarpClock& known = clocks_[actor.warp];
   if (other == actor.warp) {
     // The issuer's own accesses come before what it issues; a whole warp's before what it does
     // together.
-    if (actor.async && (actor.lane >= 32 || before.thread % 32 == actor.lane)) return true;
+    if (actor.engine && (actor.lane >= 32 || before.thread % 32 == actor.lane)) return true;
     return before.clock < known[other];
   }
   return before.clock <= known[other];
+}
+
+bool SharedRaces::known(const Reads& reads, const Actor& actor) {
+  Stamp one = reads.first;
+  for (std::uint32_t left = reads.lanes; left != 0; left &= left - 1) {
+    one.thread = static_cast<std::uint16_t>(reads.first.thread / 32 * 32 + std::countr_zero(left));
+    if (!ordered(one, actor)) return false;
+  }
+  return true;
 }
 
 bool SharedRaces::proxied(const Stamp& before, const Actor& actor) const {
@@ -47,27 +78,27 @@ std::optional<SharedRaces::Race> SharedRaces::visit(std::uint64_t offset, std::u
   const std::uint64_t end = offset + bytes;
   for (std::uint64_t at = offset; at < end;) {
     const std::uint64_t word = at / 4;
-    if (at % 4 == 0 && end - at >= 4 && split_[word] == 0) {
-      check_byte(at, actor, writes, race);
+    const std::uint32_t part = split_[word];
+    if (at % 4 == 0 && end - at >= 4 && part == 0) {
+      if (!check_byte(words_[word], at, actor, writes, race)) return race;
       at += 4;
       continue;
     }
-    if (split_[word] == 0) split_word(word);
-    check_byte(at, actor, writes, race);
+    Split& bytes_of = part == 0 ? split_word(word) : parts_[part - 1];
+    if (!check_byte(bytes_of[at % 4], at, actor, writes, race)) return race;
     ++at;
   }
   return race;
 }
 
 std::optional<SharedRaces::Race> SharedRaces::access(std::uint64_t offset, std::uint32_t bytes,
-                                                     std::uint32_t warp, std::uint32_t lane,
-                                                     SharedUse use) {
-  const bool writes = use == SharedUse::write || use == SharedUse::strong_write;
-  const bool strong = use == SharedUse::strong_read || use == SharedUse::strong_write;
-  if (strong) take(warp, strong_);
-  const Stamp now{clocks_[warp][warp], static_cast<std::uint16_t>(warp * 32 + lane), strong};
-  const std::optional<Race> race = visit(offset, bytes, {now, warp, lane, false}, writes);
-  if (use == SharedUse::strong_write) give(warp, strong_);
+                                                     const SharedAccess& a) {
+  if (a.strong) take(a.warp, strong_);
+  const Stamp now{clocks_[a.warp][a.warp], a.time, a.op,
+                  static_cast<std::uint16_t>(a.warp * 32 + a.lane), a.strong};
+  const Actor actor{now, a.warp, a.lane, a.level, false, false, a.engines_only};
+  const std::optional<Race> race = visit(offset, bytes, actor, a.writes);
+  if (a.strong && a.writes) give(a.warp, strong_);
   return race;
 }
 
@@ -75,40 +106,64 @@ std::optional<SharedRaces::Race> SharedRaces::access_async(std::uint64_t offset,
                                                            std::uint32_t bytes, std::uint32_t warp,
                                                            std::uint32_t lane, AsyncMoment moment,
                                                            bool writes, bool proxy) {
-  const Stamp now{moment.number, static_cast<std::uint16_t>((warps_ + moment.engine) * 32), false};
-  return visit(offset, bytes, {now, warp, lane, proxy}, writes);
+  const Stamp now{moment.number, 0, 0, static_cast<std::uint16_t>((warps_ + moment.engine) * 32),
+                  false};
+  return visit(offset, bytes, {now, warp, lane, 0, proxy, true, false}, writes);
 }
 
-void SharedRaces::split_word(std::uint64_t word) {
-  split_[word] = 1;
-  const std::uint64_t first = 4 * word;
-  for (std::uint64_t i = 1; i < 4; ++i) {
-    Byte& byte = bytes_[first + i];
-    byte = bytes_[first];
+SharedRaces::Split& SharedRaces::split_word(std::uint64_t word) {
+  const Byte whole = words_[word];
+  parts_.emplace_back();
+  split_[word] = static_cast<std::uint32_t>(parts_.size());
+  for (Byte& byte : parts_.back()) {
+    byte = whole;
     byte.readers = 0;
-    for (std::uint32_t r = bytes_[first].readers; r != 0; r = readers_[r].next) {
-      add_reader(byte, readers_[r].stamp);
+    for (std::uint32_t r = whole.readers; r != 0; r = readers_[r].next) {
+      add_reader(byte, readers_[r].reads);
     }
   }
+  drop_readers(words_[word]);
+  return parts_.back();
 }
 
-bool SharedRaces::read_before(const Byte& byte, const Stamp& by) const {
-  for (std::uint32_t r = byte.readers; r != 0; r = readers_[r].next) {
-    const Stamp& s = readers_[r].stamp;
-    if (s.thread / 32 == by.thread / 32 && s.clock == by.clock) return true;
+std::vector<SharedRaces::Past> SharedRaces::history(std::uint64_t offset,
+                                                    std::uint32_t bytes) const {
+  std::vector<Past> out;
+  const auto tell = [&](const Byte& byte, std::uint32_t at, std::uint32_t size) {
+    const auto reads = [&](const Reads& r) {
+      if (r.first.clock == 0 || is_engine(r.first)) return;
+      for (std::uint32_t left = r.lanes; left != 0; left &= left - 1) {
+        const auto lane = static_cast<std::uint32_t>(std::countr_zero(left));
+        out.push_back(
+            {r.first.thread / 32U * 32 + lane, r.first.time, r.first.op, at, size, false});
+      }
+    };
+    if (byte.write.clock != 0 && !is_engine(byte.write)) {
+      out.push_back({byte.write.thread, byte.write.time, byte.write.op, at, size, true});
+    }
+    for (std::uint32_t r = byte.readers; r != 0; r = readers_[r].next) reads(readers_[r].reads);
+    reads(byte.read);
+  };
+  for (std::uint32_t at = 0; at < bytes; at += 4) {
+    const std::uint64_t word = (offset + at) / 4;
+    if (split_[word] == 0) {
+      tell(words_[word], at, 4);
+      continue;
+    }
+    for (std::uint32_t i = 0; i < 4; ++i) tell(parts_[split_[word] - 1][i], at + i, 1);
   }
-  return false;
+  return out;
 }
 
 // Behind the others: the first that races is the one that is reported.
-void SharedRaces::add_reader(Byte& byte, const Stamp& stamp) {
+void SharedRaces::add_reader(Byte& byte, const Reads& reads) {
   std::uint32_t fresh = free_;
   if (fresh != 0) {
     free_ = readers_[fresh].next;
-    readers_[fresh] = {stamp, 0};
+    readers_[fresh] = {reads, 0};
   } else {
     fresh = static_cast<std::uint32_t>(readers_.size());
-    readers_.push_back({stamp, 0});
+    readers_.push_back({reads, 0});
   }
   std::uint32_t* link = &byte.readers;
   while (*link != 0) link = &readers_[*link].next;
@@ -124,51 +179,86 @@ void SharedRaces::drop_readers(Byte& byte) {
   byte.readers = 0;
 }
 
-void SharedRaces::check_byte(std::uint64_t at, const Actor& actor, bool writes,
+// A thread's later read stands for its earlier ones.
+void SharedRaces::forget_reader(Byte& byte, const Stamp& by) {
+  for (std::uint32_t* link = &byte.readers; *link != 0;) {
+    Reader& r = readers_[*link];
+    if (r.reads.first.thread / 32 == by.thread / 32) r.reads.lanes &= ~(1U << by.thread % 32);
+    if (r.reads.lanes != 0) {
+      link = &r.next;
+      continue;
+    }
+    const std::uint32_t gone = *link;
+    *link = r.next;
+    r.next = free_;
+    free_ = gone;
+  }
+}
+
+// False: there is a race, and the access is not recorded.
+bool SharedRaces::check_byte(Byte& byte, std::uint64_t at, const Actor& actor, bool writes,
                              std::optional<Race>& race) {
-  Byte& byte = bytes_[at];
   const Stamp& now = actor.now;
+  const std::uint32_t lane = 1U << now.thread % 32;
+  const auto warp = [](const Stamp& s) { return s.thread / 32; };
   // What a thread keeps for itself.
   if (byte.readers == 0 && byte.write.thread == now.thread && byte.write.clock != 0 &&
-      (byte.read.clock == 0 || byte.read.thread == now.thread)) {
+      (byte.read.first.clock == 0 ||
+       (byte.read.lanes == lane && warp(byte.read.first) == warp(now)))) {
     if (writes) byte.write = now;
-    byte.read = writes ? Stamp{} : now;
-    return;
+    byte.read = writes ? Reads{} : Reads{now, lane};
+    return true;
   }
   const auto conflict = [&](const Stamp& before, bool wrote) {
     if (race || (now.strong && before.strong)) return;
     const bool base = ordered(before, actor);
     if (base && (!wrote || proxied(before, actor))) return;
-    const bool async = before.thread / 32U >= warps_;
-    race = Race{async, async ? before.thread / 32U - warps_ : before.thread, wrote, base,
-                static_cast<std::uint32_t>(at)};
+    const bool async = is_engine(before);
+    race = Race{async || actor.engine,
+                async,
+                async ? before.thread / 32U - warps_ : before.thread,
+                wrote,
+                base,
+                static_cast<std::uint32_t>(at),
+                before.op};
+  };
+  const auto conflicts = [&](const Reads& reads) {
+    Stamp one = reads.first;
+    for (std::uint32_t left = reads.lanes; left != 0; left &= left - 1) {
+      one.thread = static_cast<std::uint16_t>(warp(reads.first) * 32 + std::countr_zero(left));
+      conflict(one, false);
+    }
   };
   conflict(byte.write, true);
   if (writes) {
-    conflict(byte.read, false);
-    for (std::uint32_t r = byte.readers; r != 0; r = readers_[r].next) {
-      conflict(readers_[r].stamp, false);
-    }
+    for (std::uint32_t r = byte.readers; r != 0; r = readers_[r].next) conflicts(readers_[r].reads);
+    conflicts(byte.read);
+    if (race) return false;
     drop_readers(byte);
     byte.write = now;
     byte.read = {};
-    return;
+    return true;
   }
-  if (byte.read.thread == now.thread && actor.async) {
-    // Warps of a group are at different products; the latest is what a writer has to wait for.
-    byte.read.clock = std::max(byte.read.clock, now.clock);
-    return;
+  if (race) return false;
+  Reads& last = byte.read;
+  if (last.first.clock != 0 && warp(last.first) == warp(now)) {
+    if (actor.engine) {
+      // Warps of a group are at different products; the latest is what a writer has to wait for.
+      last.first.clock = std::max(last.first.clock, now.clock);
+      return true;
+    }
+    if (last.first.time == now.time && last.first.clock == now.clock &&
+        last.first.strong == now.strong) {
+      last.lanes |= lane;
+      if (byte.readers != 0) forget_reader(byte, now);
+      return true;
+    }
+    last.lanes &= ~lane;
   }
-  if (byte.read.clock == 0 || ordered(byte.read, actor)) {
-    byte.read = now;
-    return;
-  }
-  if (byte.read.thread / 32 == now.thread / 32 && byte.read.strong == now.strong) return;
-  // A second, unordered reader: one of each warp is enough to find a race with a later write. The
-  // byte keeps the latest, as the warp's other lanes come next.
-  const Stamp before = byte.read;
-  if (!read_before(byte, before)) add_reader(byte, before);
-  byte.read = now;
+  if (byte.readers != 0) forget_reader(byte, now);
+  if (last.first.clock != 0 && last.lanes != 0 && !known(last, actor)) add_reader(byte, last);
+  last = {now, lane};
+  return true;
 }
 
 void SharedRaces::give(std::uint32_t warp, WarpClock& clock) {

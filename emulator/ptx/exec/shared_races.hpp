@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -14,13 +15,6 @@ namespace ringfence::ptx {
 /// (a proxy fence lies on the path).
 using WarpClock = std::vector<std::uint32_t>;
 
-enum class SharedUse : std::uint8_t {
-  read,
-  write,
-  strong_read,   ///< volatile, relaxed, acquire
-  strong_write,  ///< the same, or an atomic
-};
-
 /// One asynchronous operation: what does it, and its number there, from 1 on. Engines are not
 /// threads: a copy engine's operations have one each, in turn; a warpgroup's matrix products one.
 struct AsyncMoment {
@@ -28,36 +22,80 @@ struct AsyncMoment {
   std::uint32_t number = 0;
 };
 
-/// Data races in the shared memory of a cluster's blocks. Happens-before is kept warp by warp: a
-/// barrier joins the clocks of its participants, __syncwarp orders the lanes of one warp. Splits of
-/// a warp share a clock, and every strong write (volatile, relaxed, atomic) is taken to publish to
-/// every later strong read in the cluster, so a race may be missed but none is invented. Each byte
-/// remembers its last write and its last read.
+/// A thread's access, as SharedRaces takes it.
+struct SharedAccess {
+  std::uint32_t warp = 0;  ///< of the cluster
+  std::uint32_t lane = 0;
+  bool writes = false;
+  bool strong = false;        ///< volatile, relaxed, atomic ...; without a memory model only
+  bool engines_only = false;  ///< the model looks after the other threads
+  std::uint32_t time = 0;     ///< the thread's moment by the memory model; 0 without one
+  std::uint32_t level = 0;    ///< what the threads of the block did before that time is known
+  std::uint32_t op = 0;       ///< the instruction
+};
+
+/// Happens-before between threads of a cluster, by a memory model.
+class SharedOrder {
+ public:
+  virtual ~SharedOrder() = default;
+  /// Whether what thread `other` of the cluster did at its moment `time` is in the causality past
+  /// of what the lane does now.
+  virtual bool ordered(std::uint32_t other, std::uint32_t time, std::uint32_t warp,
+                       std::uint32_t lane) = 0;
+};
+
+/// Data races in the part of a cluster's shared memory that is plain bytes. Each byte remembers its
+/// last write and the reads since. Where each access is ordered after those that it conflicts with,
+/// a read has one answer, the last write: so plain bytes are exact until a race shows, and then
+/// the model is asked to tell it (history()).
+///
+/// Between threads, `order` says what happens before. Without a memory model it is kept warp by
+/// warp: a barrier joins the clocks of its participants, __syncwarp orders the lanes of one warp.
+/// Then splits of a warp share a clock, and every strong write (volatile, relaxed, atomic) is taken
+/// to publish to every later strong read in the cluster, so a race may be missed but none is
+/// invented.
 ///
 /// An asynchronous operation is ordered after what its issuer knew when it issued it, and before
-/// what comes after a wait for it. What a thread wrote is there for the async proxy only behind a
-/// proxy fence (PTX: proxy-preserved base causality); the end of an asynchronous operation is one
-/// in the other direction. A read through the generic proxy before an asynchronous write needs no
-/// fence here.
+/// what comes after a wait for it, by the clocks of warps. What a thread wrote is there for the
+/// async proxy only behind a proxy fence (PTX: proxy-preserved base causality); the end of an
+/// asynchronous operation is one in the other direction. A read through the generic proxy before
+/// an asynchronous write needs no fence here.
 class SharedRaces {
  public:
-  SharedRaces(std::uint64_t bytes, std::uint32_t warps, std::uint32_t engines = 0);
+  /// `warps` of the cluster, `block_warps` of each of its blocks.
+  SharedRaces(std::uint64_t bytes, std::uint32_t warps, std::uint32_t block_warps,
+              std::uint32_t engines = 0, SharedOrder* order = nullptr);
 
   struct Race {
-    bool other_async = false;
-    std::uint32_t other = 0;  ///< thread (of the cluster) or engine
+    bool async = false;        ///< one of the two is an engine's
+    bool other_async = false;  ///< the earlier one
+    std::uint32_t other = 0;   ///< thread (of the cluster) or engine
     bool other_wrote = false;
     bool proxy = false;  ///< ordered, but for the proxy fence
     std::uint32_t byte = 0;
+    std::uint32_t other_op = 0;  ///< a thread's instruction
   };
-  /// Records an access by a lane; the race with an earlier one, if there is one.
-  std::optional<Race> access(std::uint64_t offset, std::uint32_t bytes, std::uint32_t warp,
-                             std::uint32_t lane, SharedUse use);
+  /// Records an access by a lane; or, where it races with an earlier one, finds that: then from the
+  /// racing byte on nothing is recorded.
+  std::optional<Race> access(std::uint64_t offset, std::uint32_t bytes, const SharedAccess& access);
   /// The same for an operation that `warp` issued just now; `lane`: the one that did, or kLanes
   /// where the whole warp did. `proxy`: through the async proxy.
   std::optional<Race> access_async(std::uint64_t offset, std::uint32_t bytes, std::uint32_t warp,
                                    std::uint32_t lane, AsyncMoment moment, bool writes,
                                    bool proxy = true);
+
+  /// An access by a thread that a byte remembers.
+  struct Past {
+    std::uint32_t thread = 0;  ///< of the cluster
+    std::uint32_t time = 0;
+    std::uint32_t op = 0;
+    std::uint32_t byte = 0;  ///< from the offset asked for
+    std::uint32_t bytes = 0;
+    bool write = false;
+  };
+  /// What the bytes remember of threads; `offset` and `bytes` are multiples of 4.
+  std::vector<Past> history(std::uint64_t offset, std::uint32_t bytes) const;
+  bool has_engines() const { return agents_ != warps_; }
 
   /// Adds what the warp knows and did to `clock`.
   void give(std::uint32_t warp, WarpClock& clock);
@@ -73,52 +111,73 @@ class SharedRaces {
   void wait_async(std::uint32_t warp, AsyncMoment moment);
 
  private:
-  // A thread's moment: clock value, warp and lane. Zero: never. An engine is a warp behind all
-  // others, of one lane.
+  // A moment: clock value of its warp, warp and lane; the thread's own time. Clock 0: never. An
+  // engine is a warp behind all others, of one lane.
   struct Stamp {
     std::uint32_t clock = 0;
+    std::uint32_t time = 0;
+    std::uint32_t op = 0;
     std::uint16_t thread = 0;
     bool strong = false;
   };
+  // Reads by lanes of one warp at one time.
+  struct Reads {
+    Stamp first;
+    std::uint32_t lanes = 0;
+  };
   struct Byte {
     Stamp write;
-    Stamp read;
-    std::uint32_t readers = 0;  ///< unordered readers of other warps: the first, in readers_
+    Reads read;                 // the latest
+    std::uint32_t readers = 0;  // unordered ones before it: the first, in readers_
   };
   // Who makes an access: its stamp, and the warp whose knowledge counts.
   struct Actor {
     Stamp now;
     std::uint32_t warp = 0;
     std::uint32_t lane = 0;
-    bool async = false;
+    std::uint32_t level = 0;
+    bool async = false;  // through the async proxy
+    bool engine = false;
+    bool engines_only = false;
   };
   struct Free {
     void operator()(void* p) const { std::free(p); }
   };
   struct Reader {
-    Stamp stamp;
-    std::uint32_t next = 0;  ///< a place in readers_; 0: none
+    Reads reads;
+    std::uint32_t next = 0;  // a place in readers_; 0: none
   };
-  bool read_before(const Byte& byte, const Stamp& by) const;
-  void add_reader(Byte& byte, const Stamp& stamp);
+  using Split = std::array<Byte, 4>;
+
+  void add_reader(Byte& byte, const Reads& reads);
   void drop_readers(Byte& byte);
-  bool ordered(const Stamp& before, const Actor& actor) const;
+  void forget_reader(Byte& byte, const Stamp& by);
+  bool is_engine(const Stamp& s) const { return s.thread / 32U >= warps_; }
+  bool ordered(const Stamp& before, const Actor& actor);
+  bool known(const Reads& reads, const Actor& actor);
   bool proxied(const Stamp& before, const Actor& actor) const;
   std::optional<Race> visit(std::uint64_t offset, std::uint32_t bytes, const Actor& actor,
                             bool writes);
-  void check_byte(std::uint64_t at, const Actor& actor, bool writes, std::optional<Race>& race);
-  void split_word(std::uint64_t word);
+  bool check_byte(Byte& byte, std::uint64_t at, const Actor& actor, bool writes,
+                  std::optional<Race>& race);
+  Split& split_word(std::uint64_t word);
 
   std::uint32_t warps_;
-  std::uint32_t agents_;  ///< warps and engines
-  /// While a word is only accessed whole, its first byte stands for all four. Zeroed memory that
-  /// the system gives when it is touched: most of a block's is not.
-  std::unique_ptr<Byte[], Free> bytes_;
-  std::unique_ptr<std::uint8_t[], Free> split_;  ///< word -> accessed in part at some time
+  std::uint32_t block_threads_;
+  std::uint32_t agents_;  // warps and engines
+  SharedOrder* order_;
+  // By word, while it is only accessed whole. Zeroed memory that the system gives when it is
+  // touched: most of a block's is not.
+  std::unique_ptr<Byte[], Free> words_;
+  std::unique_ptr<std::uint32_t[], Free> split_;  // word -> its place in parts_, from 1
+  std::vector<Split> parts_;
   std::vector<WarpClock> clocks_;
-  WarpClock strong_;             ///< what strong writes published
-  std::vector<Reader> readers_;  ///< lists of bytes, and of free places; the first is no place
+  WarpClock strong_;             // what strong writes published
+  std::vector<Reader> readers_;  // lists of bytes, and of free places; the first is no place
   std::uint32_t free_ = 0;
+  // What `order_` said last: this thread knows that moment.
+  std::uint32_t known_by_ = ~std::uint32_t{0};
+  Stamp known_;
 };
 
 }  // namespace ringfence::ptx

@@ -69,6 +69,7 @@ struct PendingCopy {
 /// A bulk copy as one of its threads issues it; it is done at once.
 struct BulkCopy {
   std::uint32_t lane = 0;
+  std::uint32_t op = 0;
   std::uint32_t blocks = 0;  ///< multicast: the blocks' bits; 0: the destination's own block
   std::uint64_t barrier = 0;
   AsyncMoment moment;
@@ -110,6 +111,7 @@ struct Barrier {
   bool active = false;
   std::uint32_t ones = 0;  ///< bar.red: predicates that were true
   std::uint32_t lanes = 0;
+  std::uint64_t generation = 0;  ///< so many are complete
   SyncToken token = 0;
   WarpClock clock;
 };
@@ -136,6 +138,7 @@ struct Cluster {
   SyncToken previous = 0;
   WarpClock clock;
   WarpClock previous_clock;
+  std::unique_ptr<SharedOrder> order;  ///< the memory model's, where it has shared memory
   std::unique_ptr<SharedRaces> races;  ///< of all its blocks' shared memory; null: not checked
   /// Of the engines (SharedRaces): first the warpgroups', then those that bulk copies take in turn.
   struct Engine {
@@ -159,6 +162,7 @@ struct Block {
   Cluster* cluster = nullptr;
   std::uint32_t live_warps = 0;
   std::vector<std::byte> shared;
+  std::vector<std::uint8_t> modelled;  ///< by line: it is the memory model's; empty: none is
   std::vector<std::byte> local;
   std::vector<Warp> warps;
   std::array<Barrier, 16> barriers;
@@ -222,9 +226,9 @@ class Execution::State {
     bool yield = false;
   };
   Outcome memory_op(Warp& warp, const Op& op, std::uint32_t pc, std::uint32_t mask);
-  void load_plain(Warp& warp, const Op& op, const MemoryOp& memory, Request& request, Space space,
+  void load_plain(Warp& warp, const MemoryOp& memory, Request& request, Space space,
                   std::uint32_t mask);
-  void store_plain(Warp& warp, const Op& op, const MemoryOp& memory, Request& request, Space space,
+  void store_plain(Warp& warp, const MemoryOp& memory, Request& request, Space space,
                    std::uint32_t mask);
   void atomic_plain(Warp& warp, const MemoryOp& memory, Request& request, Space space,
                     std::uint32_t mask);
@@ -235,8 +239,22 @@ class Execution::State {
   std::byte* plain(Warp& warp, Space space, std::uint64_t address, std::uint32_t bytes,
                    std::uint32_t lane);
   Block& shared_owner(Warp& warp, std::uint64_t address, std::uint32_t lane);
-  void check_shared(Warp& warp, std::uint64_t address, std::uint32_t bytes, std::uint32_t lane,
-                    SharedUse use);
+  // exec/shared.cpp
+  Outcome shared_op(Warp& warp, const MemoryOp& memory, Request& request, std::uint32_t mask);
+  /// Takes note of a thread's access. True: the memory model has to make it.
+  bool shared_in_model(Warp& warp, std::uint64_t address, std::uint32_t bytes, std::uint32_t lane,
+                       std::uint32_t op, bool writes, bool strong);
+  std::unique_ptr<SharedOrder> shared_order(const Cluster& cluster);
+  bool is_modelled(const Block& block, std::uint64_t offset, std::uint32_t bytes) const;
+  void share_line(Warp& warp, Block& block, std::uint64_t line);
+  /// A weak access of 1, 2, 4 or 16 bytes by a lane's thread.
+  void shared_piece(Warp& warp, std::uint64_t address, std::uint32_t bytes, std::uint32_t lane,
+                    std::uint32_t op, std::byte* data, bool writes);
+  /// What an asynchronous operation finds there, and writes there, at once. Bounds are checked.
+  void take_shared(Warp& warp, std::uint64_t address, std::uint32_t bytes, std::uint32_t lane,
+                   std::byte* out);
+  void put_shared(Warp& warp, std::uint64_t address, std::uint32_t bytes, std::uint32_t lane,
+                  const std::byte* in);
   void to_space(Warp& warp, const Op& op, std::uint32_t mask);
   void map_address(Warp& warp, const Op& op, std::uint32_t mask);
   std::uint8_t read_generic_byte(Warp& warp, std::uint64_t address, std::uint32_t lane);
@@ -259,15 +277,30 @@ class Execution::State {
   void copy_commit(Warp& warp, const Op& op, std::uint32_t mask);
   Outcome copy_wait(Warp& warp, const Op& op, std::uint32_t mask);
   bool complete_copy(Warp& warp, const PendingCopy& copy);
-  Outcome mbarrier(Warp& warp, const Op& op, std::uint32_t mask);
+
+  // exec/mbarrier.cpp
+  Outcome mbarrier(Warp& warp, const Op& op, std::uint32_t pc, std::uint32_t mask);
+  Outcome look_at_phase(Warp& warp, const Op& op, std::uint32_t pc, std::uint32_t mask);
   Mbarrier& mbarrier_at(Warp& warp, std::uint64_t address, std::uint32_t lane);
+  /// Completes the phase where nothing lacks.
   void mbarrier_check(Mbarrier& barrier);
+  /// A use of an mbarrier has to be ordered after its init, and before its inval and the next init.
+  void check_init(Warp& warp, std::uint64_t address, std::uint32_t lane, std::uint32_t pc,
+                  bool writes);
+  /// Notes a change of an mbarrier by the instruction at hand, which joined that phase (from 1;
+  /// 0: an init); tell_steps() hands them on.
+  void changed(Warp& warp, std::uint64_t address, std::uint32_t lane, std::uint64_t joined);
+  void tell_steps(Warp& warp, std::uint32_t mask);
+  void arrived(SyncToken token, std::uint32_t lane);
+  /// Whether a look in vain, there, only leads to the same look.
+  std::uint32_t phase_named(const Warp& warp, const Op& op, std::uint32_t lane) const;
+  bool repeats_look(Warp& warp, std::uint32_t pc, std::uint32_t lane);
 
   // exec/bulk.cpp
   void bulk_copies(Warp& warp, const Op& op, std::uint32_t pc, std::uint32_t mask);
   AsyncMoment next_engine(Warp& warp, const Op& op);
   // exec/remote.cpp
-  void remote_writes(Warp& warp, const Op& op, std::uint32_t mask);
+  void remote_writes(Warp& warp, const Op& op, std::uint32_t pc, std::uint32_t mask);
   void tensor_copy(Warp& warp, const Op& op, std::uint32_t pc, const BulkCopy& copy);
   /// Writes a piece of at most 16 bytes to shared memory of the blocks that the copy goes to, or
   /// reads one.
@@ -304,7 +337,7 @@ class Execution::State {
   }
 
   // exec/matrix.cpp
-  void matrix_move(Warp& warp, const Op& op, std::uint32_t mask);
+  void matrix_move(Warp& warp, const Op& op, std::uint32_t pc, std::uint32_t mask);
   void matrix_multiply(Warp& warp, const Op& op, std::uint32_t mask);
 
   // exec/print.cpp
@@ -334,6 +367,12 @@ class Execution::State {
   std::uint32_t threads_ = 1;
   std::uint32_t warps_ = 1;
   std::uint64_t shared_bytes_ = 0;
+  bool models_shared_ = false;
+  std::uint8_t shares_all_ = 2;  // 2: not asked yet
+  // Of the instruction at hand: changes of mbarriers; arrivals at phases, by token.
+  std::vector<BarrierStep> steps_;
+  std::vector<std::pair<SyncToken, std::uint32_t>> arrived_;
+  std::vector<std::uint8_t> look_repeats_;  // by instruction: 0 not known, 1 yes, 2 no
   std::uint32_t cluster_size_ = 1;
   std::uint32_t next_cluster_ = 0;
   std::uint32_t clusters_total_ = 1;

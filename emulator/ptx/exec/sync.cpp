@@ -23,8 +23,7 @@ std::uint32_t Execution::State::uniform(const Warp& warp, Slot slot, std::uint32
 
 void Execution::State::barrier(Warp& warp, std::size_t split_index, const Op& op) {
   const BarrierOp& form = program_.barriers[op.detail];
-  Split& split = warp.splits[split_index];
-  const std::uint32_t mask = split.mask;
+  const std::uint32_t mask = warp.splits[split_index].mask;
   const std::uint32_t number = uniform(warp, op.a, mask, "the barrier's number");
   if (number >= 16) {
     throw Fault(FaultKind::undefined, "barrier " + std::to_string(number) + " is beyond 15",
@@ -38,6 +37,13 @@ void Execution::State::barrier(Warp& warp, std::size_t split_index, const Op& op
                 "a barrier's thread count of " + std::to_string(count) + " is no multiple of 32",
                 first_lane(mask));
   }
+  // Where all warps of the block have to come there is one way to meet.
+  if (count != 0 && count != warps_ * kLanes) {
+    memory_.before_barrier(agents(warp, mask));
+    const auto generation = static_cast<std::uint32_t>(barrier.generation);
+    memory_.barrier_step(agents(warp, mask), {false, number, generation + 1, generation});
+  }
+  Split& split = warp.splits[split_index];
   if (!barrier.active) {
     barrier.active = true;
     barrier.count = count;
@@ -62,7 +68,7 @@ void Execution::State::barrier(Warp& warp, std::size_t split_index, const Op& op
     const std::uint32_t p = predicate(warp, op.c) ^ ((op.immediate & kNegateC) != 0 ? ~0U : 0U);
     barrier.ones += static_cast<std::uint32_t>(std::popcount(p & mask));
   }
-  memory_.arrive(barrier.token, agents(warp, mask));
+  memory_.arrive(barrier.token, agents(warp, mask), !form.arrive_only);
   if (block.races) block.races->give(in_cluster(warp), barrier.clock);
   if (form.arrive_only) {
     ++split.pc;
@@ -88,6 +94,7 @@ void Execution::State::try_complete(Block& block, std::uint32_t number) {
   }
   if (barrier.count == 0 ? !everyone : warps * kLanes < barrier.count) return;
   barrier.active = false;
+  ++barrier.generation;
   std::fill(barrier.arrived.begin(), barrier.arrived.end(), 0);
   for (Warp& warp : block.warps) {
     bool freed = false;
@@ -116,6 +123,7 @@ void Execution::State::try_complete(Block& block, std::uint32_t number) {
       enqueue(warp);
     }
   }
+  memory_.retire(barrier.token);
 }
 
 void Execution::State::warp_sync(Warp& warp, std::size_t split_index, const Op& op) {
@@ -137,8 +145,9 @@ void Execution::State::try_warp_sync(Warp& warp, std::uint32_t members) {
   }
   if (here == 0 || (members & warp.live & ~here) != 0) return;
   const SyncToken token = next_token_++;
-  memory_.arrive(token, agents(warp, here));
+  memory_.arrive(token, agents(warp, here), true);
   memory_.depart(token, agents(warp, here));
+  memory_.retire(token);
   if (warp.block->races) warp.block->races->order_lanes(in_cluster(warp));
   for (Split& split : warp.splits) {
     if (split.state != SplitState::warp_sync || split.wait != members) continue;
@@ -379,7 +388,7 @@ void Execution::State::cluster_arrive(Warp& warp, std::uint32_t mask, bool relax
     }
     phase = static_cast<std::uint32_t>(cluster.phase + 1);
   }
-  memory_.arrive(cluster.token, agents(warp, mask));
+  memory_.arrive(cluster.token, agents(warp, mask), false);
   if (cluster.races && !relaxed) cluster.races->give(in_cluster(warp), cluster.clock);
   try_complete_cluster(cluster);
 }
@@ -396,6 +405,7 @@ void Execution::State::try_complete_cluster(Cluster& cluster) {
     }
   }
   ++cluster.phase;
+  if (cluster.previous != 0) memory_.retire(cluster.previous);
   cluster.previous = cluster.token;
   cluster.token = 0;
   cluster.previous_clock = std::move(cluster.clock);

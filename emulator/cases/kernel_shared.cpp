@@ -1,0 +1,77 @@
+// Shared memory of blocks under the memory model: a region a block, of which only the lines count
+// that the executor has handed over.
+
+#include <algorithm>
+
+#include "emulator/cases/kernel_detail.hpp"
+
+namespace ringfence::cases {
+
+using ptx::kLanes;
+
+// Where weak accesses are events of the search, and for listeners, which are told of each access.
+bool KernelRun::shares_all(const ptx::Agents& agents) {
+  Warp& warp = warp_of(agents);
+  bool all = warp.agent->weak_points();
+  warp.agent->act(warp.last_site, [&](machine::Machine& m) { all = all || m.listens(); });
+  return all;
+}
+
+ptx::SharedMoments KernelRun::moments(const ptx::Agents& agents) {
+  Warp& warp = warp_of(agents);
+  settle(warp);
+  if (warp.moved) {
+    warp.moved = false;
+    warp.agent->act(warp.last_site, [&](machine::Machine& m) {
+      const auto lanes = warp.agent->lane_threads();
+      for (std::size_t i = 0; i < lanes.size(); ++i) warp.times[i] = m.time_of(lanes[i]);
+    });
+  }
+  return {warp.times.data(), levels_[warp.block]};
+}
+
+bool KernelRun::ordered(const ptx::Agents& now, std::uint32_t block, std::uint32_t thread,
+                        std::uint32_t time) {
+  Warp& warp = warp_of(now);
+  const Warp& other = warps_[block * warps_a_block_ + thread / kLanes];
+  bool known = false;
+  warp.agent->act(warp.last_site, [&](machine::Machine& m) {
+    known = m.knows(warp.agent->lane_thread(ptx::first_lane(now.mask)),
+                    other.agent->lane_thread(thread % kLanes), time);
+  });
+  return known;
+}
+
+void KernelRun::share(const ptx::Agents& agents, std::uint64_t place,
+                      std::span<const std::byte> line, std::span<const ptx::SharedPast> past) {
+  Warp& warp = warp_of(agents);
+  std::vector<machine::Earlier> history;
+  history.reserve(past.size());
+  for (const ptx::SharedPast& p : past) {
+    const Warp& other = warps_[p.block * warps_a_block_ + p.thread / kLanes];
+    history.push_back({other.agent->lane_thread(p.thread % kLanes), p.time,
+                       kernel_.site[p.instruction], static_cast<std::uint8_t>(p.byte),
+                       static_cast<std::uint8_t>(p.bytes), p.write});
+  }
+  const machine::Address at = shared_address(place);
+  warp.agent->act(warp.last_site, [&](machine::Machine& m) {
+    m.open_region(at.region);
+    m.adopt(at, line, history);
+  });
+}
+
+void KernelRun::unshare(const ptx::Agents& agents, std::uint64_t place, std::span<std::byte> line) {
+  Warp& warp = warp_of(agents);
+  warp.agent->act(warp.last_site, [&](machine::Machine& m) {
+    m.peek(shared_address(place), line);
+    m.release_line(shared_address(place));
+  });
+}
+
+void KernelRun::newest(const ptx::Agents& agents, std::uint64_t place, std::span<std::byte> line) {
+  Warp& warp = warp_of(agents);
+  warp.agent->act(warp.last_site,
+                  [&](machine::Machine& m) { m.peek(shared_address(place), line); });
+}
+
+}  // namespace ringfence::cases

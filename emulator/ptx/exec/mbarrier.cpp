@@ -1,0 +1,345 @@
+// mbarriers: objects beside shared memory, keyed by their offset, since their bits are opaque.
+
+#include <algorithm>
+#include <cstring>
+
+#include "emulator/ptx/error.hpp"
+#include "emulator/ptx/exec/state.hpp"
+#include "emulator/ptx/lanes.hpp"
+
+namespace ringfence::ptx {
+namespace {
+
+constexpr std::uint64_t kOffsetMask = (1ULL << kSharedBits) - 1;
+// A loop that looks at a phase again has fewer instructions than this.
+constexpr unsigned kMostInLoop = 1024;
+
+std::uint32_t shared_offset(std::uint64_t address) {
+  if (address - kSharedWindow < kWindowBytes) address -= kSharedWindow;
+  return static_cast<std::uint32_t>(address);
+}
+
+bool looks(MbarrierOp::Form form) {
+  return form == MbarrierOp::Form::test_wait || form == MbarrierOp::Form::try_wait;
+}
+
+}  // namespace
+
+Mbarrier& Execution::State::mbarrier_at(Warp& warp, std::uint64_t address, std::uint32_t lane) {
+  Block& owner = shared_owner(warp, address, lane);
+  const auto offset = static_cast<std::uint32_t>(address & kOffsetMask);
+  const auto it = owner.mbarriers.find(offset);
+  if (it == owner.mbarriers.end()) {
+    throw Fault(FaultKind::uninitialised_barrier,
+                "no mbarrier was initialised at shared byte " + std::to_string(offset), lane);
+  }
+  return it->second;
+}
+
+void Execution::State::mbarrier_check(Mbarrier& barrier) {
+  if (barrier.pending != 0 || barrier.transactions != 0) return;
+  ++barrier.phase;
+  barrier.pending = barrier.expected;
+  barrier.unseen = barrier.bytes;
+  barrier.bytes = false;
+  if (barrier.previous != 0) memory_.retire(barrier.previous);
+  barrier.previous = barrier.token;
+  barrier.previous_clock = barrier.clock;
+  barrier.token = next_token_++;
+}
+
+// For the race check an init is a write of the object, and every other use a read.
+void Execution::State::check_init(Warp& warp, std::uint64_t address, std::uint32_t lane,
+                                  std::uint32_t pc, bool writes) {
+  SharedRaces* const races = warp.block->races;
+  if (races == nullptr || !models_shared_) return;
+  SharedAccess access{in_cluster(warp), lane, writes};
+  access.op = pc;
+  const SharedMoments moments = memory_.moments(agents(warp, 1U << lane));
+  access.time = moments.time[lane];
+  access.level = moments.level;
+  const auto race = races->access(in_cluster_memory(warp, address), 8, access);
+  if (!race || race->async) return;
+  const std::uint32_t threads = warps_ * kLanes;
+  OtherAccess other;
+  other.block = warp.block->cluster->blocks[race->other / threads]->index;
+  other.thread = race->other % threads;
+  other.instruction = race->other_op;
+  other.writes = race->other_wrote;
+  other.place = shared_place(shared_owner(warp, address, lane).index, address & kOffsetMask);
+  const std::string what = one_line(program_.function->instructions[race->other_op].text);
+  Fault fault(FaultKind::uninitialised_barrier,
+              "nothing orders this after '" + what + "' (line " +
+                  std::to_string(program_.ops[race->other_op].line) + ") by thread " +
+                  std::to_string(other.thread) + " of block " + std::to_string(other.block) +
+                  ", of the mbarrier at shared byte " + std::to_string(address & kOffsetMask),
+              lane);
+  fault.set_other(other);
+  throw fault;
+}
+
+void Execution::State::changed(Warp& warp, std::uint64_t address, std::uint32_t lane,
+                               std::uint64_t joined) {
+  const Block& owner = shared_owner(warp, address, lane);
+  BarrierStep step;
+  step.mbarrier = true;
+  step.place = shared_place(owner.index, address & kOffsetMask);
+  step.joined = static_cast<std::uint32_t>(joined);
+  step.completed = static_cast<std::uint32_t>(mbarrier_at(warp, address, lane).phase);
+  // What the lanes of one instruction do is one step.
+  for (BarrierStep& s : steps_) {
+    if (s.place == step.place) {
+      s = step;
+      return;
+    }
+  }
+  steps_.push_back(step);
+}
+
+void Execution::State::arrived(SyncToken token, std::uint32_t lane) {
+  for (auto& [known, lanes] : arrived_) {
+    if (known == token) {
+      lanes |= 1U << lane;
+      return;
+    }
+  }
+  arrived_.emplace_back(token, 1U << lane);
+}
+
+// The step comes first: it is part of what an arrival hands on.
+void Execution::State::tell_steps(Warp& warp, std::uint32_t mask) {
+  for (const BarrierStep& step : steps_) memory_.barrier_step(agents(warp, mask), step);
+  steps_.clear();
+  for (const auto& [token, lanes] : arrived_) memory_.arrive(token, agents(warp, lanes), false);
+  arrived_.clear();
+}
+
+std::optional<AwaitedPhase> Execution::State::awaited_phase(std::uint32_t block,
+                                                            std::uint32_t warp) const {
+  const auto at = live_blocks_.find(block);
+  if (at == live_blocks_.end()) return {};
+  const Warp& w = at->second->warps[warp];
+  for (const Split& split : w.splits) {
+    if (split.state != SplitState::ready || split.pc >= program_.ops.size()) continue;
+    const Op& op = program_.ops[split.pc];
+    if (op.kind != Kind::mbarrier) continue;
+    const MbarrierOp& form = program_.mbarriers[op.detail];
+    std::array<std::uint64_t, kLanes> address;
+    addresses(w, op.a, form.offset, form.wide_address, split.mask, address);
+    const std::uint32_t place = shared_offset(address[first_lane(split.mask)]);
+    const auto found = at->second->mbarriers.find(place);
+    if (found == at->second->mbarriers.end()) continue;
+    const Mbarrier& barrier = found->second;
+    return AwaitedPhase{place, barrier.phase, barrier.pending, barrier.expected,
+                        barrier.transactions};
+  }
+  return {};
+}
+
+// What one lane does behind the look, its answer being no, until it comes to a look a second time,
+// or does something that others, or it itself, could notice. Looks at the same phase on the way say
+// no as well: compilers unroll such loops. Only registers are touched, and put back.
+bool Execution::State::repeats_look(Warp& warp, std::uint32_t pc, std::uint32_t lane) {
+  if (look_repeats_.empty()) look_repeats_.resize(program_.ops.size());
+  if (look_repeats_[pc] != 0) return look_repeats_[pc] == 1;
+  const std::vector<std::byte> saved(warp.registers.get(),
+                                     warp.registers.get() + program_.register_bytes);
+  AluContext context;
+  context.bank[0] = warp.registers.get();
+  context.bank[1] = constants_.get();
+  context.lanes = lanes_;
+  context.mask = 1U << lane;
+  context.whole = false;
+  const std::uint32_t was_expanded = lanes_mask_;
+  expand(context.mask);
+  const auto looked_at = [&](const Op& op) {
+    const MbarrierOp& form = program_.mbarriers[op.detail];
+    std::array<std::uint64_t, kLanes> at;
+    addresses(warp, op.a, form.offset, form.wide_address, context.mask, at);
+    return std::pair(shared_offset(at[lane]), phase_named(warp, op, lane));
+  };
+  const auto place = looked_at(program_.ops[pc]);
+  std::vector<std::uint32_t> seen;
+  bool again = false, same = true;
+  std::uint32_t at = pc;
+  for (unsigned i = 0; i < kMostInLoop && same && !again && at < program_.ops.size(); ++i) {
+    const Op& op = program_.ops[at];
+    const bool runs =
+        !op.guard || ((predicate(warp, op.guard) >> lane & 1U) != 0) != op.guard_negated;
+    if (runs && op.kind == Kind::branch) {
+      at = op.detail;
+      continue;
+    }
+    if (runs && op.kind == Kind::mbarrier) {
+      same = looks(program_.mbarriers[op.detail].form) && looked_at(op) == place;
+      again = same && std::find(seen.begin(), seen.end(), at) != seen.end();
+      seen.push_back(at);
+      if (same && op.e) *words(warp, op.e) &= ~context.mask;
+    } else if (runs && op.kind == Kind::alu) {
+      op.run(context, op);
+    } else if (runs) {
+      // Clocks and pauses make a loop no other; its time-out is not taken.
+      same = op.kind == Kind::nothing || op.kind == Kind::sleep || op.kind == Kind::special;
+    }
+    ++at;
+  }
+  look_repeats_[pc] = again ? 1 : 2;
+  std::memcpy(warp.registers.get(), saved.data(), saved.size());
+  expand(was_expanded);
+  return again;
+}
+
+std::uint32_t Execution::State::phase_named(const Warp& warp, const Op& op,
+                                            std::uint32_t lane) const {
+  return program_.mbarriers[op.detail].parity ? words(warp, op.b)[lane] & 1U
+                                              : static_cast<std::uint32_t>(longs(warp, op.b)[lane]);
+}
+
+Execution::State::Outcome Execution::State::look_at_phase(Warp& warp, const Op& op,
+                                                          std::uint32_t pc, std::uint32_t mask) {
+  const MbarrierOp& form = program_.mbarriers[op.detail];
+  Outcome outcome{mask, false};
+  std::array<std::uint64_t, kLanes> at;
+  addresses(warp, op.a, form.offset, form.wide_address, mask, at);
+  const auto phase_of = [&](std::uint32_t lane) { return phase_named(warp, op, lane); };
+  std::uint32_t truth = 0;
+  for (std::uint32_t left = mask; left != 0;) {
+    // Lanes that look at the same phase see the same.
+    const std::uint32_t first = first_lane(left);
+    const std::uint32_t address = shared_offset(at[first]);
+    std::uint32_t group = 0;
+    each_lane(left, [&](std::uint32_t lane) {
+      if (shared_offset(at[lane]) == address && phase_of(lane) == phase_of(first)) {
+        group |= 1U << lane;
+      }
+    });
+    left &= ~group;
+    plain(warp, Space::shared, address, 8, first);
+    each_lane(group, [&](std::uint32_t lane) { check_init(warp, address, lane, pc, false); });
+    Mbarrier& barrier = mbarrier_at(warp, address, first);
+    const bool passed =
+        form.parity ? (barrier.phase & 1U) != phase_of(first) : barrier.phase > phase_of(first);
+    const BarrierLook look{
+        shared_place(shared_owner(warp, address, first).index, address & kOffsetMask), form.parity,
+        phase_of(first), pc};
+    const bool waits = repeats_look(warp, pc, first);
+    using Look = GlobalMemory::Look;
+    Look seen = memory_.look(agents(warp, group), look, waits, passed);
+    if (seen == Look::complete && barrier.unseen) {
+      barrier.unseen = false;
+      if (!waits && !memory_.bytes_have_come(agents(warp, 1U << first))) seen = Look::incomplete;
+    }
+    if (seen == Look::later) outcome.completed &= ~group;
+    if (seen == Look::incomplete) outcome.yield = true;
+    if (seen != Look::complete) continue;
+    truth |= group;
+    if (barrier.previous != 0) memory_.depart(barrier.previous, agents(warp, group));
+    if (warp.block->races) warp.block->races->take(in_cluster(warp), barrier.previous_clock);
+  }
+  if (op.e) {
+    *words(warp, op.e) = (predicate(warp, op.e) & ~outcome.completed) | truth;
+  }
+  return outcome;
+}
+
+Execution::State::Outcome Execution::State::mbarrier(Warp& warp, const Op& op, std::uint32_t pc,
+                                                     std::uint32_t mask) {
+  using Form = MbarrierOp::Form;
+  const MbarrierOp& form = program_.mbarriers[op.detail];
+  Outcome outcome{mask, false};
+  if (form.form == Form::pending_count) {
+    each_lane(mask, [&](std::uint32_t lane) {
+      words(warp, op.d)[lane] = static_cast<std::uint32_t>(longs(warp, op.b)[lane] >> 32);
+    });
+    return outcome;
+  }
+  memory_.before_barrier(agents(warp, mask));
+  if (looks(form.form)) return look_at_phase(warp, op, pc, mask);
+  std::array<std::uint64_t, kLanes> at;
+  addresses(warp, op.a, form.offset, form.wide_address, mask, at);
+  each_lane(mask, [&](std::uint32_t lane) {
+    const std::uint32_t address = shared_offset(at[lane]);
+    plain(warp, Space::shared, address, 8, lane);
+    Block& block = *warp.block;
+    if (form.form == Form::init) {
+      Mbarrier fresh;
+      fresh.expected = words(warp, op.b)[lane];
+      fresh.pending = fresh.expected;
+      fresh.token = next_token_++;
+      if (fresh.expected == 0 || fresh.expected >= (1U << 20)) {
+        throw Fault(FaultKind::undefined, "an mbarrier counts 1 to 2^20 - 1 arrivals", lane);
+      }
+      check_init(warp, address, lane, pc, true);
+      block.mbarriers[address] = fresh;
+      changed(warp, address, lane, 0);
+      return;
+    }
+    if (form.form == Form::inval) {
+      mbarrier_at(warp, address, lane);
+      check_init(warp, address, lane, pc, true);
+      block.mbarriers.erase(address);
+      return;
+    }
+    check_init(warp, address, lane, pc, false);
+    Mbarrier& barrier = mbarrier_at(warp, address, lane);
+    const std::uint64_t joined = barrier.phase + 1;
+    const auto arrive = [&](std::uint32_t count) {
+      if (count > barrier.pending) {
+        throw Fault(FaultKind::undefined, "more arrivals at an mbarrier than it expects", lane);
+      }
+      if (op.d) {
+        // The state: the phase below, what is pending before this arrival above.
+        longs(warp, op.d)[lane] =
+            (barrier.phase & 0xFFFFFFFFU) | static_cast<std::uint64_t>(barrier.pending) << 32;
+      }
+      arrived(barrier.token, lane);
+      if (block.races) block.races->give(in_cluster(warp), barrier.clock);
+      barrier.pending -= count;
+      mbarrier_check(barrier);
+    };
+    switch (form.form) {
+      case Form::expect_tx:
+        barrier.transactions += words(warp, op.b)[lane];
+        break;
+      case Form::complete_tx:
+        barrier.transactions -= words(warp, op.b)[lane];
+        mbarrier_check(barrier);
+        break;
+      case Form::arrive_expect_tx:
+        barrier.transactions += words(warp, op.b)[lane];
+        arrive(1);
+        break;
+      case Form::arrive_drop: {
+        const std::uint32_t count = form.has_count ? words(warp, op.b)[lane] : 1;
+        barrier.expected -= std::min(count, barrier.expected);
+        arrive(count);
+        break;
+      }
+      case Form::async_arrive: {
+        // Fires when the lane's earlier cp.async are complete: complete them now.
+        if (!warp.async_groups.empty()) {
+          for (auto& group : warp.async_groups[lane]) {
+            for (const PendingCopy& copy : group) {
+              if (!complete_copy(warp, copy)) {
+                throw Fault(FaultKind::undefined,
+                            "the memory holds back a copy that arrives on an mbarrier", lane);
+              }
+            }
+            group.clear();
+          }
+        }
+        if (!form.no_increment) ++barrier.pending;
+        arrive(1);
+        break;
+      }
+      default:
+        arrive(form.has_count ? words(warp, op.b)[lane] : 1);
+        break;
+    }
+    changed(warp, address, lane, joined);
+  });
+  tell_steps(warp, mask);
+  return outcome;
+}
+
+}  // namespace ringfence::ptx

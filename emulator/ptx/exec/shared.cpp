@@ -1,0 +1,242 @@
+// Shared memory: plain bytes while its accesses are weak and ordered, by lines of 16 bytes under
+// the memory model once they are not.
+
+#include <algorithm>
+#include <cstring>
+
+#include "emulator/ptx/exec/state.hpp"
+#include "emulator/ptx/lanes.hpp"
+
+namespace ringfence::ptx {
+namespace {
+
+constexpr std::uint64_t kOffsetMask = (1ULL << kSharedBits) - 1;
+
+// Happens-before between the threads of a cluster, as the memory model has it.
+class ClusterOrder final : public SharedOrder {
+ public:
+  ClusterOrder(GlobalMemory& memory, const Cluster& cluster, const Agents& agents,
+               std::uint32_t block_warps)
+      : memory_(memory), cluster_(cluster), agents_(agents), block_warps_(block_warps) {}
+
+  bool ordered(std::uint32_t other, std::uint32_t time, std::uint32_t warp,
+               std::uint32_t lane) override {
+    Agents now = agents_;
+    now.block = cluster_.blocks[warp / block_warps_]->index;
+    now.warp = warp % block_warps_;
+    now.mask = 1U << lane;
+    const std::uint32_t threads = block_warps_ * kLanes;
+    return memory_.ordered(now, cluster_.blocks[other / threads]->index, other % threads, time);
+  }
+
+ private:
+  GlobalMemory& memory_;
+  const Cluster& cluster_;
+  Agents agents_;
+  std::uint32_t block_warps_;
+};
+
+const Access& piece_of(std::uint32_t bytes, bool writes) {
+  const auto make = [](Operation operation, Type type, std::uint8_t elements) {
+    return Access{operation, Space::shared, type, elements, Order::weak};
+  };
+  static const Access kLoads[] = {
+      make(Operation::load, Type::b8, 1), make(Operation::load, Type::b16, 1),
+      make(Operation::load, Type::b32, 1), make(Operation::load, Type::b32, 4)};
+  static const Access kStores[] = {
+      make(Operation::store, Type::b8, 1), make(Operation::store, Type::b16, 1),
+      make(Operation::store, Type::b32, 1), make(Operation::store, Type::b32, 4)};
+  const std::size_t which = bytes == 1 ? 0 : bytes == 2 ? 1 : bytes == 4 ? 2 : 3;
+  return writes ? kStores[which] : kLoads[which];
+}
+
+}  // namespace
+
+std::unique_ptr<SharedOrder> Execution::State::shared_order(const Cluster& cluster) {
+  if (!models_shared_) return nullptr;
+  const Agents agents{config_.rank, config_.launch, 0, 0, 0};
+  return std::make_unique<ClusterOrder>(memory_, cluster, agents, warps_);
+}
+
+bool Execution::State::is_modelled(const Block& block, std::uint64_t offset,
+                                   std::uint32_t bytes) const {
+  if (block.modelled.empty()) return false;
+  for (std::uint64_t line = offset / kSharedLine; line * kSharedLine < offset + bytes; ++line) {
+    if (block.modelled[line] != 0) return true;
+  }
+  return false;
+}
+
+void Execution::State::share_line(Warp& warp, Block& block, std::uint64_t line) {
+  if (block.modelled.empty()) {
+    block.modelled.resize((block.shared.size() + kSharedLine - 1) / kSharedLine);
+  }
+  if (block.modelled[line] != 0) return;
+  block.modelled[line] = 1;
+  const std::uint64_t offset = line * kSharedLine;
+  const auto bytes = static_cast<std::uint32_t>(
+      std::min<std::uint64_t>(kSharedLine, block.shared.size() - offset));
+  std::vector<SharedPast> past;
+  if (block.races != nullptr) {
+    const std::uint32_t threads = warps_ * kLanes;
+    const std::uint32_t words = (bytes + 3) / 4 * 4;
+    for (const SharedRaces::Past& p :
+         block.races->history(block.cluster_rank * shared_bytes_ + offset, words)) {
+      past.push_back({block.cluster->blocks[p.thread / threads]->index, p.thread % threads, p.time,
+                      p.op, p.byte, p.bytes, p.write});
+    }
+  }
+  memory_.share(agents(warp, warp.live), shared_place(block.index, offset),
+                std::span(block.shared).subspan(offset, bytes), past);
+}
+
+bool Execution::State::shared_in_model(Warp& warp, std::uint64_t address, std::uint32_t bytes,
+                                       std::uint32_t lane, std::uint32_t op, bool writes,
+                                       bool strong) {
+  Block& owner = shared_owner(warp, address, lane);
+  const std::uint64_t offset = address & kOffsetMask;
+  bool in_model = false;
+  if (models_shared_) {
+    if (shares_all_ == 2) shares_all_ = memory_.shares_all(agents(warp, 1U << lane)) ? 1 : 0;
+    in_model = strong || shares_all_ == 1 || is_modelled(owner, offset, bytes);
+  }
+  SharedRaces* const races = warp.block->races;
+  if (races != nullptr && (!in_model || races->has_engines())) {
+    SharedAccess access{in_cluster(warp), lane, writes, strong, in_model};
+    access.op = op;
+    if (models_shared_) {
+      const SharedMoments moments = memory_.moments(agents(warp, 1U << lane));
+      access.time = moments.time[lane];
+      access.level = moments.level;
+    }
+    if (const auto race = races->access(in_cluster_memory(warp, address), bytes, access)) {
+      if (!models_shared_ || race->async) raise_race(warp, *race, lane, writes ? "write" : "read");
+      in_model = true;  // the model has the words for it
+    }
+  }
+  if (!in_model) return false;
+  for (std::uint64_t line = offset / kSharedLine; line * kSharedLine < offset + bytes; ++line) {
+    share_line(warp, owner, line);
+  }
+  return true;
+}
+
+Execution::State::Outcome Execution::State::shared_op(Warp& warp, const MemoryOp& memory,
+                                                      Request& request, std::uint32_t mask) {
+  const Access& access = memory.access;
+  const bool atomic =
+      access.operation == Operation::atomic || access.operation == Operation::reduce;
+  const bool loads = access.operation == Operation::load;
+  const bool strong = atomic || access.order != Order::weak;
+  std::uint32_t in_model = 0;
+  each_lane(mask, [&](std::uint32_t lane) {
+    const std::uint64_t address = request.address[lane];
+    plain(warp, Space::shared, address, access.bytes(), lane);
+    if (shared_in_model(warp, address, access.bytes(), lane, request.instruction, !loads, strong)) {
+      in_model |= 1U << lane;
+    }
+  });
+  // A line may have come under the model by a lane behind others.
+  each_lane(mask & ~in_model, [&](std::uint32_t lane) {
+    const std::uint64_t address = request.address[lane];
+    if (is_modelled(shared_owner(warp, address, lane), address & kOffsetMask, access.bytes())) {
+      in_model |= 1U << lane;
+    }
+  });
+  const std::uint32_t rest = mask & ~in_model;
+  if (rest != 0) {
+    if (loads) {
+      load_plain(warp, memory, request, Space::shared, rest);
+    } else if (atomic) {
+      atomic_plain(warp, memory, request, Space::shared, rest);
+    } else {
+      store_plain(warp, memory, request, Space::shared, rest);
+    }
+  }
+  Outcome outcome{rest, false};
+  if (in_model == 0) return outcome;
+  Request part = request;
+  part.agents.mask = in_model;
+  part.shared = true;
+  each_lane(in_model, [&](std::uint32_t lane) {
+    const std::uint64_t address = request.address[lane];
+    part.address[lane] =
+        shared_place(shared_owner(warp, address, lane).index, address & kOffsetMask);
+  });
+  memory_.access(part);
+  outcome.completed |= part.completed & in_model;
+  outcome.yield = part.yield;
+  return outcome;
+}
+
+void Execution::State::shared_piece(Warp& warp, std::uint64_t address, std::uint32_t bytes,
+                                    std::uint32_t lane, std::uint32_t op, std::byte* data,
+                                    bool writes) {
+  std::byte* const at = plain(warp, Space::shared, address, bytes, lane);
+  if (!shared_in_model(warp, address, bytes, lane, op, writes, false)) {
+    std::memcpy(writes ? at : data, writes ? data : at, bytes);
+    return;
+  }
+  Request request;
+  request.access = &piece_of(bytes, writes);
+  request.agents = agents(warp, 1U << lane);
+  request.shared = true;
+  request.address[lane] =
+      shared_place(shared_owner(warp, address, lane).index, address & kOffsetMask);
+  alignas(64) std::uint32_t lanes[4][kLanes] = {};
+  const std::uint32_t size = std::min(bytes, 4U);
+  for (std::uint32_t e = 0; e * size < bytes; ++e) {
+    if (writes) std::memcpy(&lanes[e][lane], data + e * size, size);
+    request.elements[e] = reinterpret_cast<std::byte*>(lanes[e]);
+  }
+  request.instruction = op;
+  request.line = program_.ops[op].line;
+  memory_.access(request);
+  if ((request.completed >> lane & 1U) == 0) {
+    throw Fault(FaultKind::undefined, "the memory holds back a weak access to shared memory", lane);
+  }
+  for (std::uint32_t e = 0; !writes && e * size < bytes; ++e) {
+    std::memcpy(data + e * size, &lanes[e][lane], size);
+  }
+}
+
+void Execution::State::take_shared(Warp& warp, std::uint64_t address, std::uint32_t bytes,
+                                   std::uint32_t lane, std::byte* out) {
+  const std::byte* const at = plain(warp, Space::shared, address, 1, lane);
+  plain(warp, Space::shared, address + bytes - 1, 1, lane);
+  Block& owner = shared_owner(warp, address, lane);
+  const std::uint64_t offset = address & kOffsetMask;
+  if (is_modelled(owner, offset, bytes)) {
+    memory_.newest(agents(warp, 1U << lane), shared_place(owner.index, offset),
+                   std::span(out, bytes));
+    // Bytes of lines that are not the model's.
+    for (std::uint32_t i = 0; i < bytes; ++i) {
+      if (owner.modelled[(offset + i) / kSharedLine] == 0) out[i] = at[i];
+    }
+    return;
+  }
+  std::memcpy(out, at, bytes);
+}
+
+// What lies under the model is plain again: all that was there is ordered before the operation, or
+// a race.
+void Execution::State::put_shared(Warp& warp, std::uint64_t address, std::uint32_t bytes,
+                                  std::uint32_t lane, const std::byte* in) {
+  std::byte* const at = plain(warp, Space::shared, address, 1, lane);
+  plain(warp, Space::shared, address + bytes - 1, 1, lane);
+  Block& owner = shared_owner(warp, address, lane);
+  const std::uint64_t offset = address & kOffsetMask;
+  if (is_modelled(owner, offset, bytes)) {
+    for (std::uint64_t line = offset / kSharedLine; line * kSharedLine < offset + bytes; ++line) {
+      if (owner.modelled[line] == 0) continue;
+      const std::uint64_t first = line * kSharedLine;
+      const std::size_t size = std::min<std::size_t>(kSharedLine, owner.shared.size() - first);
+      memory_.unshare(agents(warp, 1U << lane), shared_place(owner.index, first),
+                      std::span(owner.shared).subspan(first, size));
+      owner.modelled[line] = 0;
+    }
+  }
+  std::memcpy(at, in, bytes);
+}
+
+}  // namespace ringfence::ptx

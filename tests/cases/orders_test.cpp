@@ -1,0 +1,309 @@
+// What decides an order is explored, and shared memory is memory of the model: each claim by the
+// exhaustive search and by schedules, and each with a twin that lacks the fault.
+
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "emulator/check/explorer.hpp"
+#include "tests/cases/harness.hpp"
+
+using namespace ringfence;
+using namespace ringfence::cases::test;
+using machine::Boundary;
+
+namespace {
+
+// One body for the first thread of each warp; `warps` in front of each block.
+struct Threads {
+  std::vector<std::string> bodies;  // of warp 0, 1, ...; with "all:" in front, of all its lanes
+  unsigned blocks = 1;              // of one cluster; the warps of all of them run the bodies
+  unsigned warps = 0;               // a block; 0: as many as bodies
+};
+
+// Two blocks share the bodies out: the first ones are block 0's.
+std::string text_of(const Threads& t, unsigned a_block) {
+  std::string out = R"(.version 8.0
+.target sm_90
+.address_size 64
+.visible .entry k(.param .u64 data))";
+  if (t.blocks > 1) out += " .reqnctapercluster " + std::to_string(t.blocks);
+  out += R"(
+{
+  .reg .pred %p, %q, %r;
+  .reg .b32 %v<9>, %lane, %warp, %id;
+  .reg .b64 %m, %s, %t;
+  .shared .align 16 .b8 sm[256];
+  ld.param.u64 %m, [data];
+  mov.u32 %v0, %tid.x;
+  and.b32 %lane, %v0, 31;
+  shr.u32 %warp, %v0, 5;
+  mov.u32 %id, %ctaid.x;
+  mad.lo.u32 %id, %id, )" +
+         std::to_string(a_block) + R"(, %warp;
+)";
+  for (std::size_t i = 0; i < t.bodies.size(); ++i) {
+    out += "  setp.eq.u32 %p, %id, " + std::to_string(i) + ";\n";
+    if (!t.bodies[i].starts_with("all:")) out += "  setp.eq.and.u32 %p, %lane, 0, %p;\n";
+    out += "  @%p bra B" + std::to_string(i) + ";\n";
+  }
+  out += "  ret;\n";
+  for (std::size_t i = 0; i < t.bodies.size(); ++i) {
+    std::string body = t.bodies[i].starts_with("all:") ? t.bodies[i].substr(4) : t.bodies[i];
+    for (std::size_t at; (at = body.find('$')) != std::string::npos;) {
+      body.replace(at, 1, "L" + std::to_string(i));
+    }
+    out += "B" + std::to_string(i) + ":\n" + body + "\n  ret;\n";
+  }
+  return out + "}\n";
+}
+
+std::unique_ptr<cases::CaseProgram> program_of(const Threads& t) {
+  const auto a_block = t.warps != 0 ? t.warps : static_cast<unsigned>(t.bodies.size()) / t.blocks;
+  const auto file = std::filesystem::temp_directory_path() /
+                    ("ringfence-orders-" + std::to_string(::getpid()) + ".ptx");
+  std::ofstream(file, std::ios::binary) << text_of(t, a_block);
+  auto program = std::make_unique<cases::CaseProgram>(
+      cases::parse_case("version = 1\nranks = 1\ncalls = 1\n[memory.data]\nkind = \"local\"\n"
+                        "bytes = 1024\ninit = \"zero\"\n[[launch]]\nptx = \"" +
+                            file.string() + "\"\nkernel = \"k\"\ngrid = [" +
+                            std::to_string(t.blocks) + "]\nblock = [" +
+                            std::to_string(32 * a_block) + "]\nargs = [ {memory = \"data\"} ]\n",
+                        "orders.toml"),
+      cases::Settings{});
+  std::filesystem::remove(file);
+  return program;
+}
+
+// What the exhaustive search says: the kind of the finding, "clean", or "unknown". Graphs are
+// counted: none is met twice.
+std::string checked(const Threads& t) {
+  check::CheckSpec spec;
+  spec.run.policy.boundary = Boundary::strict;
+  spec.executions = 20000;
+  spec.fingerprints = true;
+  const check::CheckResult r = check::check([&] { return program_of(t); }, spec);
+  CHECK(r.repeated == 0);
+  if (r.verdict == check::Verdict::unknown) return "unknown";
+  if (r.verdict == check::Verdict::pass) return "clean";
+  const auto f = schedule::failure(r.outcome);
+  return f ? std::string(machine::name(f->kind)) : "no finding";
+}
+
+void judge(const std::string& expected, const Threads& t) {
+  CHECK(checked(t) == expected);
+  const auto program = program_of(t);
+  CHECK(found(fuzz(*program, Boundary::strict, 300)) == expected);
+}
+
+std::uint64_t executions(const Threads& t) {
+  check::CheckSpec spec;
+  spec.run.policy.boundary = Boundary::strict;
+  const check::CheckResult r = check::check([&] { return program_of(t); }, spec);
+  CHECK(r.verdict == check::Verdict::pass);
+  return r.complete;
+}
+
+const std::string kWrite = "  st.global.u32 [%m], 1;\n";
+const std::string kRead = "  ld.global.u32 %v1, [%m];\n";
+const std::string kInit = "  mbarrier.init.shared.b64 [sm], 1;\n";
+const std::string kArrive = "  mbarrier.arrive.shared.b64 %s, [sm];\n";
+std::string wait(int parity) {
+  return "$W" + std::to_string(parity) + ":\n  mbarrier.test_wait.parity.shared.b64 %q, [sm], " +
+         std::to_string(parity) + ";\n  @!%q bra $W" + std::to_string(parity) + ";\n";
+}
+
+}  // namespace
+
+TEST_CASE("which warps meet at a counted barrier is explored") {
+  const auto four = [](const std::string& count) {
+    const std::string bar = "  bar.sync 1, " + count + ";\n";
+    return Threads{{"all:  setp.eq.u32 %q, %lane, 0;\n  @%q st.global.u32 [%m], 1;\n" + bar,
+                    "all:" + bar + "  ld.global.u32 %v1, [%m];\n", "all:" + bar, "all:" + bar}};
+  };
+  judge("data-race", four("64"));
+  judge("clean", four("128"));
+}
+
+TEST_CASE("a barrier that all its warps have to reach costs no execution") {
+  const std::string twice = "all:  bar.sync 1, 64;\n  bar.sync 1, 64;\n";
+  const std::string other = "all:  bar.sync 2, 64;\n  bar.sync 2, 64;\n";
+  CHECK(executions({{twice, twice, other, other}}) == 1);
+}
+
+TEST_CASE("a barrier's number is read when the barrier is reached") {
+  const std::string first = "all:  mov.u32 %v2, 1;\n  bar.sync %v2, 64;\n";
+  const auto second = [](int number) {
+    return "all:  mov.u32 %v2, " + std::to_string(number) + ";\n  bar.sync %v2, 64;\n";
+  };
+  judge("clean", {{first, second(1)}});
+  judge("barrier-divergence", {{first, second(2)}});
+}
+
+TEST_CASE("bar.arrive orders only what precedes it") {
+  const std::string arrive = "  bar.arrive 1, 64;\n", sync = "  bar.sync 1, 64;\n" + kRead;
+  judge("data-race", {{arrive + kWrite, sync}});
+  judge("clean", {{kWrite + arrive, sync}});
+}
+
+TEST_CASE("an mbarrier's use that nothing orders after its init is a finding of its own") {
+  judge("uninitialised-barrier", {{kInit, kArrive}});
+  judge("clean", {{kInit + "  bar.sync 1, 64;\n", "  bar.sync 1, 64;\n" + kArrive}});
+}
+
+TEST_CASE("nor may an inval be unordered with a use") {
+  const std::string met = "  bar.sync 1, 64;\n", inval = "  mbarrier.inval.shared.b64 [sm];\n";
+  judge("uninitialised-barrier", {{kInit + met + inval, met + kArrive}});
+  judge("clean", {{kInit + met + met + inval, met + kArrive + met}});
+}
+
+TEST_CASE("an mbarrier's arrival orders only what precedes it, and a wait takes it in") {
+  const std::string met = "  bar.sync 1, 64;\n";
+  judge("data-race", {{kInit + met + kArrive + kWrite, met + wait(0) + kRead}});
+  judge("clean", {{kInit + met + kWrite + kArrive, met + wait(0) + kRead}});
+  judge("data-race", {{kInit + met + kWrite + kArrive, met + kRead + wait(0)}});
+}
+
+TEST_CASE("which arrivals complete a phase is explored") {
+  const std::string met = "  bar.sync 1, 128;\n";
+  const auto of = [&](const std::string& count) {
+    return Threads{{"  mbarrier.init.shared.b64 [sm], " + count + ";\n" + met + kWrite + kArrive,
+                    met + kArrive, met + kArrive, met + wait(0) + kRead}};
+  };
+  judge("data-race", of("2"));
+  judge("clean", of("3"));
+}
+
+TEST_CASE("a pipeline of one stage is clean in one execution, and one arrival too few is a race") {
+  const std::string met = "  bar.sync 1, 96;\n";
+  const auto pipe = [&](const std::string& consumers) {
+    const std::string consumer =
+        met + wait(0) + kRead + "  mbarrier.arrive.shared.b64 %s, [sm+8];\n";
+    return Threads{
+        {kInit + "  mbarrier.init.shared.b64 [sm+8], " + consumers + ";\n" + met + kWrite +
+             kArrive +
+             "$E:\n  mbarrier.test_wait.parity.shared.b64 %q, [sm+8], 0;\n  @!%q bra $E;\n" +
+             kWrite,
+         consumer, consumer}};
+  };
+  judge("clean", pipe("2"));
+  CHECK(executions(pipe("2")) == 1);
+  judge("data-race", pipe("1"));
+}
+
+TEST_CASE("a wait for a phase that nobody completes is a deadlock") {
+  const std::string met = "  bar.sync 1, 64;\n";
+  judge("deadlock", {{"  mbarrier.init.shared.b64 [sm], 2;\n" + met + kArrive, met + wait(0)}});
+}
+
+TEST_CASE("barrier.cluster.arrive orders only what precedes it") {
+  const std::string arrive = "all:  setp.eq.u32 %q, %lane, 0;\n";
+  const std::string a = "  barrier.cluster.arrive;\n", w = "  barrier.cluster.wait;\n";
+  const std::string st = "  @%q st.global.u32 [%m], 1;\n", ld = "  @%q ld.global.u32 %v1, [%m];\n";
+  judge("data-race", {{arrive + a + st + w, arrive + a + w + ld}, 2});
+  judge("clean", {{arrive + st + a + w, arrive + a + w + ld}, 2});
+}
+
+TEST_CASE("accesses of shared memory that another warp can see are explored") {
+  const std::string clear =
+      "  st.shared.u32 [sm], 0;\n  st.shared.u32 [sm+64], 0;\n  bar.sync 1, 64;\n";
+  const std::string met = "  bar.sync 1, 64;\n";
+  // The second to add finds a 1.
+  const std::string add = "  atom.shared.add.u32 %v1, [sm], 1;\n";
+  judge("rank-lost", {{clear + add, met + add + "  setp.eq.u32 %q, %v1, 1;\n  @%q trap;\n"}});
+  judge("clean", {{clear + add, met + add + "  setp.eq.u32 %q, %v1, 2;\n  @%q trap;\n"}});
+  // A race in global memory behind a flag in shared memory.
+  const std::string flagged =
+      met + "  ld.relaxed.cta.shared.u32 %v1, [sm];\n  setp.eq.u32 %q, %v1, 1;\n  @!%q bra $N;\n" +
+      kRead + "$N:\n";
+  judge("data-race", {{clear + kWrite + "  st.relaxed.cta.shared.u32 [sm], 1;\n", flagged}});
+}
+
+TEST_CASE(
+    "a release in shared memory publishes global data to its acquire, a relaxed flag nothing") {
+  const std::string clear = "  st.shared.u32 [sm], 0;\n  bar.sync 1, 64;\n";
+  const auto flag = [&](const std::string& release, const std::string& acquire) {
+    return Threads{{clear + kWrite + "  st" + release + ".shared.u32 [sm], 1;\n",
+                    "  bar.sync 1, 64;\n$S:\n  ld" + acquire +
+                        ".shared.u32 %v1, [sm];\n  setp.ne.u32 %q, %v1, 1;\n  @%q bra $S;\n" +
+                        kRead}};
+  };
+  judge("clean", flag(".release.cta", ".acquire.cta"));
+  judge("data-race", flag(".relaxed.cta", ".acquire.cta"));
+  judge("data-race", flag(".release.cta", ".relaxed.cta"));
+  judge("data-race", flag(".volatile", ".volatile"));
+}
+
+TEST_CASE("and weak data in shared memory beside it") {
+  const auto flag = [&](const std::string& release) {
+    return Threads{
+        {"  st.shared.u32 [sm], 0;\n  bar.sync 1, 64;\n  st.shared.u32 [sm+64], 7;\n  st" +
+             release + ".shared.u32 [sm], 1;\n",
+         "  bar.sync 1, 64;\n$S:\n  ld.acquire.cta.shared.u32 %v1, [sm];\n"
+         "  setp.ne.u32 %q, %v1, 1;\n  @%q bra $S;\n  ld.shared.u32 %v2, [sm+64];\n"
+         "  setp.ne.u32 %q, %v2, 7;\n  @%q trap;\n"}};
+  };
+  judge("clean", flag(".release.cta"));
+  judge("data-race", flag(".relaxed.cta"));
+}
+
+TEST_CASE("store buffering in shared memory is reachable, and fence.sc forbids it") {
+  const auto side = [](const std::string& before, const std::string& mine, const std::string& other,
+                       const std::string& fence) {
+    return before + "  bar.sync 1, 64;\n  st.relaxed.cta.shared.u32 [" + mine + "], 1;\n" + fence +
+           "  ld.relaxed.cta.shared.u32 %v1, [" + other +
+           "];\n  setp.ne.u32 %q, %v1, 0;\n  @%q bra $N;\n"
+           "  atom.relaxed.gpu.global.add.u32 %v2, [%m+64], 1;\n  setp.eq.u32 %q, %v2, 1;\n"
+           "  @%q trap;\n$N:\n";
+  };
+  const std::string clear = "  st.shared.u32 [sm], 0;\n  st.shared.u32 [sm+64], 0;\n";
+  const auto both = [&](const std::string& fence) {
+    return Threads{{side(clear, "sm", "sm+64", fence), side("", "sm+64", "sm", fence)}};
+  };
+  judge("rank-lost", both(""));
+  judge("clean", both("  fence.sc.cta;\n"));
+}
+
+TEST_CASE("votes and shuffles order no memory, bar.warp.sync does") {
+  const auto lanes = [](const std::string& between) {
+    return Threads{{"all:  setp.eq.u32 %q, %lane, 0;\n  @%q st.shared.u32 [sm], 1;\n" + between +
+                    "  setp.eq.u32 %q, %lane, 1;\n  @%q ld.shared.u32 %v1, [sm];\n"}};
+  };
+  judge("data-race", lanes("  vote.sync.any.pred %r, %q, 0xffffffff;\n"));
+  judge("data-race", lanes("  shfl.sync.idx.b32 %v2, %v0, 0, 31, 0xffffffff;\n"));
+  judge("clean", lanes("  bar.warp.sync 0xffffffff;\n"));
+}
+
+TEST_CASE("the arrival of one lane does not speak for what the others read") {
+  const std::string met = "  bar.sync 1, 64;\n";
+  const auto reader = [&](const std::string& between) {
+    return Threads{
+        {"all:  setp.eq.u32 %q, %lane, 0;\n  @%q mbarrier.init.shared.b64 [sm], 1;\n"
+         "  @%q st.shared.u32 [sm+64], 1;\n" +
+             met + "  ld.shared.u32 %v1, [sm+64];\n" + between +
+             "  @%q mbarrier.arrive.shared.b64 %s, [sm];\n",
+         "all:" + met + wait(0) +
+             "  setp.eq.u32 %q, %lane, 0;\n"
+             "  @%q st.shared.u32 [sm+64], 2;\n"}};
+  };
+  judge("data-race", reader(""));
+  judge("clean", reader("  bar.warp.sync 0xffffffff;\n"));
+}
+
+TEST_CASE("a race in shared memory is told by its two accesses and their lines") {
+  const auto program =
+      program_of({{"  st.shared.u32 [sm+8], 1;\n", "  ld.shared.u32 %v1, [sm+8];\n"}});
+  const auto r = fuzz(*program, Boundary::strict, 100);
+  const auto f = schedule::failure(r.outcome);
+  REQUIRE(f);
+  CHECK(f->kind == machine::FindingKind::data_race);
+  REQUIRE(f->has_first);
+  CHECK(program->site_name(f->first.site).find("sm+8") != std::string::npos);
+  CHECK(program->site_name(f->second.site).find("sm+8") != std::string::npos);
+  CHECK(program->region_name(f->second.region) == "shared memory of block 0 of rank 0");
+  CHECK(f->second.offset == 8);
+}
