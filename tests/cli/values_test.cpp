@@ -61,9 +61,9 @@ TEST_CASE(
     CHECK(json_of(f / "r.json")["never_written"].empty());
   }
   write_case(f, 8, "[check]\nequal = ['out']\n[check.expected.out]\nsum = 'data'\n");
-  for (const std::string command : {"run", "fuzz --schedules 5", "check"}) {
+  for (const std::string command : {"run --executor inline", "fuzz --schedules 5", "check"}) {
     CAPTURE(command);
-    const Result r = ringfence(f, command + " --case case.toml --json r.json --executor inline");
+    const Result r = ringfence(f, command + " --case case.toml --json r.json");
     CHECK(r.status == 1);
     CHECK_MESSAGE(says(r.out, "numeric-mismatch"), r.out);
     CHECK_MESSAGE(says(r.out, "[0] of rank 0: got "), r.out);
