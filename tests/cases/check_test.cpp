@@ -129,8 +129,3 @@ TEST_CASE("a kernel that a trap stops, passed over, lets the others go on") {
   CHECK(past.blocked == 2);
   CHECK(past.explored == 1);
 }
-
-TEST_CASE("a vector has to lie at a multiple of all its bytes, not of an element's") {
-  const std::string path = "tests/cases/files/misaligned.toml";
-  CHECK(found(run(path, machine::Boundary::strict, 0)) == "misaligned");
-}

@@ -17,7 +17,7 @@ constexpr std::uint64_t kKernels = 200;
 // What check explores as it should.
 oracle::GeneratorOptions explored() {
   oracle::GeneratorOptions g;
-  g.shared = g.barriers = g.mbarriers = g.clusters = g.forms = g.loops = false;
+  g.forms = g.loops = false;
   return g;
 }
 
@@ -26,9 +26,12 @@ oracle::GeneratorOptions explored() {
 TEST_CASE("fuzz refutes no PASS of check, and shows no outcome that check does not have") {
   oracle::Limits limits;
   limits.schedules = 100;
+  // Check still leaves out some of barriers (seed 179) and mbarriers (187, without barriers).
+  oracle::GeneratorOptions options = explored();
+  options.barriers = options.mbarriers = false;
   int pass = 0, fail = 0, undecided = 0;
   for (std::uint64_t seed = 1; seed <= kKernels; ++seed) {
-    const Kernel kernel = oracle::generate(seed, explored());
+    const Kernel kernel = oracle::generate(seed, options);
     const oracle::Judged j = oracle::judge(kernel, limits);
     CHECK_MESSAGE(j.difference.empty(), seed, ": ", j.difference, oracle::to_ptx(kernel));
     ++(!j.whole && !j.undefined ? undecided : j.verdict == oracle::Verdict::pass ? pass : fail);
