@@ -11,6 +11,7 @@
 #include <bit>
 #include <cstring>
 
+#include "emulator/machine/bytes.hpp"
 #include "emulator/machine/cells.hpp"
 #include "emulator/machine/machine.hpp"
 
@@ -71,6 +72,7 @@ void Machine::into_lines(Region& region, Block& block) {
     Cell& cell = line->whole;
     cell.count = block.whole.count;
     cell.ids = block.whole.ids;
+    std::array<Message*, kMaxMessages> by_id{};
     Message** tail = &cell.newest;
     for (const Message* m = block.whole.newest; m != nullptr; m = m->older) {
       Message* c = messages_.take();
@@ -83,6 +85,9 @@ void Machine::into_lines(Region& region, Block& block) {
       c->id = m->id;
       c->initial = m->initial;
       c->uninitialised = m->uninitialised;
+      c->rmw = m->rmw;
+      c->source_strong = m->source_strong;
+      c->consumed = m->consumed;
       c->before = m->before;
       c->outlives = m->outlives;
       c->observed = m->observed;
@@ -94,14 +99,19 @@ void Machine::into_lines(Region& region, Block& block) {
       }
       Entry** last = &c->entries;
       for (const Entry* e = m->entries; e != nullptr; e = e->next) {
-        // All of them are the writer's own: its release, and its fences.
-        Entry* own = entries_.take(nullptr, e->at, e->scope, e->view);
-        own->at.thread = c->at.thread;
-        *last = own;
-        last = &own->next;
+        // The writer's own, its release and its fences, are each line's thread's. What a reduction
+        // hands on is of the one thread that released it (rmw_alike).
+        Entry* copy = entries_.take(nullptr, e->at, e->scope, e->view);
+        if (e->at.thread == m->at.thread) copy->at.thread = c->at.thread;
+        *last = copy;
+        last = &copy->next;
       }
+      by_id[c->id] = c;
       *tail = c;
       tail = &c->older;
+    }
+    for (const Message* m = block.whole.newest; m != nullptr; m = m->older) {
+      if (m->source != nullptr) by_id[m->id]->source = by_id[m->source->id];
     }
     Reader** end = &cell.readers;
     for (const Reader* r = block.whole.readers; r != nullptr; r = r->next) {
@@ -141,11 +151,12 @@ bool Machine::collapse(Region& region, Block& block, const Clock& all) {
 
 // -- whether lines would fare alike ---------------------------------------------------------------
 
-// Listeners and searches are told of every access; signals are watched one by one; aliases that
-// need fences are looked up by thread.
+// Searches are told of every access, and most listeners; signals are watched one by one; aliases
+// that need fences are looked up by thread.
 bool Machine::may_act_together(const Region& region, const Access& a) const {
-  return listener_ == nullptr && arbiter_ == nullptr && region.spec.kind == RegionKind::data &&
-         !region.spec.shared && policy_.alias_data == AliasData::cohere && a.element <= kLineBytes;
+  return (listener_ == nullptr || listener_->takes_blocks()) && arbiter_ == nullptr &&
+         region.spec.kind == RegionKind::data && !region.spec.shared &&
+         policy_.alias_data == AliasData::cohere && a.element <= kLineBytes;
 }
 
 // Whether the threads know the same, and, for what a strong write carries, have the same fences.
@@ -262,6 +273,10 @@ bool Machine::write_alike(const Now& now, const Together& who, Block& block,
 void Machine::read_block(const Now& now, const Run& run, Region& region, Block& block,
                          const Past& past, Message& from, std::byte* out) {
   std::memcpy(out, values_of(region, block, from), kBlockBytes);
+  if (listener_ != nullptr) {
+    tell(Event::Kind::read, now, kBlockBytes, load(out, now.access->element), 0, &from,
+         &from != block.whole.newest);
+  }
   note_read(now, block.whole, from, past.known);
   block.whole.readers->run = run;
 }
@@ -277,6 +292,9 @@ void Machine::write_block(const Now& now, const Run& run, Block& block, MessageS
   if (is_strong(now.access->order)) publish(now, cell, m, nullptr, false);
   insert_message(cell, &m, 0);
   prune_readers(now, cell);
+  if (listener_ != nullptr) {
+    tell(Event::Kind::write, now, kBlockBytes, load(in, now.access->element), 0, nullptr, false);
+  }
 }
 
 bool Machine::read_whole_block(Now& now, std::uint64_t offset, std::byte* out) {

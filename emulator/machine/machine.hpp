@@ -189,6 +189,9 @@ class Listener {
  public:
   virtual ~Listener() = default;
   virtual void on_event(const Event& event) = 0;
+  // Whether one event may stand for the access of one thread to kBlockBytes at once: its value is
+  // that of the first element. Else all are told line by line, and all accesses are made so.
+  virtual bool takes_blocks() const { return false; }
 };
 
 // old value, operand -> new value, of one element
@@ -591,6 +594,11 @@ class Machine {
   // The part of a span from `done` on that was accessed as one block; 0: none.
   bool read_whole_block(Now& now, std::uint64_t offset, std::byte* out);
   bool write_whole_block(Now& now, std::uint64_t offset, const std::byte* in);
+  // block_rmw.cpp
+  Message* rmw_alike(const Now& now, const Together& who, Block& block, Past& past,
+                     MessageSet& before) const;
+  bool reduce_whole_block(Now& now, std::uint64_t offset, const std::byte* operand,
+                          Combine combine);
 
   // causality.cpp, read.cpp, write.cpp, rmw.cpp, await.cpp, fence.cpp, arbiter.cpp
   bool in_past(const Thread& t, ThreadId id, const Epoch& at) const {
@@ -696,6 +704,7 @@ class Machine {
                              const std::uint64_t* compare, std::uint64_t operand, bool result);
   Message* insert_rmw(const Now& now, Cell& cell, Message& source, const Past& past,
                       const std::byte* value, bool* observed_it);
+  void reduce_cells(Now& now, Address to, std::span<const std::byte> operand, Combine combine);
   void finish_rmw(Now& now, Cell& cell, Message& source, const Past& past, std::uint64_t value);
   void finish_failed_cas(Now& now, Cell& cell, Message& source, MessageSet known_set);
   void finish_strong_write(const Now& now);

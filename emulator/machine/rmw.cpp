@@ -121,6 +121,22 @@ void Machine::reduce(ThreadId id, Address to, const Access& access,
                      std::span<const std::byte> operand, CombineFunction combine) {
   Now now = begin(id, to, access, AccessKind::rmw);
   if (!check_range(now, operand.size())) return;
+  const auto part = [&](std::uint64_t begin, std::uint64_t bytes) {
+    reduce_cells(now, {to.region, to.offset + begin}, operand.subspan(begin, bytes), combine);
+  };
+  if (operand.size() < kBlockBytes || !may_act_together(*regions_[to.region], access)) {
+    part(0, operand.size());
+  } else {
+    by_blocks(to.offset, operand.size(), part, [&](std::uint64_t at) {
+      return reduce_whole_block(now, to.offset + at, operand.data() + at, combine);
+    });
+  }
+  finish_strong_write(now);
+}
+
+void Machine::reduce_cells(Now& now, Address to, std::span<const std::byte> operand,
+                           Combine combine) {
+  const Access& access = *now.access;
   for_cells(to.region, to.offset, operand.size(), access.element, false,
             [&](Cell& cell, std::uint64_t at, std::uint16_t mask) {
               now.address.offset = to.offset + at;
@@ -151,7 +167,6 @@ void Machine::reduce(ThreadId id, Address to, const Access& access,
               insert_rmw(now, cell, *source, before_it, next.data(), &observed_it);
               return true;
             });
-  finish_strong_write(now);
 }
 
 void Machine::step_of_barrier(ThreadId id, Address at, const Access& access, std::uint64_t value) {

@@ -59,6 +59,7 @@ class Clockwork final : public schedule::TimeOrderedStrategy, public machine::Li
   Busy busy(Time end) const;
 
   void begin(std::uint32_t expected_points) override;
+  bool takes_blocks() const override { return true; }
   void on_event(const machine::Event& event) override;
 
  private:

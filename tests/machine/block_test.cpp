@@ -57,6 +57,7 @@ struct Result {
   std::string log;  // values read, findings, steps, questions, final bytes
   std::uint32_t together = 0;
   std::uint32_t alone = 0;
+  std::uint32_t reduced = 0;  // reductions with less than a message a line
 };
 
 struct World {
@@ -207,11 +208,31 @@ struct World {
     together(taking, at, access(true), below(2) == 0);
   }
 
+  // Reductions of one thread over a span, as a put with add makes them.
+  void reduction(ThreadId t) {
+    std::vector<std::byte> bytes(kBytes);
+    fill(bytes);
+    const std::uint64_t from = below(2) == 0 ? 0 : 16 * below(3);
+    const std::uint64_t size = kBytes - from - 16 * below(3);
+    Access a = access(false);
+    if (a.order == Order::weak) a.order = Order::relaxed;
+    if (below(3) != 0) {  // as a protocol has them: all alike
+      a.element = 2;
+      a.scope = Scope::sys;
+    }
+    const std::uint64_t before = machine.messages();
+    machine.reduce(t, {regions[below(kRanks)], from}, a,
+                   std::span(std::as_const(bytes)).first(size),
+                   [](std::uint64_t x, std::uint64_t y) { return x + y; });
+    if (machine.messages() - before < size / kLineBytes) ++result.reduced;
+  }
+
   // Whole spans by one thread of a launch of its own.
   void plain_kernel(std::uint32_t rank, bool writes, std::uint64_t label) {
     machine.begin_launch(streams[rank]);
     const ThreadId t = machine.launch_thread(streams[rank], 0, 0, label);
     std::vector<std::byte> bytes(kBytes);
+    for (std::uint32_t n = below(4) == 0 ? below(3) : 0; n > 0; --n) reduction(t);
     const std::uint64_t from = 16 * below(3), size = kBytes - from - 16 * below(3);
     Access a = access(!writes);
     a.order = Order::weak;
@@ -248,6 +269,10 @@ struct World {
         hand_over(lanes, r);
         continue;
       }
+      if (below(8) == 0) {
+        reduction(lanes[r][below(kWarps * kLanes)]);
+        continue;
+      }
       const std::uint32_t w = below(kWarps);
       warp(std::span(lanes[r]).subspan(w * kLanes, kLanes), r);
     }
@@ -277,7 +302,7 @@ struct World {
 }  // namespace
 
 TEST_CASE("accesses taken together say what they say line by line") {
-  std::uint32_t together = 0, alone = 0, found = 0, asked = 0;
+  std::uint32_t together = 0, alone = 0, reduced = 0, found = 0, asked = 0;
   for (const Boundary boundary : {Boundary::strict, Boundary::stream, Boundary::coherent}) {
     for (std::uint64_t seed = 0; seed < 300; ++seed) {
       CAPTURE(seed);
@@ -288,6 +313,7 @@ TEST_CASE("accesses taken together say what they say line by line") {
       const Result result = blocks.run();
       REQUIRE(result.log == lines.log);
       REQUIRE(lines.together == 0);
+      reduced += result.reduced;
       together += result.together;
       alone += result.alone;
       found += blocks.machine.findings().empty() ? 0 : 1;
@@ -297,6 +323,7 @@ TEST_CASE("accesses taken together say what they say line by line") {
   // All ways were taken often: by blocks, by lines after blocks, with findings and with choices.
   CHECK(together > 1000);
   CHECK(alone > 1000);
+  CHECK(reduced > 100);
   CHECK(found > 100);
   CHECK(asked > 100);
 }
