@@ -120,6 +120,7 @@ void KernelRun::run(Warp& warp) {
       warp.accessed = false;
       const ptx::Stop stop = execution_.run(ready[which]);
       settle(warp);
+      if (stop == ptx::Stop::quantum) agent.still_at_it();
       if (stop == ptx::Stop::yielded || (stop == ptx::Stop::quantum && !warp.accessed)) {
         agent.yield();
       }

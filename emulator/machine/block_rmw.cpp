@@ -13,7 +13,7 @@ namespace {
 
 template <class Element>
 void combine_elements(const std::byte* old, const std::byte* operand, std::byte* out,
-                      Combine combine) {
+                      CombineFunction combine) {
   for (std::uint32_t o = 0; o < kBlockBytes; o += sizeof(Element)) {
     Element a, b;
     std::memcpy(&a, old + o, sizeof a);
@@ -24,7 +24,7 @@ void combine_elements(const std::byte* old, const std::byte* operand, std::byte*
 }
 
 void combine_block(std::uint32_t element, const std::byte* old, const std::byte* operand,
-                   std::byte* out, Combine combine) {
+                   std::byte* out, CombineFunction combine) {
   switch (element) {
     case 1:
       return combine_elements<std::uint8_t>(old, operand, out, combine);
@@ -76,7 +76,7 @@ Message* Machine::rmw_alike(const Now& now, const Together& who, Block& block, P
 }
 
 bool Machine::reduce_whole_block(Now& now, std::uint64_t offset, const std::byte* operand,
-                                 Combine combine) {
+                                 CombineFunction combine) {
   Region& region = *regions_[now.address.region];
   Block* const block = block_at(region, offset);
   if (block == nullptr) return false;

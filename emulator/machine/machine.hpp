@@ -598,7 +598,7 @@ class Machine {
   Message* rmw_alike(const Now& now, const Together& who, Block& block, Past& past,
                      MessageSet& before) const;
   bool reduce_whole_block(Now& now, std::uint64_t offset, const std::byte* operand,
-                          Combine combine);
+                          CombineFunction combine);
 
   // causality.cpp, read.cpp, write.cpp, rmw.cpp, await.cpp, fence.cpp, arbiter.cpp
   bool in_past(const Thread& t, ThreadId id, const Epoch& at) const {
@@ -704,7 +704,8 @@ class Machine {
                              const std::uint64_t* compare, std::uint64_t operand, bool result);
   Message* insert_rmw(const Now& now, Cell& cell, Message& source, const Past& past,
                       const std::byte* value, bool* observed_it);
-  void reduce_cells(Now& now, Address to, std::span<const std::byte> operand, Combine combine);
+  void reduce_cells(Now& now, Address to, std::span<const std::byte> operand,
+                    CombineFunction combine);
   void finish_rmw(Now& now, Cell& cell, Message& source, const Past& past, std::uint64_t value);
   void finish_failed_cas(Now& now, Cell& cell, Message& source, MessageSet known_set);
   void finish_strong_write(const Now& now);

@@ -135,7 +135,7 @@ void Machine::reduce(ThreadId id, Address to, const Access& access,
 }
 
 void Machine::reduce_cells(Now& now, Address to, std::span<const std::byte> operand,
-                           Combine combine) {
+                           CombineFunction combine) {
   const Access& access = *now.access;
   for_cells(to.region, to.offset, operand.size(), access.element, false,
             [&](Cell& cell, std::uint64_t at, std::uint16_t mask) {

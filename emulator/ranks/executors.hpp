@@ -14,7 +14,8 @@ namespace ringfence::ranks {
 
 struct ProcessOptions {
   // A rank that makes no step for so long while it is its turn (in a free run: while it has agents
-  // that are ready) counts as lost.
+  // that are ready) counts as lost: so long of processor time, or of the clock while it sleeps
+  // (watchdog.hpp).
   std::chrono::milliseconds stall{10000};
   // Bytes of the shared segment; 0: by Program::shared_bytes, as far as memory is available. Pages
   // that nobody touched cost nothing.

@@ -71,7 +71,7 @@ class ProcessExecutor final : public schedule::Executor {
       segment_.reset();
       set_up();
     }
-    if (schedule::interrupted()) {
+    if (schedule::must_stop()) {
       Outcome out;
       out.end = RunEnd::stopped;
       return out;
@@ -89,6 +89,7 @@ class ProcessExecutor final : public schedule::Executor {
     if (!lost.empty()) return lost_ranks(lost);
     if (pool_->failed.load()) {
       broken_ = pool_->out_of_memory.load();
+      if (broken_) throw schedule::OutOfMemory(pool_->error);
       throw schedule::ProgramError(pool_->error);
     }
     return pool_->run->collect();
@@ -171,7 +172,7 @@ class ProcessExecutor final : public schedule::Executor {
 
   // No child stays: those that do not follow the request are killed.
   void end_ranks(bool orderly) {
-    if (orderly && !pids_.empty() && !broken_) {
+    if (orderly && !pids_.empty() && !broken_ && !schedule::must_stop()) {
       pool_->set_command(pool_->run_number(), Phase::quit);
       pool_->ring_all_but(kNobody);
       const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(500);
@@ -209,29 +210,23 @@ class ProcessExecutor final : public schedule::Executor {
     end_ranks(false);
     const schedule::Execution& execution = pool_->run->execution();
     Outcome out;
-    out.end = RunEnd::finding;
+    out.end = RunEnd::lost;
     out.points = execution.points();
     for (const Loss& l : lost) {
       schedule::LostRank r;
       r.rank = l.rank;
       r.wait_status = l.wait_status;
       r.stalled = l.stalled;
-      machine::Finding f;
-      f.kind = machine::FindingKind::rank_lost;
-      f.has_second = true;
+      r.seconds = l.seconds;
       const schedule::AgentId id = pool_->slots[l.rank].progress.last_agent.load();
       if (id < execution.agent_count()) {
         const schedule::AgentRecord& record = execution.record(id);
         r.last_agent = schedule::text(schedule::unpack(record.label));
-        f.second.label = record.label;
-        f.second.site = record.last_site;
       }
       for (schedule::AgentId a = 0; a < execution.agent_count(); ++a) {
         const schedule::AgentRecord& record = execution.record(a);
         if (record.rank == l.rank) r.last_step = std::max(r.last_step, record.last_step);
       }
-      f.second.step = r.last_step;
-      out.findings.push_back(f);
       out.lost.push_back(std::move(r));
     }
     return out;

@@ -24,11 +24,12 @@ void pause_core() {
 }
 
 void become_rank(std::uint16_t rank, pid_t parent) {
-  // A Ctrl-C goes to the whole process group, as does the SIGTERM of timeout(1) and of batch
-  // systems; the parent sees to it that ranks end in order. A rank that such a signal ended would
-  // be told as lost: a finding that is none.
+  // A Ctrl-C goes to the whole process group, as do the SIGTERM of timeout(1) and of batch systems
+  // and the SIGHUP of a terminal that is closed; the parent sees to it that ranks end in order. A
+  // rank that such a signal ended would be told as lost: a finding that is none.
   signal(SIGINT, SIG_IGN);
   signal(SIGTERM, SIG_IGN);
+  signal(SIGHUP, SIG_IGN);
   // Handlers of the parent's own are not for its ranks: the watchdog tells how they ended.
   for (const int s : {SIGCHLD, SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL}) {
     signal(s, SIG_DFL);

@@ -1,6 +1,7 @@
 #include "emulator/schedule/agent.hpp"
 
 #include <cstring>
+#include <exception>
 #include <stdexcept>
 
 #include "emulator/schedule/execution.hpp"
@@ -15,12 +16,16 @@ class Agent::Step {
     runtime_.enter();
     runtime_.beat();
   }
-  ~Step() { runtime_.leave(); }
+  ~Step() {
+    if (std::uncaught_exceptions() > before_) runtime_.broken();
+    runtime_.leave();
+  }
   Step(const Step&) = delete;
   Step& operator=(const Step&) = delete;
 
  private:
   Runtime& runtime_;
+  const int before_ = std::uncaught_exceptions();
 };
 
 namespace {
@@ -238,6 +243,11 @@ void Agent::arrive(BlockBarrier& barrier, std::uint16_t site) {
   runtime_.sync(*this, barrier, site, false);
 }
 
+void Agent::still_at_it() {
+  runtime_.beat();
+  check_stopped();
+}
+
 bool Agent::weak_points() const { return execution_.weak_points(); }
 
 void Agent::begin_step() {
@@ -247,6 +257,11 @@ void Agent::begin_step() {
 
 void Agent::end_step(std::uint16_t site) {
   after(site);
+  runtime_.leave();
+}
+
+void Agent::break_step() noexcept {
+  runtime_.broken();
   runtime_.leave();
 }
 

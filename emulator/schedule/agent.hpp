@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <new>
 #include <span>
 #include <vector>
 
@@ -103,12 +104,18 @@ class Agent {
   void point_at_fence(machine::Machine::Fence kind);
   void yield();
   bool weak_points() const;
+  // Between points, by a body that computes for long: tells the watchdog, and ends there if the run
+  // is to stop.
+  void still_at_it();
   // What `f(machine)` does for the lanes, as one step; a finding ends the run behind it.
   template <class F>
   void act(std::uint16_t site, F&& f) {
     begin_step();
     try {
       f(machine_of_run());
+    } catch (const std::bad_alloc&) {
+      break_step();
+      throw;
     } catch (...) {
       end_step(site);
       throw;
@@ -181,6 +188,7 @@ class Agent {
   class Step;
   void begin_step();
   void end_step(std::uint16_t site);
+  void break_step() noexcept;
   machine::Machine& machine_of_run();
   void point(Pending before);
   void before(const machine::Access& access);

@@ -11,7 +11,7 @@
 namespace ringfence::schedule {
 namespace {
 
-// How many points may pass before a Ctrl-C or a stop request is noticed.
+// How many points may pass before a stop request is noticed.
 constexpr std::uint32_t kPollEvery = 1024;
 
 DecisionKind kind_of(machine::Choice c) {
@@ -99,6 +99,12 @@ void Execution::start(Strategy* strategy, const RunLimits& limits) {
 void Execution::finish(RunEnd end) {
   auto running = static_cast<std::uint8_t>(RunEnd::running);
   end_.compare_exchange_strong(running, static_cast<std::uint8_t>(end), std::memory_order_acq_rel);
+}
+
+bool Execution::poll_stop() {
+  if (!stop_.load(std::memory_order_relaxed) && !must_stop()) return false;
+  finish(RunEnd::stopped);
+  return true;
 }
 
 AgentId Execution::spawn(std::uint64_t label, std::uint16_t rank, machine::ThreadId thread,
@@ -241,10 +247,7 @@ void Execution::hand_over(AgentId next, bool was_ready, std::uint64_t label, std
 
 bool Execution::rare_work(AgentId id) {
   const std::uint32_t now = points();
-  if (stop_.load(std::memory_order_relaxed) || interrupted()) {
-    finish(RunEnd::stopped);
-    return false;
-  }
+  if (poll_stop()) return false;
   if (now > point_limit_) {
     finish(RunEnd::step_limit);
     return false;

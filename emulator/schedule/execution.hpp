@@ -81,8 +81,17 @@ struct AgentRecord {
 };
 
 // Why a run ended. `deadlock`: nobody can go on; there is no finding of it if it is passed over, or
-// if an agent has stopped.
-enum class RunEnd : std::uint8_t { running, complete, finding, deadlock, step_limit, stopped };
+// if an agent has stopped. `lost`: a rank's process ended or stalled, which says nothing of the
+// program.
+enum class RunEnd : std::uint8_t {
+  running,
+  complete,
+  finding,
+  deadlock,
+  step_limit,
+  stopped,
+  lost
+};
 
 // How a run is made, besides its strategy.
 struct RunLimits {
@@ -116,8 +125,10 @@ class Execution final : public machine::Chooser, public ReadyView {
   bool running() const { return end() == RunEnd::running; }
   // The first end counts.
   void finish(RunEnd end);
-  // Ends the run as `stopped` at its next point; may be called from another process.
+  // Ends the run as `stopped` soon; may be called from another process.
   void request_stop() { stop_.store(true, std::memory_order_relaxed); }
+  // Whether that, or must_stop(), ended it.
+  bool poll_stop();
   AgentId current() const { return current_; }
   std::uint16_t rank_of(AgentId id) const { return record(id).rank; }
   std::uint32_t points() const { return points_.load(std::memory_order_relaxed); }

@@ -59,13 +59,18 @@ struct StuckAgent {
   std::uint32_t last_step = 0;
 };
 
-// A rank process that ended, or stopped answering, in the middle of a run.
+// A rank process that ended, or stopped answering, in the middle of a run: something that befell
+// the process, and no finding.
 struct LostRank {
   std::uint16_t rank = 0;
   std::uint32_t last_step = 0;
   std::string last_agent;
   int wait_status = 0;  // as waitpid gives it; meaningless if `stalled`
   bool stalled = false;
+  double seconds = 0;  // by the clock since its last step, if `stalled`
+
+  // The process failed by itself: a fault of ringfence, not of whoever kills processes.
+  bool crashed() const;
 };
 
 struct Outcome {
@@ -86,6 +91,12 @@ struct Outcome {
 class ProgramError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
+};
+
+// Memory ran out in the middle of a run. what(): which.
+class OutOfMemory : public ProgramError {
+ public:
+  using ProgramError::ProgramError;
 };
 
 class Executor {

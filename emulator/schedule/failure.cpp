@@ -1,6 +1,11 @@
 #include "emulator/schedule/failure.hpp"
 
+#include <signal.h>
+#include <sys/wait.h>
+
 #include <algorithm>
+
+#include "emulator/schedule/interrupt.hpp"
 
 namespace ringfence::schedule {
 
@@ -26,17 +31,34 @@ bool stopped_by_fault(const Outcome& outcome) {
 }
 
 std::optional<machine::Finding> failure(const Outcome& outcome) {
-  if (!outcome.lost.empty()) {
-    for (const machine::Finding& f : outcome.findings) {
-      if (f.kind == machine::FindingKind::rank_lost) return f;
-    }
-    machine::Finding f;
-    f.kind = machine::FindingKind::rank_lost;
-    return f;
-  }
+  if (!outcome.lost.empty()) return std::nullopt;  // what is said of the run is not whole
   if (stopped_by_fault(outcome)) return std::nullopt;
   if (!outcome.findings.empty()) return outcome.findings.front();
   return std::nullopt;
+}
+
+bool LostRank::crashed() const {
+  if (stalled) return false;
+  if (!WIFSIGNALED(wait_status)) return true;
+  switch (WTERMSIG(wait_status)) {
+    case SIGSEGV:
+    case SIGBUS:
+    case SIGILL:
+    case SIGFPE:
+    case SIGABRT:
+    case SIGSYS:
+      return true;
+    default:
+      return false;
+  }
+}
+
+Outcome run_to_its_end(Executor& executor, const RunSpec& spec) {
+  constexpr int kAgain = 2;
+  for (int again = 0;; ++again) {
+    Outcome out = executor.run(spec);
+    if (out.lost.empty() || again == kAgain || must_stop()) return out;
+  }
 }
 
 bool undecided(const Outcome& outcome) {

@@ -12,25 +12,49 @@ RunSpec controlled(RunSpec spec) {
 }  // namespace
 
 InlineExecutor::InlineExecutor(Program& program, std::pmr::memory_resource* memory)
-    : state_(program, memory), runtime_(state_.execution(), program, 0, program.ranks()) {}
+    : program_(program), memory_(memory) {
+  state();
+}
+
+RunState& InlineExecutor::state() {
+  if (broken_) {
+    runtime_.reset();
+    state_.reset();
+  }
+  if (!state_) {
+    state_.emplace(program_, memory_);
+    runtime_.emplace(state_->execution(), program_, 0, program_.ranks());
+  }
+  broken_ = false;
+  return *state_;
+}
 
 Outcome InlineExecutor::run(const RunSpec& spec) {
   if (spec.free_running) return run(controlled(spec));
-  state_.start(spec);
+  RunState& run = state();
+  broken_ = true;  // until it has come to an end
+  run.start(spec);
   return finish();
 }
 
 Outcome InlineExecutor::run(const RunSpec& spec, Strategy& strategy) {
-  state_.start(spec.free_running ? controlled(spec) : spec, strategy);
+  RunState& run = state();
+  broken_ = true;
+  run.start(spec.free_running ? controlled(spec) : spec, strategy);
   return finish();
 }
 
 Outcome InlineExecutor::finish() {
-  runtime_.begin_run(nullptr);
-  runtime_.run_turn();
-  if (state_.execution().end() != RunEnd::complete) runtime_.unwind();
-  if (!runtime_.error().empty()) throw ProgramError(runtime_.error());
-  return state_.collect();
+  runtime_->begin_run(nullptr);
+  runtime_->run_turn();
+  if (state_->execution().end() != RunEnd::complete) runtime_->unwind();
+  broken_ = runtime_->out_of_memory();
+  if (broken_) throw OutOfMemory(runtime_->error());
+  if (!runtime_->error().empty()) throw ProgramError(runtime_->error());
+  broken_ = true;
+  Outcome out = state_->collect();
+  broken_ = false;
+  return out;
 }
 
 }  // namespace ringfence::schedule

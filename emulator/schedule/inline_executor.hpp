@@ -3,6 +3,7 @@
 // is to be run with a strategy of one's own.
 
 #include <memory_resource>
+#include <optional>
 
 #include "emulator/schedule/executor.hpp"
 #include "emulator/schedule/program.hpp"
@@ -21,19 +22,24 @@ class InlineExecutor final : public Executor {
   // With `strategy` instead of the specified one.
   Outcome run(const RunSpec& spec, Strategy& strategy);
 
-  machine::Machine& machine() { return state_.machine(); }
+  // Those of the next run, until it throws.
+  machine::Machine& machine() { return state().machine(); }
   // For a strategy that ends runs itself, or stands behind the machine as an arbiter: set before
   // the run, taken back after it.
-  Execution& execution() { return state_.execution(); }
+  Execution& execution() { return state().execution(); }
   // Told of every event of runs without a history of their own; nullptr for none.
-  void set_listener(machine::Listener* listener) { state_.set_listener(listener); }
-  void set_arbiter(machine::Arbiter* arbiter) { state_.machine().set_arbiter(arbiter); }
+  void set_listener(machine::Listener* listener) { state().set_listener(listener); }
+  void set_arbiter(machine::Arbiter* arbiter) { state().machine().set_arbiter(arbiter); }
 
  private:
+  RunState& state();
   Outcome finish();
 
-  RunState state_;
-  Runtime runtime_;
+  Program& program_;
+  std::pmr::memory_resource* memory_;
+  std::optional<RunState> state_;
+  std::optional<Runtime> runtime_;
+  bool broken_ = false;  // memory ran out in the middle of a change: to be made anew
 };
 
 }  // namespace ringfence::schedule

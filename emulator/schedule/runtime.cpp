@@ -1,8 +1,10 @@
 #include "emulator/schedule/runtime.hpp"
 
 #include <algorithm>
+#include <exception>
 #include <new>
 #include <stdexcept>
+#include <system_error>
 
 namespace ringfence::schedule {
 
@@ -10,12 +12,16 @@ namespace ringfence::schedule {
 class Runtime::Inside {
  public:
   explicit Inside(Runtime& r) : runtime_(r) { runtime_.enter(); }
-  ~Inside() { runtime_.leave(); }
+  ~Inside() {
+    if (std::uncaught_exceptions() > before_) runtime_.broken();
+    runtime_.leave();
+  }
   Inside(const Inside&) = delete;
   Inside& operator=(const Inside&) = delete;
 
  private:
   Runtime& runtime_;
+  const int before_ = std::uncaught_exceptions();
 };
 
 Runtime::Runtime(Execution& execution, Program& program, std::uint16_t first_rank,
@@ -95,22 +101,31 @@ void Runtime::bury() {
   add_local(fall.host).body = [this, rank](Agent& agent) { program_.host(agent, rank); };
 }
 
-void Runtime::resume(AgentId id) { fibers_.switch_to(fibers_.root(), fiber_of(*local(id))); }
+void Runtime::resume(AgentId id) {
+  if (Fiber* const fiber = fiber_of(*local(id))) fibers_.switch_to(fibers_.root(), *fiber);
+}
 
-// The agent's fiber; a new agent gets one.
-Fiber& Runtime::fiber_of(Local& l) {
+// The agent's fiber; a new agent gets one. Null, and the run is over, if there is no memory for it:
+// whoever switches here, on whichever stack, is not to be unwound for that.
+Fiber* Runtime::fiber_of(Local& l) noexcept {
   progress_->last_agent.store(l.agent.id_, std::memory_order_relaxed);
-  if (l.fiber == nullptr) {
+  if (l.fiber != nullptr) return l.fiber;
+  try {
     l.fiber = fibers_.take();
-    starting_ = &l;
+  } catch (const std::exception& e) {
+    fail(l, e.what(), true);
+    return nullptr;
   }
-  return *l.fiber;
+  starting_ = &l;
+  return l.fiber;
 }
 
 // Where to go on: straight to the next agent if it is one of this process.
 Fiber& Runtime::next_fiber() {
   if (!stopping_ && gate_ == nullptr && execution_.running() && !execution_.fell()) {
-    if (Local* const next = local(execution_.current()); next != nullptr) return fiber_of(*next);
+    if (Local* const next = local(execution_.current()); next != nullptr) {
+      if (Fiber* const fiber = fiber_of(*next)) return *fiber;
+    }
   }
   return fibers_.root();
 }
@@ -140,11 +155,28 @@ void Runtime::run_body(Local& l) noexcept {
   }
 }
 
-void Runtime::fail(const Local& l, const char* what, bool out_of_memory) {
+void Runtime::fail(const Local& l, const char* what, bool out_of_memory) noexcept {
   if (stopping_) return;
-  error_ = text(l.agent.label()) + ": " + what;
   out_of_memory_ = out_of_memory;
   execution_.finish(RunEnd::stopped);
+  try {
+    error_ = out_of_memory ? what : text(l.agent.label()) + ": " + what;
+  } catch (const std::bad_alloc&) {
+    error_ = "out of memory";  // fits into the string itself
+  }
+}
+
+void Runtime::broken() noexcept {
+  out_of_memory_ = true;
+  execution_.finish(RunEnd::stopped);
+}
+
+void Runtime::enter_gate() {
+  gate_->enter();
+  if (execution_.running()) return;
+  // The run ended while this rank waited, perhaps in the middle of a change.
+  gate_->leave();
+  throw Stopped{};
 }
 
 void Runtime::finished(Local& l) {

@@ -18,7 +18,7 @@ namespace ringfence::schedule {
 
 // What a watchdog looks at; written here, read by another process.
 struct Progress {
-  std::atomic<std::uint32_t> beat{0};  // moves with every access
+  std::atomic<std::uint32_t> beat{0};  // moves with every access, and while a kernel computes
   std::atomic<AgentId> last_agent{kNoAgent};
 };
 
@@ -55,6 +55,7 @@ class Runtime final : private FiberWork {
   friend class Agent;
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
   static constexpr machine::StreamId kNoStream = ~machine::StreamId{0};
+  static constexpr std::uint32_t kPollBeats = 256;
 
   // Thrown through bodies to unwind them.
   struct Stopped {};
@@ -91,10 +92,10 @@ class Runtime final : private FiberWork {
   Local& add_local(AgentId id);
   void work(Fiber& on) noexcept override;
   Fiber& next_fiber();
-  Fiber& fiber_of(Local& l);
+  Fiber* fiber_of(Local& l) noexcept;
   void run_body(Local& l) noexcept;
   void finished(Local& l);
-  void fail(const Local& l, const char* what, bool out_of_memory);
+  void fail(const Local& l, const char* what, bool out_of_memory) noexcept;
   void check_divergence(const Block& block, const Agent& ended);
   // A rank of this process fell: its agents are unwound, and its new host made.
   void bury();
@@ -110,16 +111,20 @@ class Runtime final : private FiberWork {
   std::uint32_t block_of(std::uint32_t number);
   void sync(Agent& agent, BlockBarrier& barrier, std::uint16_t site, bool wait);
   void enter() {
-    if (gate_ != nullptr) gate_->enter();
+    if (gate_ != nullptr) enter_gate();
   }
+  void enter_gate();
   void leave() {
     if (gate_ != nullptr) leave_gate();
   }
   void leave_gate();
   void beat() {
-    progress_->beat.store(progress_->beat.load(std::memory_order_relaxed) + 1,
-                          std::memory_order_relaxed);
+    const std::uint32_t beat = progress_->beat.load(std::memory_order_relaxed) + 1;
+    progress_->beat.store(beat, std::memory_order_relaxed);
+    if (beat % kPollBeats == 0) execution_.poll_stop();
   }
+  // What was done to the machine came to no end: nobody may touch it again.
+  void broken() noexcept;
 
   Execution& execution_;
   Program& program_;

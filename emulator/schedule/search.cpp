@@ -44,14 +44,14 @@ class Search {
  private:
   double seconds() const { return std::chrono::duration<double>(Clock::now() - begin_).count(); }
   bool stopped() const {
-    return interrupted() || failed_.load(std::memory_order_relaxed) ||
+    return must_stop() || failed_.load(std::memory_order_relaxed) ||
            (spec_.seconds > 0 && seconds() >= spec_.seconds);
   }
 
   void run_default(const std::vector<Executor*>& workers) {
     RunSpec run = spec_.run;
     run.strategy.kind = StrategySpec::Kind::first;
-    Outcome outcome = workers.front()->run(run);
+    Outcome outcome = run_to_its_end(*workers.front(), run);
     expected_points_ = outcome.points;
     take(std::move(outcome), run.strategy, 0);
     for (std::size_t i = 1; i < workers.size() && !stopped(); ++i) workers[i]->run(run);
@@ -67,7 +67,7 @@ class Search {
         RunSpec run = spec_.run;
         run.strategy.seed = schedule_seed(spec_.run.strategy.seed, n);
         run.expected_points = expected_points_;
-        take(executor.run(run), run.strategy, n);
+        take(run_to_its_end(executor, run), run.strategy, n);
       }
     } catch (...) {
       const std::lock_guard lock(mutex_);
@@ -82,6 +82,11 @@ class Search {
     ++result_.schedules;
     result_.points += outcome.points;
     if (undecided(outcome)) ++result_.undecided;
+    if (!outcome.lost.empty()) {
+      // It was so each time: the next schedule would fare no better.
+      result_.lost = outcome.lost;
+      failed_.store(true, std::memory_order_relaxed);
+    }
     if (!outcome.faults.empty()) count_faults(outcome, n);
     if (failure(outcome) && n < lowest_.load(std::memory_order_relaxed)) {
       lowest_.store(n, std::memory_order_relaxed);

@@ -37,6 +37,7 @@ struct SearchResult {
   std::uint64_t points = 0;     // of all together
   double seconds = 0;
   bool interrupted = false;
+  std::vector<LostRank> lost;  // processes whose loss ended the search
   bool found = false;
   Outcome outcome;        // of the failing schedule, if found
   StrategySpec strategy;  // that found it: with one schedule of this seed it is found again
@@ -53,7 +54,8 @@ using SearchProgress = std::function<void(std::uint64_t schedules, double second
 
 // One thread for each executor, the caller's for the first. All executors take the default schedule
 // on the caller's thread before that: rank processes end with the thread that first ran them, and
-// so they outlive the search. interrupt() (emulator/schedule/interrupt.hpp) ends a search soon.
+// so they outlive the search. must_stop() (emulator/schedule/interrupt.hpp) ends a search soon. A
+// schedule in which a process was lost is run again; if that does not help, the search ends.
 // What a worker throws is rethrown here, once all workers have ended.
 SearchResult search(const std::vector<Executor*>& workers, const SearchSpec& spec,
                     const SearchProgress& progress = {});

@@ -35,7 +35,7 @@ class Shrinker {
   }
 
  private:
-  bool more() const { return runs_ < limits_.runs && Clock::now() < end_ && !interrupted(); }
+  bool more() const { return runs_ < limits_.runs && Clock::now() < end_ && !must_stop(); }
 
   // Keeps the run if it fails alike with fewer choices. The choices recorded are those that took
   // effect: one that names a point which no longer comes is gone as well.

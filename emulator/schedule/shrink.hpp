@@ -26,7 +26,7 @@ struct Shrunk {
 };
 
 // `found` failed under `base` (its policy, ignored kinds, limit of points) with `kind`. The result
-// is a run that was executed: its finding and digest are its own. interrupt() ends it with the best
+// is a run that was executed: its finding and digest are its own. must_stop() ends it with the best
 // so far.
 Shrunk shrink(Executor& executor, const RunSpec& base, const Outcome& found,
               machine::FindingKind kind, const ShrinkLimits& limits = {});

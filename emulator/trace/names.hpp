@@ -17,8 +17,8 @@ inline constexpr std::array<std::string_view, schedule::kDecisionKinds> kDecisio
 // What befalls who stands at a point, in the order of schedule::FaultKind.
 inline constexpr std::array<std::string_view, 4> kStepFaultWords{"kill", "restart", "pause",
                                                                  "delay"};
-inline constexpr std::array<std::string_view, 6> kEndWords{"running",  "complete",   "finding",
-                                                           "deadlock", "step-limit", "stopped"};
+inline constexpr std::array<std::string_view, 7> kEndWords{
+    "running", "complete", "finding", "deadlock", "step-limit", "stopped", "lost"};
 inline constexpr std::array<std::string_view, 3> kAccessWords{"read", "write", "rmw"};
 inline constexpr std::array<std::string_view, 7> kMissingWords{
     "none",     "synchronisation",  "first-scope", "second-scope",

@@ -1,13 +1,16 @@
 // Ranks that die, stop answering, or whose parent dies; and Ctrl-C.
 #include <doctest/doctest.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <time.h>
 
 #include <chrono>
 #include <cstdlib>
 #include <functional>
 
 #include "emulator/ranks/executors.hpp"
+#include "emulator/schedule/failure.hpp"
 #include "emulator/schedule/interrupt.hpp"
 #include "tests/ranks/shared_counters.hpp"
 #include "tests/support/small_programs.hpp"
@@ -56,10 +59,12 @@ TEST_CASE("a killed rank is reported with its rank, step and signal, and the nex
     spec.faults = {{Fault::Kind::kill, 1, 20}};
     Outcome out;
     CHECK(seconds_of([&] { out = executor->run(spec); }) < 2);
-    CHECK(out.end == RunEnd::finding);
-    REQUIRE(out.findings.size() == 1);
-    CHECK(out.findings[0].kind == machine::FindingKind::rank_lost);
+    CHECK(out.end == RunEnd::lost);
+    CHECK(out.findings.empty());
+    CHECK_FALSE(failure(out));
+    CHECK(undecided(out));
     REQUIRE(out.lost.size() == 1);
+    CHECK_FALSE(out.lost[0].crashed());
     CHECK(out.lost[0].rank == 1);
     CHECK_FALSE(out.lost[0].stalled);
     CHECK(WIFSIGNALED(out.lost[0].wait_status));
@@ -85,7 +90,7 @@ TEST_CASE("a rank that is killed between two runs is reported by the next one") 
   CHECK(executor->run(seeded(3)).end == RunEnd::complete);
 }
 
-TEST_CASE("a crash in a rank's code is reported with its exit status or signal") {
+TEST_CASE("a crash in a rank's code is told from a kill, with its exit status or signal") {
   for (const int how : {0, 1}) {
     HostProgram program(2, [how](HostProgram& p, Agent& host, std::uint16_t rank) {
       p.launch(host, rank, {[&p, rank, how](Agent& a) {
@@ -96,6 +101,7 @@ TEST_CASE("a crash in a rank's code is reported with its exit status or signal")
     const Outcome out = ranks::make_processes(program)->run(seeded(1));
     REQUIRE(out.lost.size() == 1);
     CHECK(out.lost[0].rank == 1);
+    CHECK(out.lost[0].crashed());
     if (how == 0) {
       CHECK(WIFEXITED(out.lost[0].wait_status));
       CHECK(WEXITSTATUS(out.lost[0].wait_status) == 3);
@@ -125,6 +131,84 @@ TEST_CASE("a rank that makes no step when it is its turn is reported as stalled"
     CHECK(children_of().empty());
     CHECK(executor->run(seeded(5)).end == RunEnd::complete);
   }
+}
+
+// Keeps the processor for so much of its own time.
+void compute(std::chrono::milliseconds time) {
+  const auto used = [] {
+    timespec t{};
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return std::chrono::seconds(t.tv_sec) + std::chrono::nanoseconds(t.tv_nsec);
+  };
+  for (const auto end = used() + time; used() < end;) {
+  }
+}
+
+TEST_CASE(
+    "a rank that computes beyond the stall time is stalled, one that tells of itself is not") {
+  for (const bool tells : {false, true}) {
+    for (const bool free : {false, true}) {
+      CAPTURE(tells);
+      CAPTURE(free);
+      HostProgram program(2, [tells](HostProgram& p, Agent& host, std::uint16_t rank) {
+        p.launch(host, rank, {[&p, rank, tells](Agent& a) {
+                   store32(a, p.slot(rank, 0), 1, Order::relaxed);
+                   for (int i = 0; i < 10 && rank == 1; ++i) {
+                     compute(60ms);
+                     if (tells) a.still_at_it();
+                   }
+                 }});
+      });
+      ranks::ProcessOptions options;
+      options.stall = 300ms;
+      const Outcome out = ranks::make_processes(program, options)->run(seeded(1, free));
+      CHECK(out.end == (tells ? RunEnd::complete : RunEnd::lost));
+      if (tells) continue;
+      REQUIRE(out.lost.size() == 1);
+      CHECK(out.lost[0].rank == 1);
+      CHECK(out.lost[0].seconds >= 0.3);
+    }
+  }
+}
+
+TEST_CASE("a rank that the machine does not let run is not stalled, however long that takes") {
+  // Of a core that it shares with a crowd a rank gets a tenth; its 150 ms of work take over a
+  // second.
+  cpu_set_t old, one;
+  sched_getaffinity(0, sizeof old, &old);
+  CPU_ZERO(&one);
+  for (unsigned core = 0; CPU_COUNT(&one) == 0; ++core) {
+    if (CPU_ISSET(core, &old)) CPU_SET(core, &one);
+  }
+  sched_setaffinity(0, sizeof one, &one);
+  std::vector<pid_t> crowd;
+  for (int i = 0; i < 9; ++i) {
+    crowd.push_back(fork());
+    if (crowd.back() != 0) continue;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    for (;;) {
+    }
+  }
+  HostProgram program(2, [](HostProgram& p, Agent& host, std::uint16_t rank) {
+    p.launch(host, rank, {[&p, rank](Agent& a) {
+               compute(150ms);
+               store32(a, p.slot(rank, 0), 1, Order::relaxed);
+             }});
+  });
+  ranks::ProcessOptions options;
+  options.stall = 400ms;
+  options.core = -2;
+  Outcome out;
+  const double seconds =
+      seconds_of([&] { out = ranks::make_processes(program, options)->run(seeded(1)); });
+  for (const pid_t pid : crowd) {
+    kill(pid, SIGKILL);
+    waitpid(pid, nullptr, 0);
+  }
+  sched_setaffinity(0, sizeof old, &old);
+  CHECK(seconds > 0.8);  // else the test says nothing
+  CHECK(out.end == RunEnd::complete);
+  CHECK(out.lost.empty());
 }
 
 TEST_CASE("SIGSTOP of one rank stalls only that rank") {

@@ -1,7 +1,13 @@
 // How runs go on and how they end.
 #include <doctest/doctest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
+#include <fstream>
+#include <memory_resource>
 #include <string>
 
 #include "emulator/schedule/inline_executor.hpp"
@@ -304,6 +310,138 @@ TEST_CASE("a run stops at its limit of points, and on an interrupt") {
   CHECK(executor.run(spec).end == RunEnd::stopped);
   clear_interrupt();
   CHECK(executor.run(spec).end == RunEnd::step_limit);
+}
+
+namespace {
+
+// Memory that is refused once `left` allocations were granted.
+class Refusing final : public std::pmr::memory_resource {
+ public:
+  std::uint64_t left = ~std::uint64_t{0};
+
+ private:
+  void* do_allocate(std::size_t bytes, std::size_t alignment) override {
+    if (left == 0) throw std::bad_alloc();
+    --left;
+    return std::pmr::new_delete_resource()->allocate(bytes, alignment);
+  }
+  void do_deallocate(void* at, std::size_t bytes, std::size_t alignment) override {
+    std::pmr::new_delete_resource()->deallocate(at, bytes, alignment);
+  }
+  bool do_is_equal(const memory_resource& other) const noexcept override { return this == &other; }
+};
+
+}  // namespace
+
+TEST_CASE("memory refused at any moment ends the run with that error, and the next one is whole") {
+  MiniReduce program({.ranks = 2, .blocks = 1, .threads = 4});
+  InlineExecutor whole(program);
+  const std::uint64_t digest = whole.run(seeded(3)).digest;
+  std::uint64_t refused = 0;
+  for (std::uint64_t granted = 0;; ++granted) {
+    CAPTURE(granted);
+    MiniReduce same({.ranks = 2, .blocks = 1, .threads = 4});
+    Refusing memory;
+    InlineExecutor executor(same, &memory);
+    memory.left = granted;
+    bool done = false;
+    try {
+      done = executor.run(seeded(3)).digest == digest;
+      CHECK(done);
+    } catch (const OutOfMemory&) {
+      ++refused;
+    } catch (const std::bad_alloc&) {  // before any agent ran, or behind the last
+      ++refused;
+    }
+    memory.left = ~std::uint64_t{0};
+    CHECK(executor.run(seeded(3)).digest == digest);
+    if (done) break;
+    REQUIRE(granted < 10000);
+  }
+  CHECK(refused > 10);
+}
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+TEST_CASE("stacks that are refused end the run with that error, and the next one is whole") {
+  const pid_t child = fork();
+  if (child == 0) {
+    std::uint32_t threads = 4000;
+    HostProgram program(2, [&](HostProgram& p, Agent& host, std::uint16_t rank) {
+      BlockBarrier barrier(threads);
+      p.launch(host, rank, std::vector<Agent::Body>(threads, [&](Agent& a) { a.sync(barrier); }));
+    });
+    InlineExecutor executor(program);
+    // 4,000 agents that wait at once take 250 MB of addresses for their stacks.
+    rlimit old{}, low{};
+    getrlimit(RLIMIT_AS, &old);
+    low = old;
+    std::uint64_t pages = 0;
+    std::ifstream("/proc/self/statm") >> pages;
+    low.rlim_cur = pages * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE)) + (100u << 20);
+    setrlimit(RLIMIT_AS, &low);
+    int failed = 0;
+    for (const std::uint64_t seed : {1, 2, 3}) {
+      try {
+        executor.run(seeded(seed));
+        failed |= 1;
+      } catch (const OutOfMemory&) {
+      }
+    }
+    setrlimit(RLIMIT_AS, &old);
+    threads = 40;
+    if (executor.run(seeded(4)).end != RunEnd::complete) failed |= 2;
+    _exit(failed);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  CAPTURE(status);
+  CHECK(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 0);
+}
+#endif
+
+TEST_CASE("a body that makes no points ends when the run is to stop") {
+  for (const bool accesses : {false, true}) {
+    HostProgram program(1, [accesses](HostProgram& p, Agent& host, std::uint16_t rank) {
+      p.launch(host, rank, {[&p, accesses](Agent& a) {
+                 for (;;) accesses ? void(load32(a, p.slot(0, 0), Order::weak)) : a.still_at_it();
+               }});
+    });
+    InlineExecutor executor(program);
+    const auto began = std::chrono::steady_clock::now();
+    const TimeLimit limit(0.1);
+    CHECK(executor.run(seeded(1)).end == RunEnd::stopped);
+    CHECK(time_is_over());
+    CHECK_FALSE(interrupted());
+    CHECK(std::chrono::steady_clock::now() - began < std::chrono::seconds(2));
+  }
+  CHECK_FALSE(must_stop());
+}
+
+TEST_CASE("time limits nest: an inner one ends by itself and no later than those around it") {
+  const auto wait_for_it = [] {
+    const auto began = std::chrono::steady_clock::now();
+    while (!must_stop() && std::chrono::steady_clock::now() - began < std::chrono::seconds(5)) {
+    }
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  };
+  {
+    const TimeLimit outer(60);
+    {
+      const TimeLimit inner(0.05);
+      CHECK(wait_for_it() < 3);
+      CHECK(inner.over());
+      CHECK_FALSE(outer.over());
+    }
+    CHECK_FALSE(must_stop());
+  }
+  const TimeLimit outer(0.1);
+  {
+    const TimeLimit inner(60);
+    CHECK(wait_for_it() < 3);
+    CHECK(outer.over());
+  }
+  CHECK(time_is_over());
 }
 
 TEST_CASE("the history holds every event in order, if asked for") {
