@@ -128,6 +128,7 @@ struct AluKey {
   bool approximate = false;    ///< .approx or .full
   bool finite = false;         ///< .satfinite
   bool relu = false;
+  bool low_part = false;  ///< cvt: the source is the low part of a register of 64 bits
 };
 
 /// The handler for a key, for the best instruction set of this processor; null when there is none.

@@ -49,8 +49,8 @@ void Decoder::cvt() {
     key.type = register_bytes == 8 ? (sign ? Type::s64 : Type::u64)
                                    : (register_bytes == 4 ? (sign ? Type::s32 : Type::u32)
                                                           : (sign ? Type::s16 : Type::u16));
-    if (operand(1).kind == Operand::Kind::reg && is_wide(operand(1))) fail("unsupported form");
-    op_.a = source(1, key.source);
+    key.low_part = operand(1).kind == Operand::Kind::reg && is_wide(operand(1));
+    op_.a = key.low_part ? Slot::reg(operand(1).index) : source(1, key.source);
     return use(key);
   }
   if (is_signed(key.type) && register_bytes > 2 && register_bytes > size_of(key.type)) {
@@ -60,16 +60,12 @@ void Decoder::cvt() {
   const bool integer_source = !is_float(key.source);
   if (integer_source && operand(1).kind == Operand::Kind::reg && is_wide(operand(1)) &&
       size_of(key.source) < 8) {
-    // cvt.x.u32 reads the low part of a 64-bit register: a conversion that keeps no more than
-    // those bits is one from 64 bits.
-    if (is_float(key.type) || size_of(key.type) > size_of(key.source) || key.saturate) {
-      fail("unsupported form");
-    }
-    key.source = Type::u64;
+    // A source register may be wider than the type (PTX ISA, cvt): its low part is meant.
+    key.low_part = true;
     op_.a = Slot::reg(operand(1).index);
-    return use(key);
+  } else {
+    op_.a = source(1, key.source);
   }
-  op_.a = source(1, key.source);
   const bool from_float = is_float(key.source);
   if (from_float && !is_float(key.type) && !key.to_integral) {
     fail("a conversion to an integer needs .rni, .rzi, .rmi or .rpi");
