@@ -200,6 +200,9 @@ void CaseProgram::load_kernels() {
         ptx_file.globals.push_back(at);
       }
     }
+    for (std::uint32_t r = 0; r < file_.ranks; ++r) {
+      ptx::check_launch(program, config_of(launches_.size(), r));
+    }
     add_shared_memory(launch, program, prepared);
     prepared.globals.assign(file_.ranks, 0);
     if (program.global_bytes != 0) prepared.globals = ptx_file.globals;
@@ -213,6 +216,18 @@ void CaseProgram::load_kernels() {
     throw CaseError(fmt::format("{}: {} launches; at most {} fit", file_.path,
                                 file_.launches.size(), kMostLaunches));
   }
+}
+
+ptx::LaunchConfig CaseProgram::config_of(std::size_t l, std::uint32_t rank) const {
+  const Launch& launch = file_.launches[l];
+  ptx::LaunchConfig config;
+  config.rank = rank;
+  config.launch = static_cast<std::uint32_t>(l);
+  config.grid = launch.grid_of(rank);
+  config.block = launch.block;
+  config.cluster = launch.cluster;
+  config.dynamic_shared = launch.shared_bytes;
+  return config;
 }
 
 // -- set-up ---------------------------------------------------------------------------------------
@@ -294,13 +309,7 @@ void CaseProgram::run_stream(Agent& host, std::uint32_t rank, std::uint32_t call
     const Launch& launch = file_.launches[l];
     if (launch.stream != stream_slots_[slot]) continue;
     const Prepared& prepared = launches_[l];
-    ptx::LaunchConfig config;
-    config.rank = rank;
-    config.launch = static_cast<std::uint32_t>(l);
-    config.grid = launch.grid_of(rank);
-    config.block = launch.block;
-    config.cluster = launch.cluster;
-    config.dynamic_shared = launch.shared_bytes;
+    ptx::LaunchConfig config = config_of(l, rank);
     config.parameters = prepared.parameters[rank];
     config.globals = prepared.globals[rank];
     KernelRun::Settings settings;

@@ -110,6 +110,7 @@ class CaseProgram final : public schedule::Program {
 
   void map_memories();
   void add_shared_memory(const Launch& launch, const ptx::Program& program, Prepared& prepared);
+  ptx::LaunchConfig config_of(std::size_t launch, std::uint32_t rank) const;
   void load_kernels();
   void bind(const Launch& launch, Prepared& out);
   void encode(const Launch& launch, const Argument& argument, std::uint32_t rank,

@@ -66,6 +66,10 @@ struct LaunchConfig {
   std::uint64_t instruction_budget = 0;  ///< warp instructions; 0 = none
 };
 
+/// Throws Error where the kernel cannot be launched so: grid, block, cluster and shared memory. The
+/// parameters are looked at when it is launched.
+void check_launch(const Program& program, const LaunchConfig& config);
+
 /// Initial bytes of a rank's copy of the module's globals when it lies at `address`.
 std::vector<std::uint8_t> initial_globals(const Program& program, std::uint64_t address);
 

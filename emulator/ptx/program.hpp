@@ -13,6 +13,9 @@
 
 namespace ringfence::ptx {
 
+/// Shared memory that a block has at most (CUDA Programming Guide, compute capability 9.0).
+inline constexpr std::uint32_t kMostSharedBytes = 227 * 1024;
+
 /// One kernel decoded for execution: op i is Function::instructions[i], so a program counter is an
 /// instruction index.
 

@@ -1,5 +1,7 @@
 // Decoders of asynchronous copies, mbarriers and matrix instructions.
 
+#include <algorithm>
+
 #include "emulator/ptx/decode/decoder.hpp"
 
 namespace ringfence::ptx {
@@ -37,10 +39,12 @@ void Decoder::bulk_copy() {
   }
   const bool hinted = mods_.take("L2::cache_hint");
   mods_.drop({"L2::"});
-  const auto [spaces, signals, grouped] = copy_ends();
   CopyOp copy;
+  copy.multicast = mods_.take("multicast::cluster");
+  const auto [spaces, signals, grouped] = copy_ends();
   const std::size_t count = signals ? 4 : 3;
-  operand_count(count, count + (hinted ? 1 : 0));
+  const std::size_t most = count + (copy.multicast ? 1 : 0) + (hinted ? 1 : 0);
+  operand_count(most, most);
   if (spaces[0] != "global" && spaces[1] == "global" && signals) {
     copy.form = CopyOp::Form::bulk_to_shared;
   } else if (spaces[0] == "global" && spaces[1] != "global" && grouped) {
@@ -50,13 +54,52 @@ void Decoder::bulk_copy() {
   } else {
     fail("unsupported form");
   }
+  if (copy.multicast && copy.form != CopyOp::Form::bulk_to_shared) {
+    fail("a copy to several blocks goes from global to shared::cluster");
+  }
+  if (const auto bytes = known(operand(2))) check_bulk_bytes(*bytes);
   op_.a = address(operand(0), copy.destination_offset, copy.wide_destination);
   op_.b = address(operand(1), copy.source_offset, copy.wide_source);
   op_.c = source(2, Type::u32);
   if (signals) op_.f = address(operand(3), copy.barrier_offset, copy.wide_barrier);
+  if (copy.multicast) extra({}, {source(4, Type::u16)});
   op_.kind = Kind::copy_async;
   op_.detail = static_cast<std::uint32_t>(program_.copies.size());
   program_.copies.push_back(copy);
+}
+
+// The value of an operand that no execution can change: a constant, or a register that one mov of
+// a constant sets.
+std::optional<std::uint64_t> Decoder::known(const Operand& operand) const {
+  if (operand.kind == Operand::Kind::integer) return operand.value;
+  if (operand.kind != Operand::Kind::reg) return std::nullopt;
+  const auto is_it = [&](const Operand& o) {
+    return o.kind == Operand::Kind::reg && o.index == operand.index;
+  };
+  std::optional<std::uint64_t> value;
+  for (const Instruction& i : function_.instructions) {
+    if (i.operands.empty()) continue;
+    const Operand& first = i.operands.front();  // what it sets, if it sets anything
+    const bool grouped = first.kind == Operand::Kind::vector || first.kind == Operand::Kind::pair;
+    if (grouped && std::any_of(first.elements.begin(), first.elements.end(), is_it)) {
+      return std::nullopt;
+    }
+    if (!is_it(first)) continue;
+    const bool sets = i.opcode == "mov" && i.guard < 0 && !value && i.operands.size() == 2 &&
+                      i.operands[1].kind == Operand::Kind::integer;
+    if (!sets) return std::nullopt;
+    value = i.operands[1].value;
+  }
+  return value;
+}
+
+void Decoder::check_bulk_bytes(std::uint64_t bytes) const {
+  const auto size = static_cast<std::uint32_t>(bytes);
+  if (size % 16 != 0 || size > kMostSharedBytes) {
+    fail("a bulk copy of " + std::to_string(static_cast<std::int32_t>(size)) +
+         " bytes: a multiple of 16, and at most the " + std::to_string(kMostSharedBytes) +
+         " bytes of a block's shared memory, is due");
+  }
 }
 
 void Decoder::cp() {

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -48,6 +49,8 @@ class Decoder {
   Slot scratch(Type type);
   std::uint64_t literal(const Operand& operand, Type type) const;
   std::uint64_t immediate(std::size_t index) const;
+  std::optional<std::uint64_t> known(const Operand& operand) const;
+  void check_bulk_bytes(std::uint64_t bytes) const;
   Type register_type(const Operand& operand) const;
   bool is_wide(const Operand& operand) const;
   void extra(const std::vector<Slot>& written, const std::vector<Slot>& read);

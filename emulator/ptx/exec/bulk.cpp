@@ -122,6 +122,14 @@ void Execution::State::bulk_copies(Warp& warp, const Op& op, std::uint32_t pc, s
       throw Fault(FaultKind::misaligned, "a bulk copy needs addresses and size aligned to 16 bytes",
                   lane);
     }
+    // Its ends in shared memory first: no copy is longer than that.
+    const auto ends = [&](std::uint64_t address) {
+      if (bytes == 0) return;
+      plain(warp, Space::shared, address, 1, copy.lane);
+      plain(warp, Space::shared, address + bytes - 1, 1, copy.lane);
+    };
+    if (!from_global) ends(source);
+    if (!to_global) each_block(copy, destination, ends);
     std::vector<std::byte> data(bytes);
     if (from_global) {
       memory_.bulk(agents(warp, 1U << lane), Operation::load, source, data, pc, op.line);

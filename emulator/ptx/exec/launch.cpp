@@ -12,7 +12,7 @@ namespace ringfence::ptx {
 namespace {
 
 constexpr std::uint32_t kMostThreads = 1024;
-constexpr std::uint64_t kMostShared = 227 * 1024;
+constexpr std::uint32_t kMostClusterBlocks = 16;
 // Copies that may be under way at once and are still told apart.
 constexpr std::uint32_t kCopyEngines = 64;
 
@@ -21,6 +21,17 @@ std::uint32_t volume(const std::array<std::uint32_t, 3>& d) { return d[0] * d[1]
 std::array<std::uint32_t, 3> position(std::uint32_t index,
                                       const std::array<std::uint32_t, 3>& size) {
   return {index % size[0], index / size[0] % size[1], index / size[0] / size[1]};
+}
+
+std::string text_of(const std::array<std::uint32_t, 3>& d) {
+  return "[" + std::to_string(d[0]) + ", " + std::to_string(d[1]) + ", " + std::to_string(d[2]) +
+         "]";
+}
+
+// As given; else what the kernel requires.
+std::array<std::uint32_t, 3> cluster_of(const Program& program, const LaunchConfig& config) {
+  if (config.cluster != std::array<std::uint32_t, 3>{0, 0, 0}) return config.cluster;
+  return program.function->cluster.value_or(std::array<std::uint32_t, 3>{1, 1, 1});
 }
 
 }  // namespace
@@ -57,6 +68,42 @@ std::vector<std::uint8_t> initial_globals(const Program& program, std::uint64_t 
   return out;
 }
 
+void check_launch(const Program& program, const LaunchConfig& config) {
+  const auto refuse = [&](const std::string& reason) {
+    throw Error(program.module->file, program.function->line, reason, program.function->name);
+  };
+  const auto cluster = cluster_of(program, config);
+  for (std::size_t i = 0; i < 3; ++i) {
+    if (config.grid[i] == 0 || config.block[i] == 0) refuse("grid and block need every size >= 1");
+    if (cluster[i] == 0 || cluster[i] > kMostClusterBlocks)
+      refuse("a cluster has at most 16 blocks");
+    if (config.grid[i] % cluster[i] != 0) {
+      refuse("the grid " + text_of(config.grid) + " is no multiple of the cluster " +
+             text_of(cluster));
+    }
+    if (config.grid[i] > kMostBlocks || config.block[i] > kMostThreads)
+      refuse("the launch is too large");
+  }
+  const std::uint64_t blocks = static_cast<std::uint64_t>(config.grid[0]) * config.grid[1];
+  if (blocks > kMostBlocks || blocks * config.grid[2] > kMostBlocks)
+    refuse("the launch is too large");
+  const std::uint64_t threads =
+      static_cast<std::uint64_t>(config.block[0]) * config.block[1] * config.block[2];
+  if (threads > kMostThreads) refuse("a block has at most 1024 threads");
+  if (const auto& limit = program.function->max_threads; limit && threads > volume(*limit)) {
+    refuse("the block is larger than .maxntid allows");
+  }
+  if (const auto& exact = program.function->required_threads; exact && config.block != *exact) {
+    refuse("the block differs from .reqntid");
+  }
+  const std::uint64_t shared = program.static_shared + config.dynamic_shared;
+  if (shared > kMostSharedBytes) {
+    refuse(std::to_string(shared) + " bytes of shared memory, and a block has at most " +
+           std::to_string(kMostSharedBytes));
+  }
+  if (volume(cluster) > kMostClusterBlocks) refuse("a cluster has at most 16 blocks");
+}
+
 Execution::State::State(const Program& program, LaunchConfig config, GlobalMemory& memory,
                         VirtualClock& clock, std::function<void(const std::string&)> print)
     : program_(program),
@@ -64,10 +111,14 @@ Execution::State::State(const Program& program, LaunchConfig config, GlobalMemor
       memory_(memory),
       clock_(clock),
       print_(std::move(print)) {
-  if (volume(config_.cluster) == 0) {
-    config_.cluster = program_.function->cluster.value_or(std::array<std::uint32_t, 3>{1, 1, 1});
+  config_.cluster = cluster_of(program_, config_);
+  check_launch(program_, config_);
+  if (config_.parameters.size() != program_.parameter_bytes) {
+    throw Error(program_.module->file, program_.function->line,
+                "the parameters have " + std::to_string(config_.parameters.size()) +
+                    " bytes, the kernel takes " + std::to_string(program_.parameter_bytes),
+                program_.function->name);
   }
-  check_config();
   threads_ = volume(config_.block);
   warps_ = (threads_ + kLanes - 1) / kLanes;
   shared_bytes_ = program_.static_shared + config_.dynamic_shared;
@@ -76,39 +127,6 @@ Execution::State::State(const Program& program, LaunchConfig config, GlobalMemor
   constants_ = aligned_bytes(program_.constant_bytes);
   fill_constants();
   admit_clusters();
-}
-
-void Execution::State::check_config() const {
-  const auto refuse = [&](const std::string& reason) {
-    throw Error(program_.module->file, program_.function->line, reason, program_.function->name);
-  };
-  for (std::size_t i = 0; i < 3; ++i) {
-    if (config_.grid[i] == 0 || config_.block[i] == 0)
-      refuse("grid and block need every size >= 1");
-    if (config_.grid[i] % config_.cluster[i] != 0) refuse("the grid is no multiple of the cluster");
-    if (config_.grid[i] > kMostBlocks || config_.block[i] > kMostThreads)
-      refuse("the launch is too large");
-  }
-  const std::uint64_t blocks = static_cast<std::uint64_t>(config_.grid[0]) * config_.grid[1];
-  if (blocks > kMostBlocks || blocks * config_.grid[2] > kMostBlocks)
-    refuse("the launch is too large");
-  const std::uint64_t threads =
-      static_cast<std::uint64_t>(config_.block[0]) * config_.block[1] * config_.block[2];
-  if (threads > kMostThreads) refuse("a block has at most 1024 threads");
-  if (const auto& limit = program_.function->max_threads; limit && threads > volume(*limit)) {
-    refuse("the block is larger than .maxntid allows");
-  }
-  if (const auto& exact = program_.function->required_threads; exact && config_.block != *exact) {
-    refuse("the block differs from .reqntid");
-  }
-  if (program_.static_shared + config_.dynamic_shared > kMostShared) {
-    refuse("a block has at most 227 KiB of shared memory");
-  }
-  if (volume(config_.cluster) > 16) refuse("a cluster has at most 16 blocks");
-  if (config_.parameters.size() != program_.parameter_bytes) {
-    refuse("the parameters have " + std::to_string(config_.parameters.size()) +
-           " bytes, the kernel takes " + std::to_string(program_.parameter_bytes));
-  }
 }
 
 std::uint64_t Execution::State::variable_address(Operand::Owner owner, std::uint32_t index) const {

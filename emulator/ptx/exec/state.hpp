@@ -195,7 +195,6 @@ class Execution::State {
 
  private:
   // exec/launch.cpp
-  void check_config() const;
   void fill_constants();
   std::uint64_t variable_address(Operand::Owner owner, std::uint32_t index) const;
   std::uint64_t parameter_value(const Constant& constant) const;
