@@ -52,6 +52,22 @@ void check_unit(const std::string& path, std::size_t line, const nlohmann::json&
   }
   const auto verdict = unit.find("verdict");
   if (verdict == unit.end() || !verdict->is_string()) fail(path, line, "a 'verdict' is due");
+  const auto modes = unit.find("modes");
+  if (modes == unit.end() || !modes->is_object() || modes->empty()) {
+    fail(path, line, "'modes', with a verdict each, are due");
+  }
+  std::string worst = "pass";
+  for (const auto& [mode, of_mode] : modes->items()) {
+    if (of_mode != "pass" && of_mode != "finding" && of_mode != "unknown") {
+      fail(path, line, fmt::format("mode '{}': pass, finding or unknown is due", mode));
+    }
+    if (of_mode == "finding" || (of_mode == "unknown" && worst == "pass")) worst = of_mode;
+  }
+  if (*verdict != worst) {
+    fail(path, line,
+         fmt::format("the verdict '{}' contradicts its modes {}: '{}' is due",
+                     verdict->get<std::string>(), modes->dump(), worst));
+  }
   const auto findings = unit.find("findings");
   if (findings == unit.end() || !findings->is_array()) fail(path, line, "'findings' are due");
   for (const auto& f : *findings) {
@@ -61,6 +77,17 @@ void check_unit(const std::string& path, std::size_t line, const nlohmann::json&
     if (!text("id") || !text("kind") || !text("mode") || !text("message") || !text("trace") ||
         !f.contains("judged") || !f["judged"].is_boolean()) {
       fail(path, line, "a finding has id, kind, mode, message, trace and judged");
+    }
+    if (modes->value(f["mode"].get<std::string>(), "") != "finding") {
+      fail(path, line,
+           fmt::format("a finding in mode '{}' contradicts its modes {}",
+                       f["mode"].get<std::string>(), modes->dump()));
+    }
+  }
+  for (const auto& [mode, of_mode] : modes->items()) {
+    const auto is_of_mode = [&name = mode](const nlohmann::json& f) { return f["mode"] == name; };
+    if (of_mode == "finding" && std::none_of(findings->begin(), findings->end(), is_of_mode)) {
+      fail(path, line, fmt::format("mode '{}' is 'finding' and has none", mode));
     }
   }
 }

@@ -7,17 +7,32 @@
 #include <fstream>
 #include <sstream>
 #include <stdexcept>
+#include <vector>
 
 #include "emulator/cli/errors.hpp"
 #include "emulator/machine/names.hpp"
+#include "emulator/schedule/interrupt.hpp"
 
 namespace ringfence::cli {
 
 namespace {
-constexpr const char* kHead = "ringfence check 1";
+constexpr const char* kHead = "ringfence check 2";
+
+// The lines behind the first, and what differs where one is not as it is due.
+struct Line {
+  std::string text;
+  const char* other;
+};
+
+std::vector<Line> head_lines(const SearchOf& search) {
+  return {{search.what, "it is of another case"},
+          {"content " + search.content, "a file of the case has changed since"},
+          {"by " + search.version, "it is of another version of ringfence"}};
 }
 
-LeftByMode read_resume(const std::string& path, const std::string& what) {
+}  // namespace
+
+LeftByMode read_resume(const std::string& path, const SearchOf& search) {
   LeftByMode out;
   if (path.empty() || !std::filesystem::exists(path)) return out;
   if (std::filesystem::is_directory(path)) {
@@ -29,11 +44,13 @@ LeftByMode read_resume(const std::string& path, const std::string& what) {
     throw UsageError(
         fmt::format("--resume {}: line 1: '{}' is due, as check writes it", path, kHead));
   }
-  if (!std::getline(in, line) || line != what) {
-    throw UsageError(fmt::format("--resume {}: line 2: it is of another case: '{}'; '{}' is due",
-                                 path, line, what));
+  int at = 1;
+  for (const Line& due : head_lines(search)) {
+    ++at;
+    if (std::getline(in, line) && line == due.text) continue;
+    throw UsageError(fmt::format("--resume {}: line {}: {}: '{}'; '{}' is due, or a new file", path,
+                                 at, due.other, line, due.text));
   }
-  int at = 2;
   while (std::getline(in, line)) {
     ++at;
     const auto mode =
@@ -57,11 +74,13 @@ LeftByMode read_resume(const std::string& path, const std::string& what) {
   return out;
 }
 
-void write_resume(const std::string& path, const std::string& what, const LeftByMode& left) {
+void write_resume(const std::string& path, const SearchOf& search, const LeftByMode& left) {
+  const schedule::Unbroken whole;
   const std::string fresh = path + ".new";
   {
     std::ofstream out(fresh, std::ios::binary | std::ios::trunc);
-    out << kHead << '\n' << what << '\n';
+    out << kHead << '\n';
+    for (const Line& line : head_lines(search)) out << line.text << '\n';
     for (const auto& [mode, l] : left) {
       out << "mode " << machine::name(mode) << '\n' << check::to_text(l);
     }

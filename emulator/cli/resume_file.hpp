@@ -11,10 +11,16 @@ namespace ringfence::cli {
 
 using LeftByMode = std::map<machine::Boundary, check::Left>;
 
-// Empty if there is no such file. `what` is the case and its policies in one line: a file of
-// another case is refused. Throws UsageError.
-LeftByMode read_resume(const std::string& path, const std::string& what);
-// Replaces the file as a whole.
-void write_resume(const std::string& path, const std::string& what, const LeftByMode& left);
+// What a search belongs to: what it left says nothing of anything else.
+struct SearchOf {
+  std::string what;     // the case and its policies, in one line
+  std::string content;  // digests of the files that the case is made of, in one line
+  std::string version;  // of ringfence: another one may explore otherwise
+};
+
+// Empty if there is no such file. One of another search is refused. Throws UsageError.
+LeftByMode read_resume(const std::string& path, const SearchOf& search);
+// Replaces the file as a whole. Throws UsageError.
+void write_resume(const std::string& path, const SearchOf& search, const LeftByMode& left);
 
 }  // namespace ringfence::cli
