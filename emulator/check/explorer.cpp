@@ -240,7 +240,7 @@ class Search {
     }
     const std::uint64_t runs =
         result_.complete + result_.blocked + result_.abandoned + result_.ruled_out;
-    if (schedule::interrupted() || (spec_.seconds > 0 && seconds() >= spec_.seconds) ||
+    if (schedule::must_stop() || (spec_.seconds > 0 && seconds() >= spec_.seconds) ||
         (spec_.executions > 0 && runs >= spec_.executions && !items_.empty())) {
       stop_ = true;
     }
@@ -307,6 +307,12 @@ class Search {
     again.history = spec_.run.history;
     const auto first = schedule::failure(outcome);
     schedule::Outcome replayed = executor.run(again);
+    if (replayed.end == schedule::RunEnd::stopped) {
+      forget();  // nothing is known of the finding, and it must not be missed by a search that goes
+                 // on
+      stop_ = true;
+      return;
+    }
     const auto second = schedule::failure(replayed);
     if (!second || second->kind != first->kind) {
       sets_.turn_all_off();
@@ -323,6 +329,10 @@ class Search {
   void restart() {
     if (started_ == sets_.generation()) return;
     started_ = sets_.generation();
+    forget();
+  }
+
+  void forget() {
     items_.clear();
     items_.push_back({{}, 1, started_, nullptr, 0});
     seen_.clear();
@@ -403,7 +413,7 @@ CheckResult check_sums(const Factory& make, const CheckSpec& spec, unsigned jobs
     const std::uint64_t done = all.complete + all.blocked + all.abandoned;
     const bool over = (spec.executions > 0 && done >= spec.executions) ||
                       (spec.seconds > 0 && all.seconds >= spec.seconds);
-    if (over || schedule::interrupted()) {
+    if (over || schedule::must_stop()) {
       all.verdict = Verdict::unknown;
       all.explored = static_cast<double>(i) / orders;
       break;

@@ -81,7 +81,7 @@ using Visit = std::function<void(const Execution&)>;
 using Progress = std::function<void(const CheckResult&)>;
 
 // One thread for each of `jobs`, the caller's among them; each has a program of its own. Throws
-// what the program throws (schedule::ProgramError). interrupt() (emulator/schedule/interrupt.hpp)
+// what the program throws (schedule::ProgramError). must_stop() (emulator/schedule/interrupt.hpp)
 // ends it soon.
 CheckResult check(const Factory& make, const CheckSpec& spec, unsigned jobs = 1,
                   const Visit& visit = {}, const Progress& progress = {});

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "emulator/schedule/interrupt.hpp"
+
 namespace ringfence::check {
 
 using machine::bit;
@@ -157,6 +159,7 @@ void Walk::relate() {
   waits_for_.assign(given_, {});
   const auto n = static_cast<std::uint32_t>(given_);
   for (std::uint32_t j = 0; j < n; ++j) {
+    if (schedule::must_stop()) return;  // the run ends at its first point
     const Event& b = lives_[j].event;
     const bool fence = b.cell == kFences;
     for (std::uint32_t i = 0; i < j; ++i) {

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "emulator/cli/budget.hpp"
 #include "emulator/cli/campaign_file.hpp"
 #include "emulator/cli/finding.hpp"
 #include "emulator/cli/instance.hpp"
@@ -87,7 +88,8 @@ class Unit {
       // What nobody claims is no finding of a campaign: one search is enough to know it.
       if (!case_.judges(mode)) continue;
       const schedule::SearchResult r = one_search(mode);
-      if (r.interrupted) throw Interrupted();
+      if (schedule::interrupted()) throw Interrupted();
+      if (!r.found) schedule::throw_if_stopped();  // in the middle of a unit: it is left
       schedules += r.schedules;
       points += r.points;
       seconds += r.seconds;
@@ -147,7 +149,14 @@ class Unit {
     record.executor = search_.executor;
     record.shrink = search_.shrink;
     record.folder = options_.folder;
+    record.until = search_.until;
     const Recorded found = record_finding(case_, mode, r, record);
+    if (!found.unwritten.empty()) {
+      // The campaign is its files: no line without its trace. But the finding is told.
+      fmt::print("{}\n", found.story);
+      note_told();
+      throw UsageError(found.unwritten);
+    }
     const std::string file = std::filesystem::path(found.path).filename().string();
     return Json{{"id", file.substr(0, file.size() - trace::kSuffix.size())},
                 {"kind", machine::name(found.kind)},
@@ -191,7 +200,7 @@ const char* environment(const char* name) { return std::getenv(name); }
 
 }  // namespace
 
-Exit run_campaign(const CampaignOptions& o, const Case& base, const CampaignSearch& search,
+Exit run_campaign(const CampaignOptions& o, const Case& base, CampaignSearch search,
                   const ReportOptions& reports) {
   if (o.swarm && (!base.config.case_file.empty() || !base.config.input.empty())) {
     throw UsageError("--swarm draws the sizes: neither --case nor --input, which fix them, is due");
@@ -213,6 +222,8 @@ Exit run_campaign(const CampaignOptions& o, const Case& base, const CampaignSear
     if (!found) throw std::runtime_error("the canary's fault was not found: no search would be");
   }
 
+  const Budget budget(search.seconds);
+  search.until = budget.end();
   const auto begin = std::chrono::steady_clock::now();
   const auto seconds = [&] {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -234,7 +245,14 @@ Exit run_campaign(const CampaignOptions& o, const Case& base, const CampaignSear
       fmt::print("{}\n", unit.text());
       std::fflush(stdout);
     }
-    const Json line = unit.run();
+    Json line;
+    try {
+      line = unit.run();
+    } catch (const schedule::StopRequested&) {
+      if (schedule::interrupted()) throw;
+      ++left;
+      continue;
+    }
     writer.append(line);
     ++ran;
     schedules += line["schedules"].get<std::uint64_t>();

@@ -3,10 +3,12 @@
 // not know of each other, resumed where they stopped, added up by merge.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "emulator/cli/case_options.hpp"
 #include "emulator/cli/errors.hpp"
+#include "emulator/cli/finding.hpp"
 #include "emulator/cli/report.hpp"
 #include "emulator/schedule/search.hpp"
 
@@ -21,16 +23,17 @@ struct CampaignOptions {
 };
 
 struct CampaignSearch {
-  schedule::StrategySpec strategy;  // its seed is the campaign's
-  std::uint64_t schedules = 200;    // of a unit in each mode
-  double seconds = 0;               // 0: until all units are done
+  schedule::StrategySpec strategy;                        // its seed is the campaign's
+  std::uint64_t schedules = 200;                          // of a unit in each mode
+  double seconds = 0;                                     // 0: until all units are done
+  std::optional<RecordOptions::Clock::time_point> until;  // set by run_campaign
   ExecutorOptions executor;
   unsigned jobs = 1;
   bool shrink = true;
   bool draw_protocol = false;  // swarm: the user named none
 };
 
-Exit run_campaign(const CampaignOptions& options, const Case& base, const CampaignSearch& search,
+Exit run_campaign(const CampaignOptions& options, const Case& base, CampaignSearch search,
                   const ReportOptions& reports);
 
 }  // namespace ringfence::cli

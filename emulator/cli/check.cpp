@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "emulator/cli/budget.hpp"
 #include "emulator/cli/case_options.hpp"
 #include "emulator/cli/case_program.hpp"
 #include "emulator/cli/finding.hpp"
@@ -19,6 +20,7 @@
 #include "emulator/cli/progress.hpp"
 #include "emulator/cli/report.hpp"
 #include "emulator/cli/resume_file.hpp"
+#include "emulator/cli/version.hpp"
 #include "emulator/machine/names.hpp"
 #include "emulator/schedule/failure.hpp"
 #include "emulator/schedule/interrupt.hpp"
@@ -32,6 +34,7 @@ struct ModeResult {
   machine::Boundary mode;
   bool claimed, judged;
   check::CheckResult result;
+  std::optional<Settled> settled;  // a finding, until it is told
   std::optional<Recorded> recorded;
 
   Verdict verdict() const {
@@ -112,6 +115,7 @@ ModeResult check_mode(const CheckOptions& o, const Case& c, machine::Boundary mo
   spec.executions = o.executions;
   spec.seconds = seconds;
   spec.left = left;
+  const schedule::TimeLimit limit(seconds);
   Progress progress(std::string(machine::name(mode)), "executions", 0);
   m.result =
       check::check_sums([&] { return build_program(c.config); }, spec, o.jobs,
@@ -129,10 +133,16 @@ Exit run(const CheckOptions& o) {
   check_writable(o.reports);
   check_writable("--trace", o.trace);
   check_memory(c.config, o.jobs);
-  const std::string what = fmt::format("{} {} arrivals={}", trace::case_text(c.config),
-                                       trace::policy_text(c.policy, c.config), o.arrivals);
+  const Budget budget(o.seconds);
+  SearchOf search{fmt::format("{} {} arrivals={}", trace::case_text(c.config),
+                              trace::policy_text(c.policy, c.config), o.arrivals),
+                  {},
+                  version()};
+  search.content = !c.config.case_digest.empty() ? c.config.case_digest
+                   : !c.input_digest.empty()     ? c.input_digest
+                                                 : "generated";
   check_writable("--resume", o.resume.empty() ? "" : o.resume + ".new");
-  LeftByMode earlier = read_resume(o.resume, what);
+  LeftByMode earlier = read_resume(o.resume, search);
   const std::string& sums = c.config.summation;
   if (!o.resume.empty() && sums != "rank-order" && sums != "exact") {
     throw UsageError(fmt::format(
@@ -141,45 +151,45 @@ Exit run(const CheckOptions& o) {
         sums));
   }
   print_head(o, c);
+  RecordOptions record;
+  record.executor = o.executor;
+  record.until = budget.end();
+  record.shrink = o.shrink;
+  record.color = wants_color(STDOUT_FILENO);
   std::vector<ModeResult> modes;
-  double left = o.seconds;
   for (std::size_t i = 0; i < c.modes.size(); ++i) {
-    const double share =
-        o.seconds > 0 ? std::max(left, 0.001) / static_cast<double>(c.modes.size() - i) : 0;
     const auto before = earlier.find(c.modes[i]);
-    const double already = before != earlier.end() ? before->second.seconds : 0;
-    modes.push_back(
-        check_mode(o, c, c.modes[i], share, before != earlier.end() ? &before->second : nullptr));
-    left -= modes.back().result.seconds - already;
-    if (modes.back().verdict() != Verdict::finding) {
-      earlier[c.modes[i]] = std::move(modes.back().result.left);
+    modes.push_back(check_mode(o, c, c.modes[i], budget.share(c.modes.size() - i),
+                               before != earlier.end() ? &before->second : nullptr));
+    ModeResult& m = modes.back();
+    if (m.verdict() != Verdict::finding) {
+      earlier[m.mode] = std::move(m.result.left);
+      if (m.result.interrupted) break;
+      continue;
     }
-    if (modes.back().result.interrupted && modes.back().verdict() != Verdict::finding) break;
+    schedule::SearchResult found;
+    found.found = true;
+    found.outcome = m.result.outcome;
+    found.strategy.kind = schedule::StrategySpec::Kind::first;
+    record.remedies = o.remedies && m.judged;
+    m.settled = settle_finding(c, m.mode, found, record);
   }
-  if (!o.resume.empty()) write_resume(o.resume, what, earlier);
+  if (!o.resume.empty()) write_resume(o.resume, search, earlier);
   print_table(modes);
   std::uint32_t orders = 1;
   for (const ModeResult& m : modes) orders = std::max(orders, m.result.sum_orders);
   if (orders > 1) fmt::print("sums: {} orders, a search for each\n", orders);
   std::fflush(stdout);
 
-  bool taken = false, all_confirmed = true;
+  bool taken = false, disagree = false;
   for (const bool judged : {true, false}) {
     for (ModeResult& m : modes) {
       if (m.judged != judged || m.verdict() != Verdict::finding) continue;
-      schedule::SearchResult found;
-      found.found = true;
-      found.outcome = m.result.outcome;
-      found.strategy.kind = schedule::StrategySpec::Kind::first;
-      RecordOptions record;
-      record.executor = o.executor;
       record.path = trace_path(o.trace, m.mode, taken);
-      record.remedies = o.remedies && judged;
-      record.shrink = o.shrink;
-      record.color = wants_color(STDOUT_FILENO);
-      m.recorded = record_finding(c, m.mode, found, record);
+      m.recorded = write_finding(std::move(*m.settled), record);
+      m.settled.reset();
       taken = true;
-      all_confirmed &= m.recorded->confirmed || m.recorded->kind == machine::FindingKind::rank_lost;
+      disagree |= m.recorded->disagree;
       print_finding(report_of(m));
     }
   }
@@ -206,7 +216,7 @@ Exit run(const CheckOptions& o) {
   write_reports(o.reports, result_json(o, c, reports, notes),
                 {junit_of("check", c.config, reports, "a bound ended the search")});
   if (schedule::interrupted()) return Exit::interrupted;
-  if (!all_confirmed) return Exit::internal;
+  if (disagree) return Exit::internal;
   return exit_of(verdict);
 }
 

@@ -4,10 +4,22 @@
 
 #include "emulator/litmus/parser.hpp"
 #include "emulator/ranks/executors.hpp"
+#include "emulator/schedule/executor.hpp"
+#include "emulator/schedule/interrupt.hpp"
 #include "emulator/trace/trace.hpp"
 #include "verify/error.hpp"
 
 namespace ringfence::cli {
+
+namespace {
+bool finding_told = false;
+}
+
+void note_told() {
+  finding_told = true;
+  schedule::set_time_status(static_cast<int>(Exit::finding));
+}
+bool told() { return finding_told; }
 
 Exit describe(const std::exception_ptr& error, std::string& line) {
   try {
@@ -15,6 +27,13 @@ Exit describe(const std::exception_ptr& error, std::string& line) {
   } catch (const Interrupted& e) {
     line = e.what();
     return Exit::interrupted;
+  } catch (const schedule::StopRequested& e) {
+    if (schedule::interrupted()) {
+      line = Interrupted().what();
+      return Exit::interrupted;
+    }
+    line = "UNKNOWN: the time was over before the inputs were prepared";
+    return Exit::unknown;
   } catch (const UsageError& e) {
     line = e.what();
     return Exit::bad_input;
@@ -32,6 +51,10 @@ Exit describe(const std::exception_ptr& error, std::string& line) {
     return Exit::bad_input;
   } catch (const std::invalid_argument& e) {
     line = e.what();
+    return Exit::bad_input;
+  } catch (const schedule::OutOfMemory& e) {
+    line = std::string(e.what()) == "std::bad_alloc" ? "out of memory" : e.what();
+    line += "; smaller --tokens, --hidden, --inner, --ranks or --jobs need less";
     return Exit::bad_input;
   } catch (const std::bad_alloc& e) {
     // The segment's own says what was asked and what there is.

@@ -29,6 +29,10 @@ class Interrupted : public std::runtime_error {
   Interrupted() : std::runtime_error("interrupted") {}
 };
 
+// A finding that counts was told: whatever fails after that, the status stays `finding`.
+void note_told();
+bool told();
+
 // The status and the line for what a command threw. Bad input is known by its exception types: the
 // readers', the configuration's (std::invalid_argument), the segment's and memory that is not
 // there.

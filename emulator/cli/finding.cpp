@@ -3,13 +3,17 @@
 #include <fmt/format.h>
 
 #include <exception>
+#include <new>
+#include <stdexcept>
 
+#include "emulator/cli/case_program.hpp"
 #include "emulator/cli/instance.hpp"
 #include "emulator/cli/log.hpp"
 #include "emulator/cli/reduce.hpp"
 #include "emulator/cli/version.hpp"
 #include "emulator/machine/names.hpp"
 #include "emulator/schedule/failure.hpp"
+#include "emulator/schedule/interrupt.hpp"
 #include "emulator/schedule/shrink.hpp"
 #include "emulator/trace/story.hpp"
 #include "emulator/trace/token.hpp"
@@ -75,6 +79,78 @@ std::string shell_word(const std::string& text) {
   return quoted + "'";
 }
 
+// What makes a finding smaller or tells more of it: as long as there is time and memory for it.
+template <class F>
+void in_time(const RecordOptions& options, F&& f) {
+  double left = 0;
+  if (options.until) {
+    left = std::chrono::duration<double>(*options.until - RecordOptions::Clock::now()).count();
+    if (left <= 0) return;
+  }
+  const schedule::TimeLimit limit(left);
+  try {
+    f();
+  } catch (const std::bad_alloc&) {
+    log_info("no memory to make more of the finding");
+  } catch (const schedule::OutOfMemory&) {
+    log_info("no memory to make more of the finding");
+  }
+}
+
+// Why a run that confirms a finding came to no end; empty if it did.
+std::string no_end(const schedule::Outcome& again) {
+  if (!again.lost.empty()) return trace::lost_text(again.lost.front());
+  if (again.end != schedule::RunEnd::stopped) return "";
+  return schedule::interrupted() ? "interrupted" : "the time was over";
+}
+
+// Runs it again over rank processes, and inline with its history.
+void confirm(Settled& s, const schedule::RunSpec& base, const RecordOptions& options) {
+  Recorded& r = s.recorded;
+  schedule::RunSpec again = schedule::replay_spec(base, s.outcome.decisions);
+  // Whether `executor` runs it as it was found; if not, why.
+  const auto same = [&](schedule::Executor& executor, schedule::Outcome& out) {
+    out = schedule::run_to_its_end(executor, again);
+    r.unconfirmed = no_end(out);
+    if (!r.unconfirmed.empty()) return false;
+    r.disagree = !schedule::same_run(s.outcome, out);
+    if (r.disagree) r.unconfirmed = "the executors disagree on it, which is a fault of ringfence";
+    return !r.disagree;
+  };
+  try {
+    ExecutorOptions over_processes = options.executor;
+    over_processes.executor = "processes";
+    const Instance processes = make_instance(s.config, over_processes);
+    schedule::Outcome out;
+    r.confirmed = same(*processes.executor, out);
+  } catch (const std::invalid_argument&) {
+    throw;                             // of the case, not of this run
+  } catch (const std::exception& e) {  // no memory for the segment or for a process
+    r.unconfirmed = e.what();
+  }
+  const std::string unconfirmed = r.unconfirmed;
+  try {
+    s.instance = make_inline_instance(s.config);
+    again.history = true;
+    schedule::Outcome told;
+    if (same(*s.instance.executor, told)) {
+      s.outcome.history = std::move(told.history);
+    } else {
+      r.confirmed = false;
+    }
+  } catch (const std::bad_alloc& e) {
+    r.confirmed = false;
+    r.unconfirmed = "no memory to run it again";
+  } catch (const schedule::OutOfMemory& e) {
+    r.confirmed = false;
+    r.unconfirmed = e.what();
+  }
+  // For the names in the story.
+  if (s.instance.program == nullptr) s.instance.program = build_program(s.config);
+  if (!unconfirmed.empty()) r.unconfirmed = unconfirmed;
+  if (r.disagree) log_error("the executors disagree on a run: a fault of ringfence");
+}
+
 }  // namespace
 
 schedule::RunSpec run_spec(const Case& c, machine::Boundary mode) {
@@ -91,63 +167,58 @@ std::string replay_command(const std::string& path) {
   return "ringfence replay " + shell_word(path);
 }
 
-Recorded record_finding(const Case& c, machine::Boundary mode, const schedule::SearchResult& result,
-                        const RecordOptions& options) {
+Settled settle_finding(const Case& c, machine::Boundary mode, const schedule::SearchResult& result,
+                       const RecordOptions& options) {
   const schedule::RunSpec base = run_spec(c, mode);
-  programs::Config config = c.config;
-  schedule::Outcome outcome = result.outcome;
-  Recorded r;
-  r.kind = schedule::failure(outcome)->kind;
-
-  // A process that was lost is no choice of the schedule; a kernel's trap is found again.
-  const bool replayable = outcome.lost.empty();
-  if (replayable && options.shrink) make_small(config, base, outcome, r.kind);
-
-  // Told from an inline run with its history, confirmed over processes without.
-  const Instance inline_instance = make_inline_instance(config);
-  if (replayable) {
-    schedule::RunSpec again = schedule::replay_spec(base, outcome.decisions);
-    ExecutorOptions over_processes = options.executor;
-    over_processes.executor = "processes";
-    const Instance processes = make_instance(config, over_processes);
-    r.confirmed = schedule::same_run(outcome, processes.executor->run(again));
-    again.history = true;
-    const schedule::Outcome told = inline_instance.executor->run(again);
-    r.confirmed = r.confirmed && schedule::same_run(outcome, told);
-    if (!r.confirmed) log_error("the executors disagree on a run: a fault of ringfence");
-    outcome.history = told.history;
+  Settled s;
+  s.config = c.config;
+  s.outcome = result.outcome;
+  Recorded& r = s.recorded;
+  r.kind = schedule::failure(s.outcome)->kind;
+  if (options.shrink) {
+    in_time(options, [&] { make_small(s.config, base, s.outcome, r.kind); });
   }
+  confirm(s, base, options);
+  r.trace.header = header_of(c, s.config, base, result.strategy, options.executor.executor);
+  r.trace.decisions = s.outcome.decisions;
+  r.trace.verdict = trace::make_verdict(s.outcome, *s.instance.program);
+  if (options.remedies) {
+    in_time(options, [&] { r.remedies = find_remedies(s.config, base, s.outcome.decisions); });
+  }
+  return s;
+}
 
-  r.trace.header = header_of(c, config, base, result.strategy, options.executor.executor);
-  r.trace.decisions = outcome.decisions;
-  r.trace.verdict = trace::make_verdict(outcome, *inline_instance.program);
+Recorded write_finding(Settled s, const RecordOptions& options) {
+  Recorded& r = s.recorded;
   const std::string folder = options.folder.empty() ? "" : options.folder + "/";
   r.path = options.path.empty() ? folder + trace::file_name(r.trace) : options.path;
-  if (replayable) r.token = short_token(r.trace);
+  r.token = short_token(r.trace);
   std::string replay = replay_command(r.path);
-  std::exception_ptr unwritten;
-  try {
-    trace::write_file(r.path, r.trace);
-  } catch (const std::exception&) {
-    unwritten = std::current_exception();
+  const auto written = [&](auto&& write) {
+    try {
+      write();
+      return true;
+    } catch (const std::exception& e) {
+      if (r.unwritten.empty()) r.unwritten = e.what();
+      return false;
+    }
+  };
+  if (!written([&] { trace::write_file(r.path, r.trace); })) {
     replay.clear();  // the token is told, too
   }
-  if (replayable && options.remedies) {
-    r.remedies = find_remedies(config, base, outcome.decisions);
-  }
   r.story = trace::story(
-      r.trace, outcome, *inline_instance.program,
+      r.trace, s.outcome, *s.instance.program,
       {.replay = replay, .token = r.token, .remedy = text(r.remedies), .color = options.color});
-  try {
-    if (unwritten) std::rethrow_exception(unwritten);
-    write_pictures(options.pictures, r.trace, outcome, *inline_instance.program, replay,
+  written([&] {
+    write_pictures(options.pictures, r.trace, s.outcome, *s.instance.program, replay,
                    text(r.remedies));
-  } catch (const std::exception&) {
-    // Whoever catches this has no room for a story, and a finding may not be lost for a full disk.
-    fmt::print("{}\n", r.story);
-    throw;
-  }
-  return r;
+  });
+  return std::move(r);
+}
+
+Recorded record_finding(const Case& c, machine::Boundary mode, const schedule::SearchResult& result,
+                        const RecordOptions& options) {
+  return write_finding(settle_finding(c, mode, result, options), options);
 }
 
 void show_default_schedule(const Case& c, machine::Boundary mode, const PictureOptions& pictures) {

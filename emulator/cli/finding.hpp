@@ -2,9 +2,12 @@
 // From a failing schedule to what the user gets: the smallest run that fails alike, confirmed over
 // rank processes, its trace file and its story.
 
+#include <chrono>
+#include <optional>
 #include <string>
 
 #include "emulator/cli/case_options.hpp"
+#include "emulator/cli/instance.hpp"
 #include "emulator/cli/pictures.hpp"
 #include "emulator/cli/remedy.hpp"
 #include "emulator/schedule/search.hpp"
@@ -13,6 +16,9 @@
 namespace ringfence::cli {
 
 struct RecordOptions {
+  using Clock = std::chrono::steady_clock;
+  // When the time for all is over: what makes a finding better than it is ends then.
+  std::optional<Clock::time_point> until;
   ExecutorOptions executor;  // how it was found; its stall holds for the confirmation
   std::string path;          // of the trace; empty: named by its content in the current folder
   std::string folder;        // for a trace that is named by its content
@@ -29,11 +35,26 @@ struct Recorded {
   std::string token;  // the same trace as one word; empty where it is too long to print
   std::string story;
   Remedies remedies;
-  // Re-run over processes with equal choices, values and finding. A lost rank cannot be: its
-  // process's end is no choice of the schedule.
+  // Re-run over processes with equal choices, values and finding; if not, why.
   bool confirmed = false;
+  std::string unconfirmed;
+  bool disagree = false;  // that run ended, and was another one: a fault of ringfence
+  std::string unwritten;  // why the trace, or a picture, is not there
 };
 
+// A failing run, made as small as time allows, confirmed and run for its story, but not told yet.
+struct Settled {
+  programs::Config config;
+  schedule::Outcome outcome;  // with a history, where time and memory allowed one
+  Instance instance;          // that ran it
+  Recorded recorded;          // but for its path, its token and its story
+};
+Settled settle_finding(const Case& c, machine::Boundary mode, const schedule::SearchResult& result,
+                       const RecordOptions& options);
+// Writes the trace and the pictures, and tells the story. What cannot be written is said there
+// (Recorded::unwritten), not thrown.
+Recorded write_finding(Settled settled, const RecordOptions& options);
+// Both.
 Recorded record_finding(const Case& c, machine::Boundary mode, const schedule::SearchResult& result,
                         const RecordOptions& options);
 

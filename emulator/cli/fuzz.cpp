@@ -10,10 +10,12 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "emulator/cli/budget.hpp"
 #include "emulator/cli/campaign.hpp"
 #include "emulator/cli/case_options.hpp"
 #include "emulator/cli/finding.hpp"
 #include "emulator/cli/instance.hpp"
+#include "emulator/cli/loss.hpp"
 #include "emulator/cli/memory.hpp"
 #include "emulator/cli/mode_results.hpp"
 #include "emulator/cli/notes.hpp"
@@ -35,6 +37,7 @@ struct ModeResult {
   bool claimed, judged;
   schedule::SearchResult search;
   Verdict verdict = Verdict::unknown;
+  std::optional<Settled> settled;  // a finding, until it is told
   std::optional<Recorded> recorded;
 };
 
@@ -150,6 +153,17 @@ void print_table(const std::vector<ModeResult>& modes) {
   }
 }
 
+// Of modes that have no finding and are not clean.
+std::string why_unknown(const std::vector<ModeResult>& modes) {
+  for (const ModeResult& m : modes) {
+    if (!m.search.lost.empty()) return loss_text(m.search.lost) + "\nno verdict";
+  }
+  for (const ModeResult& m : modes) {
+    if (m.judged && m.search.undecided > 0) return "some runs met the limit of points";
+  }
+  return "the time was over before one schedule had ended";
+}
+
 ModeReport report_of(const ModeResult& m) {
   ModeReport r;
   r.mode = m.mode;
@@ -212,71 +226,76 @@ Exit run(const FuzzOptions& o) {
   check_writable("--trace", o.trace);
   if (!o.campaign.folder.empty()) return campaign(o, c);
   check_memory(c.config, o.jobs);
+  const Budget budget(o.seconds);
   std::vector<Instance> instances;
   std::vector<schedule::Executor*> workers;
-  for (unsigned i = 0; i < o.jobs; ++i) {
-    instances.push_back(make_instance(c.config, o.executor));
-    workers.push_back(instances.back().executor.get());
-  }
+  for (unsigned i = 0; i < o.jobs; ++i) instances.push_back(make_instance(c.config, o.executor));
   print_head(o, c, *instances.front().program);
 
+  RecordOptions record;
+  record.executor = o.executor;
+  record.until = budget.end();
+  record.shrink = o.shrink;
+  record.color = wants_color(STDOUT_FILENO);
   std::vector<ModeResult> modes;
-  double left = o.seconds;
+  Notes notes;
   for (std::size_t i = 0; i < c.modes.size(); ++i) {
     ModeResult m{c.modes[i], c.claims(c.modes[i]), c.judges(c.modes[i]), {}, Verdict::unknown, {}};
     schedule::SearchSpec spec = search_spec(o, c, m.mode);
-    // Each mode gets an equal share of the time that is left.
-    if (o.seconds > 0) {
-      spec.seconds = std::max(left, 0.001) / static_cast<double>(c.modes.size() - i);
-    }
+    spec.seconds = budget.share(c.modes.size() - i);
+    workers.clear();
+    for (Instance& instance : instances) workers.push_back(&instance.start(o.executor));
     {
+      const schedule::TimeLimit limit(spec.seconds);
       Progress progress(std::string(machine::name(m.mode)), spec.schedules);
       m.search = schedule::search(
           workers, spec, [&](std::uint64_t done, double seconds) { progress.at(done, seconds); });
     }
     if (m.search.interrupted && !m.search.found) throw Interrupted();
-    left -= m.search.seconds;
-    m.verdict = m.search.found           ? Verdict::finding
-                : m.search.undecided > 0 ? Verdict::unknown
-                                         : Verdict::pass;
+    for (const Instance& i : instances) {
+      if (!notes.any()) notes = notes_of(*i.program);
+    }
+    if (m.search.found) {
+      // What confirms it needs the memory.
+      for (Instance& instance : instances) instance.executor.reset();
+      record.remedies = o.remedies && m.judged;
+      m.settled = settle_finding(c, m.mode, m.search, record);
+    }
+    const bool decided = m.search.undecided == 0 && m.search.schedules > 0;
+    m.verdict = m.search.found ? Verdict::finding : decided ? Verdict::pass : Verdict::unknown;
     modes.push_back(std::move(m));
-  }
-  Notes notes;
-  for (const Instance& i : instances) {
-    if (!notes.any()) notes = notes_of(*i.program);
+    if (!modes.back().search.lost.empty()) break;  // no other mode would fare better
   }
   instances.clear();
   print_table(modes);
   print_faults(c, modes);
   std::fflush(stdout);
 
-  bool taken = false, all_confirmed = true;
+  bool taken = false, disagree = false;
   for (const bool judged : {true, false}) {
     for (ModeResult& m : modes) {
       if (m.judged != judged || !m.search.found) continue;
-      RecordOptions record;
-      record.executor = o.executor;
       record.path = trace_path(o.trace, m.mode, taken);
-      record.shrink = o.shrink;
-      record.remedies = o.remedies && judged;
-      record.color = wants_color(STDOUT_FILENO);
-      if (!taken) record.pictures = o.pictures;
-      m.recorded = record_finding(c, m.mode, m.search, record);
+      record.pictures = taken ? PictureOptions{} : o.pictures;
+      m.recorded = write_finding(std::move(*m.settled), record);
+      m.settled.reset();
       taken = true;
-      all_confirmed &= m.recorded->confirmed || m.recorded->kind == machine::FindingKind::rank_lost;
+      disagree |= m.recorded->disagree;
       print_finding(report_of(m));
     }
   }
 
-  if (!taken && o.pictures.any()) show_default_schedule(c, c.judged.front(), o.pictures);
+  if (!taken && o.pictures.any() && !schedule::must_stop())
+    show_default_schedule(c, c.judged.front(), o.pictures);
 
   std::vector<ModeReport> reports;
   for (const ModeResult& m : modes) reports.push_back(report_of(m));
   const Verdict verdict = overall(reports);
-  const char* word = verdict == Verdict::pass      ? "clean (except load buffering)"
-                     : verdict == Verdict::finding ? "FINDING"
-                                                   : "UNKNOWN: some runs met the limit of points";
-  if (notes.any()) fmt::print("\n");
+  const std::string word = verdict == Verdict::pass      ? "clean (except load buffering)"
+                           : verdict == Verdict::finding ? "FINDING"
+                                                         : "UNKNOWN: " + why_unknown(modes);
+  if (notes.any()) fmt::print("
+");
   print_notes(notes);
   fmt::print("\n{} in {}\n", word, judged_modes(reports));
   if (!o.reports.sarif.empty()) {
@@ -291,7 +310,10 @@ Exit run(const FuzzOptions& o) {
   write_reports(o.reports, result_json(o, c, modes, reports, notes),
                 {junit_of("fuzz", c.config, reports, "ended without a verdict")});
   if (schedule::interrupted()) return Exit::interrupted;
-  if (!all_confirmed) return Exit::internal;
+  if (disagree) return Exit::internal;
+  if (verdict == Verdict::unknown && !modes.back().search.lost.empty()) {
+    return loss_exit(modes.back().search.lost);
+  }
   return exit_of(verdict);
 }
 

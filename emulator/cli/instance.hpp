@@ -13,6 +13,9 @@ namespace ringfence::cli {
 struct Instance {
   std::unique_ptr<schedule::Program> program;  // outlives its executor
   std::unique_ptr<schedule::Executor> executor;
+
+  // The executor; made anew if it was given up.
+  schedule::Executor& start(const ExecutorOptions& options);
 };
 
 Instance make_instance(const programs::Config& config, const ExecutorOptions& options);

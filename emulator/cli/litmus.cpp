@@ -63,6 +63,7 @@ void explore(const LitmusOptions& o, TestResult& r) {
   spec.executions = o.executions;
   spec.seconds = o.seconds;
   spec.straight = litmus::straight;
+  const schedule::TimeLimit limit(o.seconds);
   r.bound = o.bound;
   r.searched = true;
   r.load_buffering = r.policy.load_buffering == machine::LoadBuffering::on &&

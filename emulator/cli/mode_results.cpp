@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "emulator/cli/errors.hpp"
 #include "emulator/machine/names.hpp"
 
 namespace ringfence::cli {
@@ -41,10 +43,15 @@ void print_finding(const ModeReport& m) {
                machine::name(r.kind), machine::name(m.mode), r.trace.verdict.message,
                replay_command(r.path));
   }
-  if (!r.confirmed && r.kind != machine::FindingKind::rank_lost) {
-    fmt::print(
-        "NOT CONFIRMED over rank processes: the executors disagree, which is a fault of "
-        "ringfence; please report it with the trace\n");
+  if (!r.confirmed) {
+    fmt::print("unconfirmed over rank processes: {}{}\n", r.unconfirmed,
+               r.disagree ? "; please report it with the trace" : "");
+  }
+  if (m.judged) note_told();
+  if (!r.unwritten.empty()) {
+    std::fflush(stdout);
+    std::fprintf(stderr, "ringfence: %s: the finding above has no trace there\n",
+                 r.unwritten.c_str());
   }
 }
 
@@ -70,6 +77,7 @@ void add_modes(Json& j, const std::vector<ModeReport>& modes) {
                  {"trace", r.path},
                  {"token", r.token},
                  {"confirmed", r.confirmed},
+                 {"unconfirmed", r.unconfirmed.empty() ? Json(nullptr) : Json(r.unconfirmed)},
                  {"remedies", to_json(r.remedies)}};
     finding.update(m.finding);
     findings.push_back(std::move(finding));

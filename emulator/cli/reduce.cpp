@@ -97,7 +97,7 @@ Reduced reduce(const Config& config, const schedule::RunSpec& base,
   for (bool again = true; again;) {
     again = false;
     for (const Config& c : smaller_configs(best.config)) {
-      if (left() <= 0 || schedule::interrupted()) return best;
+      if (left() <= 0 || schedule::must_stop()) return best;
       schedule::Outcome found;
       if (!fails_alike(c, base, kind, limits, left(), found)) continue;
       best = {c, std::move(found), true};

@@ -112,6 +112,7 @@ class Relaxer {
     spec.seconds = seconds;
     programs::Config config = case_.config;
     config.set = set;
+    const schedule::TimeLimit limit(seconds);
     try {
       check::CheckResult r = check::check([&] { return build_program(config); }, spec, o_.jobs);
       if (schedule::interrupted()) throw Interrupted();

@@ -36,7 +36,7 @@ class Trials {
          const std::vector<schedule::Decision>& decisions, const RemedyLimits& limits)
       : config_(config), base_(base), decisions_(decisions), limits_(limits) {}
 
-  bool over() const { return schedule::interrupted() || seconds() >= limits_.seconds; }
+  bool over() const { return schedule::must_stop() || seconds() >= limits_.seconds; }
 
   // Whether the finding's schedule and a search of others are clean with these changes. Choices
   // that no longer apply are passed over.

@@ -34,7 +34,7 @@ struct Remedies {
 };
 
 // `decisions` are the choices of a run of `config` under `base` that failed. Runs inline.
-// interrupt() ends it with what there is.
+// must_stop() ends it with what there is.
 Remedies find_remedies(const programs::Config& config, const schedule::RunSpec& base,
                        const std::vector<schedule::Decision>& decisions,
                        const RemedyLimits& limits = {});

@@ -12,6 +12,7 @@
 #include "emulator/cli/case_program.hpp"
 #include "emulator/cli/finding.hpp"
 #include "emulator/cli/instance.hpp"
+#include "emulator/cli/loss.hpp"
 #include "emulator/cli/memory.hpp"
 #include "emulator/cli/pictures.hpp"
 #include "emulator/cli/progress.hpp"
@@ -87,8 +88,12 @@ Exit run(const ReplayOptions& o) {
   schedule::RunSpec spec = schedule::replay_spec(base, recorded.decisions);
   spec.history = true;
   const Instance instance = make_instance(config, o.executor);
-  const schedule::Outcome run = instance.executor->run(spec);
+  const schedule::Outcome run = schedule::run_to_its_end(*instance.executor, spec);
   if (schedule::interrupted()) throw Interrupted();
+  if (!run.lost.empty()) {
+    fmt::print("{}\nUNKNOWN: the run did not complete\n", loss_text(run.lost));
+    return loss_exit(run.lost);
+  }
 
   trace::Trace now = recorded;
   now.decisions = run.decisions;

@@ -15,6 +15,7 @@
 #include "emulator/cli/errors.hpp"
 #include "emulator/cli/finding.hpp"
 #include "emulator/cli/instance.hpp"
+#include "emulator/cli/loss.hpp"
 #include "emulator/cli/memory.hpp"
 #include "emulator/cli/notes.hpp"
 #include "emulator/cli/pictures.hpp"
@@ -84,6 +85,7 @@ Exit run(const RunOptions& o) {
   const double seconds = seconds_since(began);
   if (schedule::interrupted()) throw Interrupted();
 
+  if (!outcome.lost.empty()) fmt::print("{}\n", loss_text(outcome.lost));
   const bool complete = outcome.end == schedule::RunEnd::complete;
   std::vector<verify::Comparison> comparisons;
   ReplicaCheck replicas;
@@ -105,6 +107,7 @@ Exit run(const RunOptions& o) {
   t.header.policy = spec.policy;
   t.verdict = told;
   write_pictures(o.pictures, t, outcome, *instance.program, "");
+  if (finding || numbers_wrong || replicas_wrong) note_told();
   if (finding) {
     fmt::print(
         "{}",
@@ -134,7 +137,10 @@ Exit run(const RunOptions& o) {
     trace::write_text_file(
         o.numbers, verify::comparison_html("run " + trace::case_text(c.config), comparisons));
   }
-  if (complete && !o.output.empty()) write_results(o.output, *instance.program, c.config);
+  if (complete && !o.output.empty()) {
+    const schedule::Unbroken whole;
+    write_results(o.output, *instance.program, c.config);
+  }
 
   Json j = result_head("run", verdict, c.config.payload_seed);
   j["configuration"] = config_json(c.config);
@@ -142,7 +148,10 @@ Exit run(const RunOptions& o) {
   j["policy"] = policy_json(c.policy, c.config);
   j["executor"] = o.executor.executor;
   j["kind"] = kind.empty() ? Json(nullptr) : Json(kind);
-  j["message"] = finding ? told.message : replicas_wrong ? replicas.text : "";
+  j["message"] = finding                 ? told.message
+                 : replicas_wrong        ? replicas.text
+                 : !outcome.lost.empty() ? loss_text(outcome.lost)
+                                         : "";
   j["tensors"] = verify::to_json(comparisons);
   add_notes(j, notes);
   j["replicas_agree"] = complete ? Json(replicas.agree) : Json(nullptr);
@@ -162,6 +171,7 @@ Exit run(const RunOptions& o) {
   }
   suite.cases.push_back(whole);
   write_reports(o.reports, j, {suite});
+  if (!outcome.lost.empty()) return loss_exit(outcome.lost);
   return verdict == Verdict::pass      ? Exit::clean
          : verdict == Verdict::finding ? Exit::finding
                                        : Exit::unknown;

@@ -14,6 +14,7 @@
 
 #include "emulator/machine/names.hpp"
 #include "emulator/schedule/faults.hpp"
+#include "emulator/schedule/interrupt.hpp"
 #include "emulator/schedule/label.hpp"
 #include "emulator/trace/config_json.hpp"
 #include "emulator/trace/names.hpp"
@@ -186,6 +187,7 @@ std::string file_digest(const std::string& path) {
 }
 
 void write_text_file(const std::string& path, std::string_view text) {
+  const schedule::Unbroken whole;
   // A pipe or a terminal (/dev/stdout) cannot be replaced by a new file.
   struct stat there {};
   if (::stat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode)) {

@@ -4,7 +4,10 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <cerrno>
+#include <csignal>
 #include <cstdio>
+#include <cstring>
 #include <string>
 #include <string_view>
 
@@ -56,7 +59,10 @@ int command_line(int argc, char** argv) {
   if (has_cuda() && argc > 1 && std::string_view(argv[1]) == "gpu") {
     return run_gpu(argc - 1, argv + 1);
   }
-  const schedule::InterruptOnSignals signals;
+  const schedule::LastWords last{status(Exit::interrupted), status(Exit::unknown)};
+  const schedule::InterruptOnSignals signals(&last);
+  // A limit of file sizes (ulimit -f) is an error of the write that meets it.
+  std::signal(SIGXFSZ, SIG_IGN);
   CLI::App app(
       "Checks a fused multi-GPU kernel (matmul + all-reduce + residual add + RMSNorm) "
       "without GPUs: runs it on emulated ranks, fuzzes its schedules under weak memory.",
@@ -97,11 +103,12 @@ int command_line(int argc, char** argv) {
   } catch (...) {
     std::string line;
     const Exit what = describe(std::current_exception(), line);
-    return complain(what, line);
+    return complain(told() && what != Exit::interrupted ? Exit::finding : what, line);
   }
   // What was printed must have got out: a full disk is no clean run.
   if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
-    return complain(Exit::internal, "cannot write to standard output");
+    return complain(told() ? Exit::finding : Exit::bad_input,
+                    fmt::format("cannot write to standard output: {}", std::strerror(errno)));
   }
   return status(exit);
 }

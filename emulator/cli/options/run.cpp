@@ -14,7 +14,8 @@ void add_run(CLI::App& app, Exit& exit) {
   CLI::App* sub = app.add_subcommand(
       "run", "Executes the operator on rank processes and compares with the reference");
   sub->footer(
-      "Exit status: 0 clean, 1 a finding or a mismatch, 2 bad usage or input, 4 interrupted.");
+      "Exit status: 0 clean, 1 a finding or a mismatch, 2 bad usage or input, 3 a rank's "
+      "process was lost (killed, or without a step for --stall), 4 interrupted.");
   add_case_options(*sub, o->c);
   add_model_options(*sub, o->c);
   add_executor_options(*sub, o->executor);
