@@ -294,8 +294,7 @@ Exit run(const FuzzOptions& o) {
   const std::string word = verdict == Verdict::pass      ? "clean (except load buffering)"
                            : verdict == Verdict::finding ? "FINDING"
                                                          : "UNKNOWN: " + why_unknown(modes);
-  if (notes.any()) fmt::print("
-");
+  if (notes.any()) fmt::print("\n");
   print_notes(notes);
   fmt::print("\n{} in {}\n", word, judged_modes(reports));
   if (!o.reports.sarif.empty()) {

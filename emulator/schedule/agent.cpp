@@ -317,6 +317,8 @@ void Agent::closed(const void* barrier) {
   if (!execution_.free_running()) execution_.closed(barrier);
 }
 
+bool Agent::free_running() const { return execution_.free_running(); }
+
 std::uint32_t Agent::choose(DecisionKind kind, std::uint32_t options) {
   return execution_.choose_for(id_, kind, options);
 }

@@ -147,6 +147,8 @@ class Agent {
   void left(const void* barrier);
   void closed(const void* barrier);
 
+  // Nobody is picked and nothing is chosen: how steps are cut is of no matter.
+  bool free_running() const;
   // A choice of the program's own, for example the order of a sum. 0 is the default.
   std::uint32_t choose(DecisionKind kind, std::uint32_t options);
 

@@ -23,6 +23,8 @@ using schedule::Agent;
 using schedule::Role;
 
 constexpr std::int64_t kVector = verify::kVectorElements;
+constexpr std::uint64_t kVectorBytes = 16;
+constexpr std::uint32_t kWarp = 32;
 constexpr std::uint64_t kSlotBytes = 4;
 constexpr std::uint32_t kMaxBlocks = 65535;  // of an agent's label
 constexpr std::uint32_t kMaxGrid = 32768;    // blocks of a rank
@@ -46,6 +48,34 @@ enum Site : std::uint16_t {
   kEndWait,
   kConsume,
 };
+
+// What each lane does to its vector at all of the places, 16 bytes further for each: at once where
+// nothing tells the lanes apart, else one by one.
+void read_warp(machine::Machine& m, std::span<const machine::ThreadId> lanes,
+               std::span<const machine::Address> places, const Access& access,
+               std::span<std::byte> out) {
+  if (m.read_together(lanes, places, access, out)) return;
+  for (std::size_t lane = 0; lane < lanes.size(); ++lane) {
+    for (std::size_t k = 0; k < places.size(); ++k) {
+      machine::Address from = places[k];
+      from.offset += lane * kVectorBytes;
+      m.read(lanes[lane], from, access,
+             out.subspan((k * lanes.size() + lane) * kVectorBytes, kVectorBytes));
+    }
+  }
+}
+
+void write_warp(machine::Machine& m, std::span<const machine::ThreadId> lanes,
+                std::span<const machine::Address> places, const Access& access,
+                std::span<const std::byte> in) {
+  if (m.write_together(lanes, places, access, in)) return;
+  for (std::size_t lane = 0; lane < lanes.size(); ++lane) {
+    for (machine::Address to : places) {
+      to.offset += lane * kVectorBytes;
+      m.write(lanes[lane], to, access, in.subspan(lane * kVectorBytes, kVectorBytes));
+    }
+  }
+}
 
 }  // namespace
 
@@ -194,6 +224,7 @@ void TokenWeave::kernel(Agent& agent) {
   const std::uint32_t blocks = grid(me.rank);
   const Place place{me.block / blocks, me.rank, me.call};
   Lane lane{agent, *blocks_[me.rank][me.block], call_of(place), place, me.block % blocks, me.index};
+  lane.block.threads[lane.thread] = agent.thread();
 
   if (switches_.start) barrier(lane, true);
   agent.sync(lane.block.barrier, kStartSync);
@@ -228,6 +259,10 @@ void TokenWeave::row(Lane& lane, std::int64_t row) {
   const verify::Problem& p = lane.call.problem;
   const std::int64_t width = p.width;
   const std::int64_t vectors = p.hidden / width;
+  if (lane.agent.free_running() && width == kVector && agents_ % kWarp == 0 &&
+      vectors % kWarp == 0) {
+    return row_by_warps(lane, row);
+  }
   const auto count = static_cast<std::size_t>(width);
   const auto bytes = static_cast<std::uint64_t>(width) * 2;
   const Access residual{Order::weak, Scope::sys, 4, Proxy::generic, false, kLoadResidual};
@@ -260,11 +295,7 @@ void TokenWeave::row(Lane& lane, std::int64_t row) {
   }
   lane.agent.sync(lane.block.barrier, kScaleSync);
 
-  verify::Norm norm;
-  norm.dtype = p.dtype;
-  norm.hidden = p.hidden;
-  norm.eps = p.eps;
-  norm.gamma = lane.call.gamma.bits();
+  const verify::Norm norm = norm_of(lane);
   for (std::int64_t i = lane.thread; i < vectors; i += threads_) {
     verify::tokenweave_scale_elements(norm, lane.block.scale, lane.block.z.data() + i * width,
                                       static_cast<std::size_t>(i * width), count, v);
@@ -275,6 +306,102 @@ void TokenWeave::row(Lane& lane, std::int64_t row) {
       lane.agent.write(to, store, std::as_bytes(std::span(v, count)));
     }
   }
+}
+
+// In a free run nobody picks who steps: the first thread of a warp takes the steps of all its
+// lanes, each as that lane's thread, between the same barriers.
+void TokenWeave::row_by_warps(Lane& lane, std::int64_t row) {
+  const verify::Problem& p = lane.call.problem;
+  const std::int64_t vectors = p.hidden / kVector;
+  const bool leads = lane.thread % kWarp == 0;
+  Block& block = lane.block;
+  if (block.z.empty()) {
+    block.z.resize(static_cast<std::size_t>(p.hidden));
+    block.lanes.resize(threads_);
+  }
+  for (std::int64_t i = lane.thread; leads && i < vectors; i += threads_) {
+    load_warp(lane, row, i);
+  }
+  for (std::uint32_t t = lane.thread; leads && t < lane.thread + kWarp; ++t) {
+    block.lanes[t] =
+        verify::thread_sum_squares(p.dtype, block.z.data(), p.hidden, static_cast<int>(t),
+                                   static_cast<int>(threads_), p.width);
+  }
+  lane.agent.sync(block.barrier, kSumSync);
+  if (lane.thread == 0) {
+    block.scale = verify::tokenweave_scale(block_sum(block), p.hidden, p.eps, {});
+  }
+  lane.agent.sync(block.barrier, kScaleSync);
+  for (std::int64_t i = lane.thread; leads && i < vectors; i += threads_) {
+    store_warp(lane, row, i);
+  }
+}
+
+// Of the lanes' vectors, which lie side by side from `first` on: their sums and residuals into z.
+void TokenWeave::load_warp(Lane& lane, std::int64_t row, std::int64_t first) {
+  const verify::Problem& p = lane.call.problem;
+  const auto lanes = std::span(lane.block.threads).subspan(lane.thread, kWarp);
+  const std::uint64_t offset = static_cast<std::uint64_t>(first) * kVectorBytes;
+  constexpr std::size_t kElements = kWarp * kVector;
+  const auto bytes_of = [](auto& elements) { return std::as_writable_bytes(std::span(elements)); };
+  std::vector<machine::Address> replicas;
+  for (std::uint16_t r = 0; r < ranks(); ++r) {
+    replicas.push_back(out_row({lane.place.group, r, lane.place.call}, row));
+    replicas.back().offset += offset;
+  }
+  machine::Address here = residual_out_row(lane.place, row);
+  here.offset += offset;
+  const Access load{switches_.ld_reduce, Scope::sys, 2, Proxy::multicast, true, kLdReduce};
+  Access residual{Order::weak, Scope::sys, 4, Proxy::generic, false, kLoadResidual};
+  std::vector<std::uint16_t> parts(ranks() * kElements), added(kElements);
+  lane.agent.act(kLdReduce, [&](machine::Machine& m) {
+    read_warp(m, lanes, replicas, load, bytes_of(parts));
+  });
+  lane.agent.act(kLoadResidual, [&](machine::Machine& m) {
+    read_warp(m, lanes, std::span(&here, 1), residual, bytes_of(added));
+  });
+  std::uint16_t* const z = lane.block.z.data() + first * kVector;
+  for (std::int64_t i = 0; i < static_cast<std::int64_t>(kWarp); ++i) {
+    const std::uint16_t* pointers[verify::kMaxRanks];
+    for (std::uint16_t r = 0; r < ranks(); ++r) {
+      pointers[r] = parts.data() + r * kElements + i * kVector;
+    }
+    std::uint16_t v[kVector];
+    sum(lane, row, first + i, pointers, v);
+    verify::add_residual(p.dtype, v, added.data() + i * kVector, kVector, z + i * kVector);
+  }
+  residual.site = kStoreResidual;
+  lane.agent.act(kStoreResidual, [&](machine::Machine& m) {
+    write_warp(m, lanes, std::span(&here, 1), residual,
+               std::as_bytes(std::span(std::as_const(z), kElements)));
+  });
+}
+
+void TokenWeave::store_warp(Lane& lane, std::int64_t row, std::int64_t first) {
+  const auto lanes = std::span(lane.block.threads).subspan(lane.thread, kWarp);
+  std::vector<machine::Address> replicas;
+  for (std::uint16_t r = 0; r < ranks(); ++r) {
+    replicas.push_back(out_row({lane.place.group, r, lane.place.call}, row));
+    replicas.back().offset += static_cast<std::uint64_t>(first) * kVectorBytes;
+  }
+  std::uint16_t v[kWarp * kVector];
+  const verify::Norm norm = norm_of(lane);
+  verify::tokenweave_scale_elements(norm, lane.block.scale, lane.block.z.data() + first * kVector,
+                                    static_cast<std::size_t>(first * kVector), kWarp * kVector, v);
+  const Access store{switches_.st, Scope::sys, 4, Proxy::multicast, false, kStore};
+  lane.agent.act(kStore, [&](machine::Machine& m) {
+    write_warp(m, lanes, replicas, store, std::as_bytes(std::span(v)));
+  });
+}
+
+verify::Norm TokenWeave::norm_of(const Lane& lane) {
+  const verify::Problem& p = lane.call.problem;
+  verify::Norm norm;
+  norm.dtype = p.dtype;
+  norm.hidden = p.hidden;
+  norm.eps = p.eps;
+  norm.gamma = lane.call.gamma.bits();
+  return norm;
 }
 
 // One read for each replica, in no order that anybody may rely on; the sum is a policy.
@@ -292,9 +419,15 @@ void TokenWeave::ld_reduce(Lane& lane, std::int64_t row, std::int64_t vector, st
       pointers[replica] = parts[replica];
     }
   }
+  sum(lane, row, vector, pointers, v);
+}
+
+void TokenWeave::sum(Lane& lane, std::int64_t row, std::int64_t vector,
+                     const std::uint16_t* const* parts, std::uint16_t* v) {
   int order[verify::kMaxRanks];
-  verify::reduce_vector(payload().summation(), lane.call.problem.dtype, pointers, ranks(),
-                        sum_order(lane, row, vector, order), count, v);
+  verify::reduce_vector(payload().summation(), lane.call.problem.dtype, parts, ranks(),
+                        sum_order(lane, row, vector, order),
+                        static_cast<std::size_t>(lane.call.problem.width), v);
 }
 
 // The order of a sum is chosen where the policy depends on one: null for rank order.

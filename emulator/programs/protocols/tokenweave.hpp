@@ -75,8 +75,9 @@ class TokenWeave final : public OperatorProgram {
   // What the threads of a block share: its bar.sync, and its shared memory, which is made when it
   // has its first row.
   struct Block {
-    explicit Block(std::uint32_t agents) : barrier(agents) {}
+    explicit Block(std::uint32_t agents) : barrier(agents), threads(agents) {}
     schedule::BlockBarrier barrier;
+    std::vector<machine::ThreadId> threads;  // of the agents, by index
     std::vector<float> lanes;      // each thread's sum of squares; 0 of those that are no agents
     float scale = 0;               // 1/rms of the row at hand
     std::vector<std::uint16_t> z;  // the row at hand; each thread its own vectors
@@ -87,6 +88,12 @@ class TokenWeave final : public OperatorProgram {
   void kernel(schedule::Agent& agent);
   void barrier(Lane& lane, bool start);
   void row(Lane& lane, std::int64_t row);
+  void row_by_warps(Lane& lane, std::int64_t row);
+  void load_warp(Lane& lane, std::int64_t row, std::int64_t first);
+  void store_warp(Lane& lane, std::int64_t row, std::int64_t first);
+  static verify::Norm norm_of(const Lane& lane);
+  void sum(Lane& lane, std::int64_t row, std::int64_t vector, const std::uint16_t* const* parts,
+           std::uint16_t* v);
   void ld_reduce(Lane& lane, std::int64_t row, std::int64_t vector, std::uint16_t* v);
   const int* sum_order(Lane& lane, std::int64_t row, std::int64_t vector, int* order);
   static float block_sum(const Block& block);
