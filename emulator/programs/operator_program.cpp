@@ -63,13 +63,15 @@ std::uint64_t OperatorProgram::shared_bytes() const {
   for (std::uint32_t g = 0; g < payload_.groups(); ++g) {
     for (std::uint32_t c = 0; c < payload_.calls(); ++c) {
       const std::uint64_t copies = ranks_ + (residual_is_sharded() ? 1u : ranks_);
-      bytes += copies * static_cast<std::uint64_t>(payload_.call(g, c).problem.tokens) * row_bytes_;
+      bytes +=
+          copies * static_cast<std::uint64_t>(payload_.shape(g, c).problem.tokens) * row_bytes_;
     }
   }
   return bytes;
 }
 
 void OperatorProgram::set_up(machine::Machine& machine, std::pmr::memory_resource* shared) {
+  payload_.prepare();
   first_region_ = static_cast<machine::RegionId>(machine.region_count());
   for (const RegionInfo& r : regions_) {
     const machine::RegionId id = machine.add_region(r.spec);
@@ -94,7 +96,7 @@ void OperatorProgram::set_up(machine::Machine& machine, std::pmr::memory_resourc
       first_result_.push_back(result_elements_);
       const std::size_t copies = ranks_ + (residual_is_sharded() ? 1u : ranks_);
       result_elements_ +=
-          copies * static_cast<std::size_t>(payload_.call(g, c).problem.tokens) * (row_bytes_ / 2);
+          copies * static_cast<std::size_t>(payload_.shape(g, c).problem.tokens) * (row_bytes_ / 2);
     }
   }
   shared_ = ::new (shared->allocate(sizeof(Shared), alignof(Shared))) Shared;
@@ -196,7 +198,7 @@ void OperatorProgram::zero_late(Agent& agent, std::uint16_t rank, std::uint16_t 
 
 std::size_t OperatorProgram::out_index(std::uint32_t group, std::uint32_t call,
                                        std::uint32_t rank) const {
-  const auto tokens = static_cast<std::size_t>(payload_.call(group, call).problem.tokens);
+  const auto tokens = static_cast<std::size_t>(payload_.shape(group, call).problem.tokens);
   return first_result_[group * payload_.calls() + call] + rank * tokens * (row_bytes_ / 2);
 }
 

@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "emulator/programs/protocol.hpp"
+#include "emulator/schedule/interrupt.hpp"
 #include "verify/product.hpp"
 
 namespace ringfence::programs {
@@ -85,8 +86,16 @@ Payload::Payload(const Config& config, const Switches& switches)
   problem_.tile_inner = switches.tile_inner;
   all_.reserve(std::size_t{groups_} * calls_);
   for (std::uint32_t g = 0; g < groups_; ++g) {
-    for (std::uint32_t c = 0; c < calls_; ++c) all_.push_back(make(g, c));
+    for (std::uint32_t c = 0; c < calls_; ++c) all_.push_back(make_shape(c));
   }
+}
+
+void Payload::prepare() const {
+  if (prepared_) return;
+  for (std::uint32_t g = 0; g < groups_; ++g) {
+    for (std::uint32_t c = 0; c < calls_; ++c) fill(all_[g * calls_ + c], g, c);
+  }
+  prepared_ = true;
 }
 
 verify::Problem Payload::problem_of(std::uint32_t call) const {
@@ -111,17 +120,30 @@ verify::Inputs Payload::inputs(std::uint32_t group, std::uint32_t call) const {
   return in;
 }
 
-Payload::Call Payload::make(std::uint32_t group, std::uint32_t call) const {
+Payload::Call Payload::make_shape(std::uint32_t call) const {
   Call c;
   c.problem = problem_of(call);
   const verify::Problem& p = c.problem;
-  verify::Inputs in = inputs(group, call);
-  verify::Partials partials;
   c.partials.reserve(static_cast<std::size_t>(p.ranks));
   for (int r = 0; r < p.ranks; ++r) {
-    c.partials.push_back(verify::product(p, in, r));
-    partials.push_back(c.partials.back().bits());
+    c.partials.emplace_back(p.dtype, verify::Shape{p.tokens, p.hidden});
   }
+  return c;
+}
+
+void Payload::fill(Call& c, std::uint32_t group, std::uint32_t call) const {
+  const verify::Problem& p = c.problem;
+  schedule::throw_if_stopped();
+  verify::Inputs in = inputs(group, call);
+  verify::Partials partials;
+  for (int r = 0; r < p.ranks; ++r) {
+    schedule::throw_if_stopped();
+    const verify::Tensor product = verify::product(p, in, r);
+    verify::Tensor& partial = c.partials[static_cast<std::size_t>(r)];  // stays where it is
+    std::copy_n(product.bits(), p.tokens * p.hidden, partial.row(0));
+    partials.push_back(partial.bits());
+  }
+  schedule::throw_if_stopped();
   c.exact = fill_ != verify::Fill::normal || order_is_fixed(p, summation_);
   if (c.exact) {
     verify::Outputs expected = verify::exact_fused(p, in, partials, summation_);
@@ -134,7 +156,6 @@ Payload::Call Payload::make(std::uint32_t group, std::uint32_t call) const {
   c.residual = std::move(in.residual);
   c.gamma = std::move(in.gamma);
   c.beta = std::move(in.beta);
-  return c;
 }
 
 }  // namespace ringfence::programs

@@ -34,7 +34,8 @@ class Payload {
     const std::uint16_t* partial(std::uint32_t rank) const { return partials[rank].bits(); }
   };
 
-  // Throws std::invalid_argument or verify::InputError.
+  // Checks all and reads the input file; what takes long is left to prepare(). Throws
+  // std::invalid_argument or verify::InputError.
   Payload(const Config& config, const Switches& switches);
 
   std::uint32_t calls() const { return calls_; }
@@ -42,8 +43,16 @@ class Payload {
   // Sizes over all calls: tokens and rows of a rank are the largest.
   const verify::Problem& problem() const { return problem_; }
   const Call& call(std::uint32_t group, std::uint32_t call) const {
+    if (!prepared_) prepare();
     return all_[group * calls_ + call];
   }
+  // Its sizes, and where its partial sums will be; nothing is prepared for that.
+  const Call& shape(std::uint32_t group, std::uint32_t call) const {
+    return all_[group * calls_ + call];
+  }
+  // Makes the inputs and the expected results, once: by the first call() at the latest. Whoever
+  // needs much memory besides takes it before. Throws schedule::StopRequested.
+  void prepare() const;
   verify::Summation summation() const { return summation_; }
   // A number for the order of one sum, for the policy of seeded orders.
   std::uint64_t order_seed(std::uint64_t sum) const {
@@ -56,7 +65,8 @@ class Payload {
   static constexpr std::uint64_t kOrders = 0x0bde5;  // a stream of random numbers
 
   verify::Problem problem_of(std::uint32_t call) const;
-  Call make(std::uint32_t group, std::uint32_t call) const;
+  Call make_shape(std::uint32_t call) const;
+  void fill(Call& c, std::uint32_t group, std::uint32_t call) const;
 
   std::uint32_t calls_, groups_;
   std::uint64_t seed_;
@@ -65,7 +75,8 @@ class Payload {
   bool from_file_ = false;
   verify::Inputs file_;
   verify::Problem problem_;
-  std::vector<Call> all_;
+  mutable std::vector<Call> all_;
+  mutable bool prepared_ = false;
 };
 
 // In which of the two ways a protocol computes: all but pypto sum in fp32 and round as tokenweave.

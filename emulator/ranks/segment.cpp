@@ -1,5 +1,8 @@
 #include "emulator/ranks/segment.hpp"
 
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <boost/interprocess/anonymous_shared_memory.hpp>
 #include <cstdio>
@@ -54,6 +57,15 @@ std::uint64_t left_in_group(const std::string& root, std::string path, const cha
   }
 }
 
+// Below the limit of the process's address space (ulimit -v), with room left for its own heap.
+std::uint64_t left_of_addresses() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return kUnlimited;
+  const std::uint64_t used = number_in("/proc/self/statm");  // pages; the first number
+  const std::uint64_t bytes = used * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+  return limit.rlim_cur > bytes ? (limit.rlim_cur - bytes) / 4 * 3 : 0;
+}
+
 std::string mebibytes(std::uint64_t bytes) { return std::to_string(bytes >> 20) + " MiB"; }
 
 }  // namespace
@@ -74,13 +86,12 @@ std::uint64_t available_memory() {
                                           "memory.usage_in_bytes"));
     }
   }
-  return left;
+  return std::min(left, left_of_addresses());
 }
 
 SegmentFull::SegmentFull(std::uint64_t segment, std::uint64_t asked) {
   std::snprintf(text_, sizeof text_,
-                "the shared segment of %llu MiB is full (%llu more bytes needed): fewer tokens, a "
-                "smaller hidden size, or a larger segment",
+                "the shared segment of %llu MiB is full (%llu more bytes needed)",
                 static_cast<unsigned long long>(segment >> 20),
                 static_cast<unsigned long long>(asked));
 }

@@ -112,7 +112,7 @@ PyPto::PyPto(const Config& config, const PyPtoSwitches& switches)
   const std::uint64_t tile_bytes = tile_bytes_of(p, switches_.tile_rows);
   std::uint64_t tiles = 0;
   for (std::uint32_t c = 0; c < payload().calls(); ++c) {
-    tiles += tiles_of(payload().call(0, c).problem.tokens, switches_.tile_rows);
+    tiles += tiles_of(payload().shape(0, c).problem.tokens, switches_.tile_rows);
   }
   const std::uint32_t slots =
       shmem::World::ring_slots(tile_bytes, switches_.data_limit, switches_.signal_limit, tiles);
@@ -146,7 +146,7 @@ PyPto::PyPto(const Config& config, const PyPtoSwitches& switches)
       for (std::uint32_t g = 0; g < payload().groups(); ++g) {
         graphs_.push_back(build({g, r, c}, ring_index));
       }
-      ring_index += tiles_of(payload().call(0, c).problem.tokens, switches_.tile_rows);
+      ring_index += tiles_of(payload().shape(0, c).problem.tokens, switches_.tile_rows);
     }
   }
 }
@@ -210,7 +210,7 @@ std::unique_ptr<shmem::Graph> PyPto::build(const Place& p, std::uint64_t ring_in
   auto graph =
       std::make_unique<shmem::Graph>(worlds_[p.group], p.rank, ring_index,
                                      shmem::Edges{switches_.pred_edges, switches_.shmem_edges});
-  const std::int64_t tokens = call_of(p).problem.tokens;
+  const std::int64_t tokens = payload().shape(p.group, p.call).problem.tokens;
   const std::int64_t tile_rows = switches_.tile_rows;
   for (std::int64_t first = 0; first < tokens; first += tile_rows) {
     tile(*graph, p, first, std::min(tile_rows, tokens - first));
@@ -221,7 +221,7 @@ std::unique_ptr<shmem::Graph> PyPto::build(const Place& p, std::uint64_t ring_in
 // One tile, in the order of the program text.
 void PyPto::tile(shmem::Graph& g, const Place& p, std::int64_t first, std::int64_t rows) {
   using shmem::PutOp;
-  const Payload::Call& c = call_of(p);
+  const Payload::Call& c = payload().shape(p.group, p.call);
   const std::int64_t hidden = c.problem.hidden;
   const shmem::Tensor data = g.create_shmem_tensor(static_cast<std::uint64_t>(rows * hidden) * 2);
   const shmem::Signal signal = g.create_shmem_signal();
