@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "emulator/cases/case_program.hpp"
+#include "emulator/cli/errors.hpp"
 #include "emulator/programs/switches.hpp"
 #include "emulator/ptx/error.hpp"
 #include "verify/error.hpp"
@@ -40,6 +41,7 @@ std::string digest_at(const std::string& path) {
 
 void check_config(const programs::Config& config) {
   if (!is_case(config)) return programs::validate(config);
+  note_case();
   constexpr std::uint32_t kMostCalls = 4096;
   if (config.calls < 1 || config.calls > kMostCalls) {
     throw std::invalid_argument(
@@ -126,6 +128,7 @@ std::vector<Step> stronger_steps(const programs::Config& config) {
 
 std::vector<machine::Boundary> read_case(programs::Config& config, bool calls_given) {
   return as_invalid_argument([&] {
+    note_case();
     const cases::CaseFile file = cases::read_case(config.case_file);
     config.protocol = "case";
     config.ranks = file.ranks;

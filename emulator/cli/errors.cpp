@@ -12,8 +12,20 @@
 namespace ringfence::cli {
 
 namespace {
+
 bool finding_told = false;
+bool case_is_run = false;
+
+// What memory ran out in says what was asked and what there is, or nothing.
+std::string out_of_memory(const std::string& what) {
+  return (what == "std::bad_alloc" ? "out of memory" : what) +
+         (case_is_run ? "; smaller memories and grids in the case file, or fewer --jobs, need less"
+                      : "; smaller --tokens, --hidden, --inner, --ranks or --jobs need less");
 }
+
+}  // namespace
+
+void note_case() { case_is_run = true; }
 
 void note_told() {
   finding_told = true;
@@ -53,13 +65,10 @@ Exit describe(const std::exception_ptr& error, std::string& line) {
     line = e.what();
     return Exit::bad_input;
   } catch (const schedule::OutOfMemory& e) {
-    line = std::string(e.what()) == "std::bad_alloc" ? "out of memory" : e.what();
-    line += "; smaller --tokens, --hidden, --inner, --ranks or --jobs need less";
+    line = out_of_memory(e.what());
     return Exit::bad_input;
   } catch (const std::bad_alloc& e) {
-    // The segment's own says what was asked and what there is.
-    line = std::string(e.what()) == "std::bad_alloc" ? "out of memory" : e.what();
-    line += "; smaller --tokens, --hidden, --inner, --ranks or --jobs need less";
+    line = out_of_memory(e.what());
     return Exit::bad_input;
   } catch (const std::exception& e) {
     line = std::string("internal error: ") + e.what();

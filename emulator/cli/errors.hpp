@@ -29,6 +29,9 @@ class Interrupted : public std::runtime_error {
   Interrupted() : std::runtime_error("interrupted") {}
 };
 
+// A case file has the sizes: no line names options that it answers.
+void note_case();
+
 // A finding that counts was told: whatever fails after that, the status stays `finding`.
 void note_told();
 bool told();

@@ -127,6 +127,11 @@ void Decoder::instruction(std::uint32_t index) {
 }
 
 void Decoder::fail(const std::string& reason) const {
+  // Nobody has the PTX that nvcc made of a .cu file: the line of the source is due.
+  const std::optional<SourceLocation>& at = in_->location;
+  if (module_.file.ends_with(".cu") && at && at->line != 0 && at->file < module_.files.size()) {
+    throw Error(module_.files[at->file], at->line, reason, in_->text);
+  }
   throw Error(module_.file, in_->line, reason, in_->text);
 }
 
