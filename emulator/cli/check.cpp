@@ -108,7 +108,7 @@ Json result_json(const CheckOptions& o, const Case& c, const std::vector<ModeRep
 
 ModeResult check_mode(const CheckOptions& o, const Case& c, machine::Boundary mode, double seconds,
                       const check::Left* left) {
-  ModeResult m{mode, c.claims(mode), c.judges(mode), {}, {}};
+  ModeResult m{mode, c.claims(mode), c.judges(mode), {}, {}, {}};
   check::CheckSpec spec;
   spec.run = run_spec(c, mode);
   spec.sets = o.arrivals == "set";

@@ -50,6 +50,45 @@ TEST_CASE("unknown options, words and subcommands are refused with a hint") {
   refused(f, "run --payload random", {"random", "exact"});
 }
 
+// A case of one kernel `k` of these statements, in a launch with these lines.
+void write_case(const Folder& f, const std::string& declared, const std::string& statements,
+                const std::string& launch) {
+  std::ofstream(f / "k.ptx") << ".version 8.6\n.target sm_90a\n.address_size 64\n"
+                                ".visible .entry k(.param .u64 peers)\n{\n.reg .b32 %r<4>;\n"
+                                ".reg .b64 %rd<4>;\n"
+                             << declared << "ld.param.u64 %rd1, [peers];\n"
+                             << "ld.global.u64 %rd2, [%rd1];\n"
+                             << statements << "ret;\n}\n";
+  std::ofstream(f / "k.toml")
+      << "version = 1\nranks = 2\n[memory.m]\nkind = \"symmetric\"\nbytes = 256\n[[launch]]\n"
+         "ptx = \"k.ptx\"\nkernel = \"k\"\nargs = [{peers = \"m\"}]\n"
+      << launch;
+}
+
+TEST_CASE("launches that no GPU makes are refused when the case is read") {
+  const Folder f;
+  const std::string shared = ".shared .align 16 .b8 sm[128];\n";
+  const std::string copy =
+      "mov.u32 %r1, -16;\nmbarrier.init.shared.b64 [sm+64], 1;\n"
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [sm], [%rd2], ";
+  const std::string plain = "grid = [1]\nblock = [32]\n";
+  for (const char* command : {"fuzz", "check", "run"}) {
+    const std::string with_case = std::string(command) + " --case k.toml";
+    write_case(f, "", "", "grid = [3]\nblock = [32]\ncluster = [2]\n");
+    refused(f, with_case, {"k.ptx", "the grid [3, 1, 1] is no multiple of the cluster [2, 1, 1]"});
+    write_case(f, ".shared .align 16 .b8 sm[1073741824];\n", "", plain);
+    refused(f, with_case, {"k.ptx", "1073741824 bytes of shared memory", "at most 232448"});
+    write_case(f, shared, "", plain + "shared_bytes = 232448\n");
+    refused(f, with_case, {"k.ptx", "232576 bytes of shared memory"});
+    write_case(f, "", "", "grid = [32]\nblock = [32]\ncluster = [32]\n");
+    refused(f, with_case, {"k.ptx", "at most 16 blocks"});
+    write_case(f, shared, copy + "%r1, [sm+64];\n", plain);
+    refused(f, with_case, {"k.ptx:", "a bulk copy of -16 bytes", "a multiple of 16"});
+    write_case(f, shared, copy + "24, [sm+64];\n", plain);
+    refused(f, with_case, {"k.ptx:", "a bulk copy of 24 bytes"});
+  }
+}
+
 TEST_CASE("numbers that are none, or not above 0, are refused in a short line") {
   const Folder f;
   refused(f, "run --stall nan", {"--stall", "above 0", "nan"});

@@ -153,6 +153,36 @@ TEST_CASE("merge says which units are missing, and refuses what is no result") {
   CHECK(lines(bad.err) == 1);
 }
 
+TEST_CASE("merge refuses a unit whose verdict, modes and findings contradict each other") {
+  const Folder f;
+  REQUIRE(ringfence(f, "fuzz" + kSmall + "--units 1 --campaign c").status == 0);
+  std::string file;
+  for (const auto& entry : std::filesystem::directory_iterator(f / "c")) file = entry.path();
+  const std::string whole = content(file);
+  REQUIRE(whole.find("\"verdict\":\"pass\"") != std::string::npos);
+  const auto refused = [&](const std::string& from, const std::string& to) {
+    CAPTURE(to);
+    std::string text = whole;
+    const std::size_t at = text.find(from);
+    REQUIRE(at != std::string::npos);
+    text.replace(at, from.size(), to);
+    std::ofstream(file) << text;
+    const Result r = ringfence(f, "merge c");
+    CHECK(r.status == 2);
+    CHECK(lines(r.err) == 1);
+    CHECK(r.err.find(":2:") != std::string::npos);
+  };
+  refused("\"verdict\":\"pass\"", "\"verdict\":\"finding\"");
+  refused("\"verdict\":\"pass\"", "\"verdict\":\"unknown\"");
+  refused("\"coherent\":\"pass\"", "\"coherent\":\"finding\"");
+  refused("\"coherent\":\"pass\"", "\"coherent\":\"perhaps\"");
+  refused("\"findings\":[]",
+          "\"findings\":[{\"id\":\"x\",\"kind\":\"data-race\",\"mode\":\"coherent\","
+          "\"message\":\"\",\"trace\":\"x\",\"judged\":true}]");
+  std::ofstream(file) << whole;
+  CHECK(ringfence(f, "merge c").status == 0);
+}
+
 TEST_CASE("swarm draws legal configurations, of both protocols, the same for equal seeds") {
   std::map<std::string, int> protocols;
   std::set<std::uint32_t> ranks, calls;

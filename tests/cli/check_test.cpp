@@ -173,15 +173,59 @@ TEST_CASE("a bound makes the verdict unknown, and the search goes on from its fi
 
 TEST_CASE("a file of another search is refused in one line") {
   const Folder f;
-  std::ofstream(f / "s.check") << "ringfence check 1\nanother case\n";
+  std::ofstream(f / "s.check") << "ringfence check 2\nanother case\n";
   const Result other = ringfence(f, "check" + kCase + " --resume s.check");
   CHECK(other.status == 2);
   CHECK(lines(other.err) == 1);
   CHECK(other.err.find("another case") != std::string::npos);
+  // What an earlier version left says nothing to this one.
+  const std::string small = "check" + kCase + " --arrivals order --schedules 1 --resume u.check";
+  REQUIRE(ringfence(f, small).status == 3);
+  std::string left = content(f / "u.check");
+  const std::size_t by = left.find("by 0.");
+  REQUIRE(by != std::string::npos);
+  left.replace(by, 5, "by 9.");
+  std::ofstream(f / "u.check") << left;
+  const Result newer = ringfence(f, small);
+  CHECK(newer.status == 2);
+  CHECK(lines(newer.err) == 1);
+  CHECK(newer.err.find("another version of ringfence") != std::string::npos);
   std::ofstream(f / "t.check") << "nonsense\n";
   const Result bad = ringfence(f, "check" + kCase + " --resume t.check");
   CHECK(bad.status == 2);
   CHECK(bad.err.find("line 1") != std::string::npos);
+}
+
+TEST_CASE("a search does not go on with another kernel behind the same paths") {
+  const Folder f;
+  const auto kernel =
+      [&](const char* order) {
+        std::ofstream(f / "k.ptx")
+            << ".version 8.0\n.target sm_90\n.address_size 64\n"
+               ".visible .entry k(.param .u64 peers, .param .u32 rank)\n{\n.reg .b64 %rd<4>;\n"
+               ".reg .b32 %r<4>;\n.reg .pred %p;\nld.param.u64 %rd1, [peers];\n"
+               "ld.param.u32 %r1, [rank];\nld.global.u64 %rd2, [%rd1];\nsetp.ne.u32 %p, %r1, 0;\n"
+               "mov.u32 %r2, 1;\n@%p bra W;\nst.global.u32 [%rd2], %r2;\nst."
+            << order
+            << ".global.u32 [%rd2+16], %r2;\nret;\nW:\nld.acquire.sys.global.u32 %r3, [%rd2+16];\n"
+               "setp.ne.u32 %p, %r3, 1;\n@%p bra W;\nld.global.u32 %r3, [%rd2];\nret;\n}\n";
+      };
+  std::ofstream(f / "k.toml")
+      << "version = 1\nranks = 2\n[memory.data]\nkind = \"symmetric\"\nbytes = 32\ninit = 0\n"
+         "[[launch]]\nptx = \"k.ptx\"\nkernel = \"k\"\ngrid = [1]\nblock = [1]\n"
+         "args = [{peers = \"data\"}, \"rank\"]\n";
+  kernel("release.sys");
+  const std::string search = "check --case k.toml --boundary strict --resume left";
+  const Result right = ringfence(f, search);
+  CHECK_MESSAGE(right.status == 0, right.out, right.err);
+  CHECK(ringfence(f, search).status == 0);
+  kernel("relaxed.sys");
+  const Result other = ringfence(f, search);
+  CHECK(other.status == 2);
+  CHECK(lines(other.err) == 1);
+  CHECK(other.err.find("a file of the case has changed since") != std::string::npos);
+  std::filesystem::remove(f / "left");
+  CHECK(ringfence(f, search).status == 1);
 }
 
 }  // namespace

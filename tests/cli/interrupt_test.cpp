@@ -3,6 +3,8 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdlib>
+#include <string>
 #include <thread>
 
 #include "tests/cli/command.hpp"
@@ -21,6 +23,22 @@ pid_t running_rank(const Command& c, int number) {
   }
   REQUIRE(rank > 0);
   return rank;
+}
+
+// Under a limit of so many blocks of 512 bytes for each file; what it prints goes through a pipe.
+Result with_file_limit(const Folder& f, int blocks, const std::string& arguments) {
+  const std::string file = f / "output-limited";
+  const std::string command = "cd '" + f.path().string() + "' && { sh -c 'ulimit -f " +
+                              std::to_string(blocks) + "; exec " RINGFENCE_BINARY " " + arguments +
+                              "' 2>&1; echo $?; } | cat > '" + file + "'";
+  REQUIRE(std::system(command.c_str()) == 0);
+  Result r;
+  r.out = content(file);
+  r.out.pop_back();
+  const std::size_t last = r.out.rfind('\n');
+  r.status = std::stoi(r.out.substr(last + 1));
+  r.out.resize(last + 1);
+  return r;
 }
 
 // Waits until the ranks are there.
@@ -43,8 +61,8 @@ TEST_CASE("Ctrl-C ends a campaign with 4 and leaves no process and no file") {
   CHECK(f.files().empty());
 }
 
-TEST_CASE("SIGINT and SIGTERM to the whole group, as timeout sends them, make no finding") {
-  for (const int number : {SIGINT, SIGTERM}) {
+TEST_CASE("a signal to the whole group, as timeout or a closed terminal sends it, is no finding") {
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
     CAPTURE(number);
     const Folder f;
     Command c(f, "fuzz --ranks 4 --boundary coherent --time 120");
@@ -69,20 +87,81 @@ TEST_CASE("SIGKILL of the parent takes the rank processes with it") {
   CHECK_FALSE(c.left_behind());
 }
 
-TEST_CASE("a rank that is killed is reported with its number, its last step and the signal") {
+TEST_CASE("a rank that is killed from outside is no finding: its schedule runs again") {
   const Folder f;
-  Command c(f, "fuzz --ranks 4 --boundary coherent --time 120 --json r.json");
+  Command c(f, "fuzz --ranks 4 --boundary coherent --time 4 --json r.json");
   until_running(c, 5);
-  const pid_t rank = running_rank(c, 2);
+  ::kill(running_rank(c, 2), SIGKILL);
+  const Result r = c.wait();
+  CHECK(r.status == 0);
+  CHECK(r.out.find("rank-lost") == std::string::npos);
+  CHECK(json_of(f / "r.json")["verdict"] == "pass");
+  CHECK_FALSE(c.left_behind());
+}
+
+TEST_CASE("run ends with 3 where a rank was killed, and tells its number, last step and signal") {
+  const Folder f;
+  Command c(f, "run --ranks 2 --tokens 512 --hidden 4096 --inner 2 --calls 64 --json r.json");
+  until_running(c, 3);
   const auto began = std::chrono::steady_clock::now();
-  ::kill(rank, SIGKILL);
+  ::kill(running_rank(c, 1), SIGKILL);
   const Result r = c.wait();
   CHECK(std::chrono::steady_clock::now() - began < 5s);
-  CHECK(r.status == 1);
-  CHECK(r.out.find("rank-lost in boundary mode coherent") != std::string::npos);
-  CHECK(r.out.find("rank 2 killed by signal 9 (Killed) after step ") != std::string::npos);
-  CHECK(json_of(f / "r.json")["findings"][0]["kind"] == "rank-lost");
+  CHECK(r.status == 3);
+  CHECK(r.out.find("rank 1 killed by signal 9 (Killed) after step ") != std::string::npos);
+  CHECK(r.out.find("no finding of the kernel") != std::string::npos);
+  CHECK(r.out.find("FINDING") == std::string::npos);
+  CHECK(json_of(f / "r.json")["verdict"] == "unknown");
   CHECK_FALSE(c.left_behind());
+}
+
+TEST_CASE("a rank that is stopped stalls a run, which ends with 3 and tells of the machine") {
+  const Folder f;
+  Command c(f, "run --ranks 2 --tokens 512 --hidden 4096 --inner 2 --calls 64 --stall 0.5");
+  until_running(c, 3);
+  ::kill(running_rank(c, 1), SIGSTOP);
+  const Result r = c.wait();
+  CHECK(r.status == 3);
+  CHECK(r.out.find("rank 1 stalled after step ") != std::string::npos);
+  CHECK(r.out.find("processors with a load of") != std::string::npos);
+  CHECK(r.out.find("FINDING") == std::string::npos);
+  CHECK_FALSE(c.left_behind());
+}
+
+TEST_CASE("--time ends a search in the middle of a schedule, and one schedule is no verdict") {
+  for (const char* command :
+       {"fuzz --executor inline --protocol pypto --ranks 8 --tokens 512 --hidden 4096 --inner 8 "
+        "--boundary strict --time 1",
+        "check --protocol pypto --ranks 8 --tokens 512 --hidden 4096 --inner 8 --boundary strict "
+        "--time 1"}) {
+    CAPTURE(command);
+    const Folder f;
+    const Result r = ringfence(f, command);
+    CHECK(r.status == 3);
+    CHECK((r.out + r.err).find("UNKNOWN") != std::string::npos);
+    CHECK(f.files().empty());
+  }
+}
+
+TEST_CASE("a finding keeps its status where its trace cannot be written") {
+  const Folder f;
+  const Result r =
+      with_file_limit(f, 0, "fuzz --boundary coherent --set slot=wrong --executor inline");
+  CHECK(r.status == 1);
+  CHECK(r.out.find("deadlock in boundary mode coherent") != std::string::npos);
+  CHECK(r.out.find("replay: ringfence replay ") == std::string::npos);
+  CHECK(r.out.find("File too large: the finding above has no trace there") != std::string::npos);
+  CHECK(f.files().empty());
+}
+
+TEST_CASE("a limit of file sizes ends a run with one line, status 2, and leaves nothing") {
+  const Folder f;
+  const Result r = with_file_limit(
+      f, 8, "run --ranks 2 --tokens 64 --hidden 512 --inner 2 --output out.safetensors");
+  CHECK(r.status == 2);
+  CHECK(r.out.find("\nringfence: ") != std::string::npos);
+  CHECK(r.out.find("File too large\n") == r.out.size() - 15);
+  CHECK(f.files().empty());
 }
 
 TEST_CASE("--verbose tells on standard error how a finding was made small") {

@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include <array>
+#include <bit>
 #include <cmath>
 #include <string>
 #include <vector>
@@ -91,6 +92,32 @@ TEST_CASE("forms: dp2a adds two products of halves and bytes") {
   for (const bool high : {false, true}) {
     for (const bool is_signed : {false, true}) expect(high, is_signed);
   }
+}
+
+TEST_CASE("forms: cvt reads the low part of a wider register") {
+  const std::uint32_t low = 0x8765C3F9U, high = 0x12345678U;
+  const Words got = run_block(
+      "ld.param.u64 %rd4, [in];\nld.global.u64 %rd5, [%rd4];\n"
+      "cvt.s64.s32 %rd6, %rd5;\nst.global.u64 [%rd2], %rd6;\n"
+      "cvt.u64.u32 %rd6, %rd5;\nst.global.u64 [%rd2+8], %rd6;\n"
+      "cvt.s64.s16 %rd6, %rd5;\nst.global.u64 [%rd2+16], %rd6;\n"
+      "cvt.u32.u16 %r2, %rd5;\nst.global.u32 [%rd2+24], %r2;\n"
+      "cvt.s32.s8 %r2, %rd5;\nst.global.u32 [%rd2+28], %r2;\n"
+      "cvt.rn.f32.s32 %r2, %rd5;\nst.global.u32 [%rd2+32], %r2;\n"
+      "cvt.rz.f32.u32 %r2, %rd5;\nst.global.u32 [%rd2+36], %r2;\n"
+      "cvt.u32.u32 %r2, %rd5;\nst.global.u32 [%rd2+40], %r2;\nst.global.u32 [%rd2+44], %rd5;\n",
+      1, 0, 12, {low, high});
+  const auto word = [&](std::size_t i) { return got[2 * i] | std::uint64_t{got[2 * i + 1]} << 32; };
+  CHECK(word(0) == 0xFFFFFFFF8765C3F9ULL);
+  CHECK(word(1) == 0x000000008765C3F9ULL);
+  CHECK(word(2) == 0xFFFFFFFFFFFFC3F9ULL);
+  CHECK(got[6] == 0xC3F9U);
+  CHECK(got[7] == 0xFFFFFFF9U);
+  // -2023373831 lies between floats 128 apart, 2271593465 between floats 256 apart.
+  CHECK(got[8] == std::bit_cast<std::uint32_t>(-2023373824.0F));
+  CHECK(got[9] == std::bit_cast<std::uint32_t>(2271593216.0F));
+  CHECK(got[10] == low);
+  CHECK(got[11] == low);
 }
 
 TEST_CASE("forms: bar.red counts and combines the block's predicates") {

@@ -3,6 +3,10 @@
 
 #include <doctest/doctest.h>
 
+#include <cstring>
+#include <string>
+#include <vector>
+
 #include "emulator/ptx/error.hpp"
 #include "emulator/ptx/listing.hpp"
 #include "tests/ptx/harness.hpp"
@@ -142,6 +146,62 @@ TEST_CASE("the mbarrier of st.async lies where it writes") {
   std::string kernel = text(kStore, 256);
   kernel.replace(kernel.find("[%r7];\nWROTE"), 5, "[%r2]");
   CHECK(has(fault(kernel, FaultKind::undefined), "another block's shared memory"));
+}
+
+// Block 0 copies 128 bytes of `in` to the blocks of `mask`; each block waits for its own mbarrier
+// and gives out its 32 words.
+std::string multicast(unsigned mask, const std::string& wait) {
+  return ".version 8.6\n.target sm_90a\n.address_size 64\n.shared .align 16 .b8 sh[272];\n"
+         ".visible .entry remote(.param .u64 in, .param .u64 out)\n.reqnctapercluster 2, 1, 1\n{\n"
+         "  .reg .pred %p<4>;\n  .reg .b32 %r<20>;\n  .reg .b64 %rd<6>;\n  .reg .b16 %h<2>;\n"
+         "  mov.u32 %r0, %tid.x;\n  mov.u32 %r8, %cluster_ctarank;\n  mov.u32 %r1, sh;\n"
+         "  add.u32 %r2, %r1, 256;\n  ld.param.u64 %rd0, [in];\n  ld.param.u64 %rd1, [out];\n"
+         "  setp.ne.u32 %p0, %r0, 0;\n  @%p0 bra READY;\n"
+         "  mbarrier.init.shared::cta.b64 [%r2], 1;\n  fence.mbarrier_init.release.cluster;\n"
+         "  mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r2], 128;\n"
+         "READY:\n  barrier.cluster.arrive;\n  barrier.cluster.wait;\n  mov.u16 %h0, " +
+         std::to_string(mask) +
+         ";\n  or.b32 %r9, %r0, %r8;\n  setp.ne.u32 %p1, %r9, 0;\n  @%p1 bra WAIT;\n"
+         "  cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster "
+         "[%r1], [%rd0], 128, [%r2], %h0;\nWAIT:\n" +
+         wait +
+         "  shl.b32 %r3, %r0, 2;\n  add.u32 %r4, %r1, %r3;\n  ld.shared.u32 %r5, [%r4];\n"
+         "  shl.b32 %r10, %r8, 7;\n  add.u32 %r10, %r10, %r3;\n  cvt.u64.u32 %rd2, %r10;\n"
+         "  add.u64 %rd3, %rd1, %rd2;\n  st.global.u32 [%rd3], %r5;\n"
+         "  barrier.cluster.arrive;\n  barrier.cluster.wait;\n  ret;\n}\n";
+}
+
+std::vector<std::uint32_t> run_multicast(const std::string& kernel) {
+  Single single(parse(kernel, "remote.ptx"), "remote");
+  const std::uint64_t in = single.buffer(128);
+  const std::uint64_t out = single.buffer(256);
+  std::vector<std::uint32_t> words(32);
+  for (std::uint32_t i = 0; i < 32; ++i) words[i] = 1000 + i;
+  std::memcpy(single.memory.at(in, 128), words.data(), 128);
+  LaunchConfig config = launch(2, 32, Parameters().add(in).add(out));
+  config.instruction_budget = 100'000;
+  single.run(config);
+  const auto* got = view<std::uint32_t>(single.memory, out, 64);
+  return {got, got + 64};
+}
+
+TEST_CASE("a bulk copy goes to all blocks of its mask, and arrives at each one's mbarrier") {
+  const std::string wait =
+      "LOOP:\n  mbarrier.try_wait.parity.shared::cta.b64 %p1, [%r2], 0;\n  @!%p1 bra LOOP;\n";
+  const std::vector<std::uint32_t> got = run_multicast(multicast(3, wait));
+  for (std::uint32_t i = 0; i < 64; ++i) CHECK(got[i] == 1000 + i % 32);
+  // A block that it does not go to waits for ever; one that does not wait races with it.
+  const auto kind = [](const std::string& kernel) {
+    try {
+      run_multicast(kernel);
+    } catch (const KernelFault& fault) {
+      return std::string(name_of(fault.kind()));
+    }
+    return std::string("none");
+  };
+  CHECK(kind(multicast(1, wait)) == name_of(FaultKind::budget));
+  CHECK(kind(multicast(3, "")) == name_of(FaultKind::shared_race));
+  CHECK(kind(multicast(4, wait)) == name_of(FaultKind::undefined));
 }
 
 TEST_CASE("forms of st.async and red.async that there are none of are refused") {
