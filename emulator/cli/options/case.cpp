@@ -110,7 +110,8 @@ void add_executor_options(CLI::App& app, ExecutorOptions& o) {
       ->capture_default_str()
       ->group(group);
   app.add_option("--stall", o.stall_seconds,
-                 "Seconds after which a rank that does not step is lost")
+                 "Seconds that a rank may go without a step, of processor time or asleep; then "
+                 "there is no verdict")
       ->check(above_zero())
       ->capture_default_str()
       ->group(group);

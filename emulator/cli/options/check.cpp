@@ -41,8 +41,8 @@ void add_check(CLI::App& app, Exit& exit) {
                   "search goes on with it")
       ->group(group);
   sub->add_option("--stall", o->executor.stall_seconds,
-                  "Seconds after which a rank that does not step is lost, when a finding is "
-                  "confirmed over processes")
+                  "Seconds that a rank may go without a step, of processor time or asleep, when a "
+                  "finding is confirmed over processes")
       ->check(above_zero())
       ->capture_default_str()
       ->group(group);
