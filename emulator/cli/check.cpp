@@ -150,6 +150,7 @@ Exit run(const CheckOptions& o) {
         "rank-order or exact is due",
         sums));
   }
+  build_program(c.config);  // what cannot be launched is refused before anything is printed
   print_head(o, c);
   RecordOptions record;
   record.executor = o.executor;

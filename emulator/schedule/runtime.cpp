@@ -1,6 +1,7 @@
 #include "emulator/schedule/runtime.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <exception>
 #include <new>
 #include <stdexcept>
@@ -31,7 +32,10 @@ Runtime::Runtime(Execution& execution, Program& program, std::uint16_t first_ran
 void Runtime::begin_run(Progress* progress, Gate* gate) {
   progress_ = progress != nullptr ? progress : &own_progress_;
   gate_ = gate;
-  ++run_;
+  // No two runs of this process share a number, also not of two executors: a program's barriers
+  // outlive both, and know by it what an earlier run left.
+  static std::atomic<std::uint64_t> runs{0};
+  run_ = runs.fetch_add(1, std::memory_order_relaxed) + 1;
   error_.clear();
   out_of_memory_ = false;
   std::fill(local_of_.begin(), local_of_.end(), nullptr);

@@ -203,7 +203,7 @@ machine::AccessInfo read_side(Fields f, SideNames& names, std::uint32_t ranks) {
   a.kind = f.word_as<machine::AccessKind>("access", kAccessWords);
   a.order = machine_word<machine::Order, machine::kAccessOrders>(f, "order");
   a.scope = machine_word<machine::Scope, machine::kScopes>(f, "scope");
-  a.proxy = f.word_as<machine::Proxy>("proxy", kProxyWords);
+  a.proxy = f.word("proxy", kProxyWords) == 1 ? machine::Proxy::multicast : machine::Proxy::generic;
   a.label = label_field(f, "agent", ranks);
   a.step = f.integer<std::uint32_t>("step");
   a.site = f.integer<std::uint16_t>("site");

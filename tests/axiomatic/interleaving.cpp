@@ -125,6 +125,7 @@ class Interleaver {
       case Kind::MbarrierTest:
         throw std::logic_error("unknown barrier");
       case Kind::Fence:
+      case Kind::Bridge:
       case Kind::Nothing:
         break;
     }

@@ -81,7 +81,7 @@ TEST_CASE("launches that no GPU makes are refused when the case is read") {
     write_case(f, shared, "", plain + "shared_bytes = 232448\n");
     refused(f, with_case, {"k.ptx", "232576 bytes of shared memory"});
     write_case(f, "", "", "grid = [32]\nblock = [32]\ncluster = [32]\n");
-    refused(f, with_case, {"k.ptx", "at most 16 blocks"});
+    refused(f, with_case, {"k.toml:", "cluster", "from 1 to 16"});
     write_case(f, shared, copy + "%r1, [sm+64];\n", plain);
     refused(f, with_case, {"k.ptx:", "a bulk copy of -16 bytes", "a multiple of 16"});
     write_case(f, shared, copy + "24, [sm+64];\n", plain);

@@ -179,7 +179,10 @@ TEST_CASE("a file of another search is refused in one line") {
   CHECK(lines(other.err) == 1);
   CHECK(other.err.find("another case") != std::string::npos);
   // What an earlier version left says nothing to this one.
-  const std::string small = "check" + kCase + " --arrivals order --schedules 1 --resume u.check";
+  const std::string small =
+      "check --protocol pypto --ranks 2 --blocks 1 --tokens 8 --hidden 8 --inner 8 --boundary "
+      "strict "
+      "--arrivals order --schedules 1 --resume u.check";
   REQUIRE(ringfence(f, small).status == 3);
   std::string left = content(f / "u.check");
   const std::size_t by = left.find("by 0.");
@@ -211,7 +214,7 @@ TEST_CASE("a search does not go on with another kernel behind the same paths") {
                "setp.ne.u32 %p, %r3, 1;\n@%p bra W;\nld.global.u32 %r3, [%rd2];\nret;\n}\n";
       };
   std::ofstream(f / "k.toml")
-      << "version = 1\nranks = 2\n[memory.data]\nkind = \"symmetric\"\nbytes = 32\ninit = 0\n"
+      << "version = 1\nranks = 2\n[memory.data]\nkind = \"symmetric\"\nbytes = 32\n"
          "[[launch]]\nptx = \"k.ptx\"\nkernel = \"k\"\ngrid = [1]\nblock = [1]\n"
          "args = [{peers = \"data\"}, \"rank\"]\n";
   kernel("release.sys");

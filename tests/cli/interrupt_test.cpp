@@ -43,7 +43,7 @@ Result with_file_limit(const Folder& f, int blocks, const std::string& arguments
 
 // Waits until the ranks are there.
 void until_running(const Command& c, std::size_t processes) {
-  for (int i = 0; i < 500 && c.processes() < processes; ++i) std::this_thread::sleep_for(10ms);
+  for (int i = 0; i < 6000 && c.processes() < processes; ++i) std::this_thread::sleep_for(10ms);
   REQUIRE(c.processes() >= processes);
 }
 

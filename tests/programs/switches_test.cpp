@@ -77,11 +77,13 @@ TEST_CASE("switches: every protocol takes each value that its list names, and on
       CAPTURE(s.key);
       CHECK_FALSE(s.set("no such value"));
       const std::string shown = s.value.substr(0, s.value.find('|'));
-      const std::string value = s.order != nullptr ? "relaxed"
-                                : shown == "N,N"   ? "2,3"
-                                : shown == "N"     ? "2"
-                                : shown == "BYTES" ? "4096"
-                                                   : shown;
+      const std::string value = s.order != nullptr   ? "relaxed"
+                                : shown == "N,N"     ? "2,3"
+                                : shown == "M,K,N"   ? "8,16,16"
+                                : s.key == "threads" ? "64"
+                                : shown == "N"       ? "2"
+                                : shown == "BYTES"   ? "4096"
+                                                     : shown;
       CHECK(s.set(value));
     }
     // A second list is bound to values of its own.
@@ -142,7 +144,7 @@ TEST_CASE("configurations: what cannot run is one line that says what would be r
   c = {};
   c.protocol = "pypto";
   c.dtype = "fp16";
-  CHECK(one_line_with(complaint(c), {"fp16"}));
+  CHECK(complaint(c).empty());
   c = {};
   c.payload = "zeros";
   CHECK(one_line_with(complaint(c), {"--payload zeros", "exact", "integers", "normal"}));

@@ -467,6 +467,17 @@ TEST_CASE("the history holds every event in order, if asked for") {
         std::vector<machine::Event::Kind>{machine::Event::Kind::write, machine::Event::Kind::read});
 }
 
+TEST_CASE("what a run left at a program's barrier does not count in another executor's run") {
+  BlockBarrier barrier(2);  // lives as long as the program, as those of protocols do
+  HostProgram program(1, [&](HostProgram& p, Agent& host, std::uint16_t rank) {
+    p.launch(host, rank, std::vector<Agent::Body>(1, [&](Agent& a) { a.sync(barrier); }));
+  });
+  for (int executors = 0; executors < 2; ++executors) {
+    InlineExecutor executor(program);
+    CHECK(executor.run(seeded(1)).end != RunEnd::complete);
+  }
+}
+
 TEST_CASE("sixteen thousand agents wait at their barriers at once") {
 #if defined(__SANITIZE_THREAD__)
   constexpr std::uint32_t kBlocks = 8, kThreads = 512;  // the sanitizer knows 8,128 stacks at most

@@ -159,6 +159,9 @@ TEST_CASE("a deadlock's story is a table of waits, with the cycle marked") {
   Run r;
   r.add(Event::Kind::write, "r0.c0.b0.t1", machine::Order::relaxed, 3, 1);
   r.outcome.end = schedule::RunEnd::deadlock;
+  machine::Finding deadlock;
+  deadlock.kind = machine::FindingKind::deadlock;
+  r.outcome.findings.push_back(deadlock);
   const auto stuck = [](const std::string& agent, machine::Address at) {
     schedule::StuckAgent s;
     s.label = label(agent);
@@ -201,7 +204,7 @@ TEST_CASE("stories of a thousand stuck agents still fit on a screen") {
   CHECK(text.find("and 992 more") != std::string::npos);
 }
 
-TEST_CASE("a lost rank is told with its last step and how it ended") {
+TEST_CASE("a lost rank is no finding, and is told with its last step and how it ended") {
   Run r;
   r.outcome.end = schedule::RunEnd::finding;
   schedule::LostRank lost;
@@ -211,7 +214,7 @@ TEST_CASE("a lost rank is told with its last step and how it ended") {
   lost.wait_status = 9;  // as waitpid gives a death by SIGKILL
   r.outcome.lost.push_back(lost);
   const std::string text = tell(r);
-  CHECK(text.find("rank-lost") == 0);
+  CHECK(text.find("no finding") == 0);
   CHECK(text.find("rank 1 killed by signal 9 (Killed) after step 12 (r1.c0.b0.t3)") !=
         std::string::npos);
 }

@@ -1,6 +1,9 @@
 // A result that is right, and one that is not.
 #include <cstdio>
 
+// One of the headers registers a reporter of doctest's, whose code a program has once.
+#define DOCTEST_CONFIG_IMPLEMENT
+
 #include "headers.hpp"  // every header that was installed
 
 int main() {
