@@ -72,8 +72,8 @@ void validate(const Problem& p, const Requirements& requirements) {
                                  p.ranks, round_up(p.tokens, p.ranks)));
   }
   if (!is_half(p.dtype)) {
-    throw InputError(fmt::format("--dtype {} is not supported here: use bf16 or fp16",
-                                 dtype_name(p.dtype)));
+    throw InputError(
+        fmt::format("--dtype {} is not supported here: use bf16 or fp16", dtype_name(p.dtype)));
   }
   if (!std::isfinite(p.eps) || p.eps < 0) {
     throw InputError(fmt::format("--eps is {}: use a finite number, 0 or more", p.eps));

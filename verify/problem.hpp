@@ -38,8 +38,8 @@ struct Problem {
   Dtype dtype = Dtype::bf16;   // bf16 or f16
   float eps = 1e-6f;           // what the kernels are handed: already rounded to fp32
   bool has_beta = false;
-  // tokenweave: threads of a block, and elements that a thread moves at once: 8, 4 or 2. They decide
-  // the order of the sum of squares. 0 threads: tokenweave_block_threads.
+  // tokenweave: threads of a block, and elements that a thread moves at once: 8, 4 or 2. They
+  // decide the order of the sum of squares. 0 threads: tokenweave_block_threads.
   int threads = 0;
   int width = kVectorElements;
   // The emulator's product: its sum over K is made tile by tile of so many; 0: in one piece.

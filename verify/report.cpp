@@ -21,9 +21,7 @@ std::string ratio_text(const Comparison& c) {
 // Three digits, no wider than its column.
 std::string figure(double value) { return fmt::format("{:.3g}", value); }
 
-std::string cosine_text(double cosine) {
-  return cosine == 1 ? "1" : fmt::format("{:.6f}", cosine);
-}
+std::string cosine_text(double cosine) { return cosine == 1 ? "1" : fmt::format("{:.6f}", cosine); }
 
 }  // namespace
 

@@ -15,8 +15,8 @@ namespace ringfence::verify {
 //   out       bf16      6144          0       0.412    0.0156   0.00781  0.000531  0.999998  ok
 //   out: worst [3, 17] of rank 1: got 2.0156, expected 2; allclose passes at atol ... with rtol ...
 //
-// A bit-exact comparison prints "exact" for error/bound. Units in the last place are not shown: near
-// zero an element within its bound may be thousands of them off.
+// A bit-exact comparison prints "exact" for error/bound. Units in the last place are not shown:
+// near zero an element within its bound may be thousands of them off.
 std::string comparison_table(const std::vector<Comparison>& comparisons);
 
 // Elements compared in a cell of the heat map: of all replicas, where several are merged.

@@ -2,9 +2,9 @@
 //
 // Everything is checked on reading, and each error is one line with the file, the byte offset or
 // the key, and what would be right: N against the file's size and kMaxHeaderBytes; JSON syntax,
-// duplicate keys, unknown fields; a dtype that dtype.hpp has; extents that are non-negative integers
-// whose product does not overflow; data_offsets that agree with dtype and shape, and that tile the
-// data exactly: no overlap, no hole, no byte after the last tensor.
+// duplicate keys, unknown fields; a dtype that dtype.hpp has; extents that are non-negative
+// integers whose product does not overflow; data_offsets that agree with dtype and shape, and that
+// tile the data exactly: no overlap, no hole, no byte after the last tensor.
 #pragma once
 
 #include <cstddef>

@@ -240,7 +240,8 @@ Exit run(const FuzzOptions& o) {
   std::vector<ModeResult> modes;
   Notes notes;
   for (std::size_t i = 0; i < c.modes.size(); ++i) {
-    ModeResult m{c.modes[i], c.claims(c.modes[i]), c.judges(c.modes[i]), {}, Verdict::unknown, {}, {}};
+    ModeResult m{c.modes[i], c.claims(c.modes[i]), c.judges(c.modes[i]), {}, Verdict::unknown, {},
+                 {}};
     schedule::SearchSpec spec = search_spec(o, c, m.mode);
     spec.seconds = budget.share(c.modes.size() - i);
     workers.clear();

@@ -22,7 +22,8 @@ struct ReplicaCheck {
 ReplicaCheck check_replicas(const schedule::Program& program);
 
 // `out` and `residual_out` of the first call of the first group, as rank 0 has them, with the
-// metadata that `diff` reads. Of a case: every memory of every rank as the run left it, "NAME.RANK".
+// metadata that `diff` reads. Of a case: every memory of every rank as the run left it,
+// "NAME.RANK".
 void write_results(const std::string& path, const schedule::Program& program,
                    const programs::Config& config);
 

@@ -90,10 +90,9 @@ std::uint64_t available_memory() {
 }
 
 SegmentFull::SegmentFull(std::uint64_t segment, std::uint64_t asked) {
-  std::snprintf(text_, sizeof text_,
-                "the shared segment of %llu MiB is full (%llu more bytes needed)",
-                static_cast<unsigned long long>(segment >> 20),
-                static_cast<unsigned long long>(asked));
+  std::snprintf(
+      text_, sizeof text_, "the shared segment of %llu MiB is full (%llu more bytes needed)",
+      static_cast<unsigned long long>(segment >> 20), static_cast<unsigned long long>(asked));
 }
 
 SegmentResource::SegmentResource(void* base, std::size_t bytes, std::size_t segment_bytes)

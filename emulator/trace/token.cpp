@@ -128,7 +128,9 @@ std::string to_token(const Trace& trace) {
   const Json config = config_json(h.config, h.input_digest);
   for (const auto& [key, value] : config.items()) {
     if (key == "protocol" || key == "set") continue;
-    if (key != "case" && key != "input" && key != "input_map" && plain.contains(key) && plain[key] == value) continue;
+    if (key != "case" && key != "input" && key != "input_map" && plain.contains(key) &&
+        plain[key] == value)
+      continue;
     item(key, value_text(value));
   }
   for (const auto& [key, value] : h.config.set) item(std::string(kSet) + encoded(key), value);

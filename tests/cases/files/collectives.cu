@@ -57,12 +57,12 @@ __device__ void collective(T** data, T* out, uint32_t** pad, int rank, int world
   barrier(pad, rank, world, epoch + 1);
 }
 
-#define COLLECTIVE(NAME, T, A)                                                                    \
-  extern "C" __global__ void NAME(T** data, T* out, uint32_t** pad, int rank, int world, int n,   \
-                                  int op, int drop, int* epoch) {                                 \
-    const int e = *epoch;                                                                         \
-    collective<T, A>(data, out, pad, rank, world, n, op, drop, e + 1);                            \
-    if (threadIdx.x == 0) *epoch = e + 2;                                                         \
+#define COLLECTIVE(NAME, T, A)                                                                  \
+  extern "C" __global__ void NAME(T** data, T* out, uint32_t** pad, int rank, int world, int n, \
+                                  int op, int drop, int* epoch) {                               \
+    const int e = *epoch;                                                                       \
+    collective<T, A>(data, out, pad, rank, world, n, op, drop, e + 1);                          \
+    if (threadIdx.x == 0) *epoch = e + 2;                                                       \
   }
 COLLECTIVE(of_u32, uint32_t, uint32_t)
 COLLECTIVE(of_s32, int32_t, int32_t)

@@ -40,8 +40,8 @@ __device__ float rounded(float x, bool really) {
 
 // A warp a row; hidden is 64.
 extern "C" __global__ void fused_norm(bf16* const* data, uint32_t* const* pad, const bf16* residual,
-                                const void* gamma, bf16* out, bf16* residual_out, int rank,
-                                int world, int hidden, float eps, int flags) {
+                                      const void* gamma, bf16* out, bf16* residual_out, int rank,
+                                      int world, int hidden, float eps, int flags) {
   const int row = blockIdx.x;
   barrier(pad, rank, world, row * world);
   float z[2];
@@ -61,8 +61,9 @@ extern "C" __global__ void fused_norm(bf16* const* data, uint32_t* const* pad, c
   const float scale = flags & eps_outside ? rsqrtf(mean) + eps : rsqrtf(mean + eps);
   for (int i = 0; i < 2; ++i) {
     const int column = i * 32 + threadIdx.x;
-    const float g = flags & gamma_is_fp32 ? static_cast<const float*>(gamma)[column]
-                                          : __bfloat162float(static_cast<const bf16*>(gamma)[column]);
+    const float g = flags & gamma_is_fp32
+                        ? static_cast<const float*>(gamma)[column]
+                        : __bfloat162float(static_cast<const bf16*>(gamma)[column]);
     out[row * hidden + column] =
         __float2bfloat16_rn(rounded(z[i] * scale, flags & round_scaled) * g);
   }
