@@ -62,6 +62,22 @@ TEST_CASE("nvcc is asked once for a .cu, however many programs a search makes of
   CHECK(content(zoo.f / "asked") == "asked\n");
 }
 
+TEST_CASE("a finding in shared memory is confirmed over processes, and its trace is the same run") {
+  const Folder f;
+  const std::string file = fs::absolute("tests/cases/files/shared-store-buffering.toml").string();
+  for (const std::string command : {"fuzz --executor inline --schedules 100", "check"}) {
+    const std::string searched =
+        command + " --boundary strict --no-remedies --trace x.trace.jsonl --case " + file;
+    const Result r = ringfence(f, searched);
+    CHECK_MESSAGE(r.status == 1, r.out, r.err);
+    CHECK(says(r.out, "trap"));
+    CHECK_FALSE(says(r.out, "unconfirmed"));
+    for (const std::string executor : {"processes", "inline"}) {
+      CHECK(says(ringfence(f, "replay x.trace.jsonl --executor " + executor).out, "bit for bit"));
+    }
+  }
+}
+
 TEST_CASE("a case template is refused until it is filled in, so that it passes as nothing") {
   Zoo zoo("scope-fault");
   const Result made = ringfence(zoo.f, "ptx zoo.ptx --case-template scope_gpu");
