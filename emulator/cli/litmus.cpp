@@ -16,6 +16,7 @@
 
 #include "emulator/cli/case_options.hpp"
 #include "emulator/cli/litmus_result.hpp"
+#include "emulator/cli/mode_results.hpp"
 #include "emulator/litmus/expectation.hpp"
 #include "emulator/litmus/parser.hpp"
 #include "emulator/litmus/run.hpp"
@@ -205,17 +206,7 @@ Exit run(const LitmusOptions& o) {
                           : count[Verdict::unknown] > 0 ? Verdict::unknown
                                                         : Verdict::pass;
   write_reports(o.reports, result_json(results, verdict), {junit_of(results)});
-  switch (verdict) {
-    case Verdict::pass:
-      return Exit::clean;
-    case Verdict::finding:
-      return Exit::finding;
-    case Verdict::unknown:
-      return Exit::unknown;
-    case Verdict::error:
-      break;
-  }
-  return Exit::bad_input;
+  return verdict == Verdict::error ? Exit::bad_input : exit_of(verdict);
 }
 
 }  // namespace ringfence::cli

@@ -14,6 +14,7 @@
 #include "emulator/cli/instance.hpp"
 #include "emulator/cli/loss.hpp"
 #include "emulator/cli/memory.hpp"
+#include "emulator/cli/mode_results.hpp"
 #include "emulator/cli/pictures.hpp"
 #include "emulator/cli/progress.hpp"
 #include "emulator/cli/report.hpp"
@@ -150,17 +151,7 @@ Exit run(const ReplayOptions& o) {
   }
   write_reports(o.reports, j, {suite});
 
-  switch (verdict) {
-    case Verdict::pass:
-      return Exit::clean;
-    case Verdict::finding:
-      return Exit::finding;
-    case Verdict::unknown:
-      return Exit::unknown;
-    case Verdict::error:
-      break;
-  }
-  return Exit::diverged;
+  return verdict == Verdict::error ? Exit::diverged : exit_of(verdict);
 }
 
 }  // namespace ringfence::cli
