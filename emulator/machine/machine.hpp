@@ -209,7 +209,6 @@ class Machine {
   void set_policy(const Policy& policy) { policy_ = policy; }
   void set_chooser(Chooser* chooser) { chooser_ = chooser; }
   void set_listener(Listener* listener) { listener_ = listener; }
-  bool listens() const { return listener_ != nullptr; }
   // For an exhaustive search; nullptr for none. The chooser has to answer what the arbiter wants.
   void set_arbiter(Arbiter* arbiter) { arbiter_ = arbiter; }
   // Findings of this kind are passed over from now on; races are counted.
