@@ -135,6 +135,20 @@ TEST_CASE("a barrier that all its warps have to reach costs no execution") {
   CHECK(executions({{twice, twice, other, other}}) == 1);
 }
 
+TEST_CASE("who arrives and goes on may come again too early, also where all warps have to come") {
+  const auto twice = [](const std::string& how) {
+    return "all:  bar." + how + " 1, 64;\n  bar." + how + " 1, 64;\n";
+  };
+  judge("barrier-divergence", {{twice("sync"), twice("arrive")}});
+  judge("clean", {{twice("sync"), twice("sync")}});
+  // By another count, before the first barrier is complete or behind it.
+  const auto pair = [](const std::string& more) {
+    return Threads{{"all:  bar.sync 1, 96;\n", "all:  bar.sync 1, 64;\n  bar.sync 1, 96;\n",
+                    "all:  bar.sync 1, 64;\n" + more}};
+  };
+  judge("barrier-divergence", pair("  bar.sync 1, 96;\n"));
+}
+
 TEST_CASE("a barrier's number is read when the barrier is reached") {
   const std::string first = "all:  mov.u32 %v2, 1;\n  bar.sync %v2, 64;\n";
   const auto second = [](int number) {

@@ -126,6 +126,7 @@ Execution::State::State(const Program& program, LaunchConfig config, GlobalMemor
   clusters_total_ = volume(config_.grid) / cluster_size_;
   constants_ = aligned_bytes(program_.constant_bytes);
   fill_constants();
+  find_open_barriers();
   admit_clusters();
 }
 

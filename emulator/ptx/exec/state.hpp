@@ -259,6 +259,7 @@ class Execution::State {
   std::uint8_t read_generic_byte(Warp& warp, std::uint64_t address, std::uint32_t lane);
 
   // exec/sync.cpp
+  void find_open_barriers();
   void barrier(Warp& warp, std::size_t split, const Op& op);
   void try_complete(Block& block, std::uint32_t number);
   void warp_sync(Warp& warp, std::size_t split, const Op& op);
@@ -382,6 +383,7 @@ class Execution::State {
   ExecutionCounts counts_;
   alignas(64) std::uint32_t lanes_[kLanes] = {};
   std::uint32_t lanes_mask_ = 0;
+  std::uint32_t open_barriers_ = 0;  ///< by number: see find_open_barriers()
   std::uint32_t sleepers_ = 0;
   std::uint64_t events_ = 0;
 };

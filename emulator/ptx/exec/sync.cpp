@@ -21,6 +21,23 @@ std::uint32_t Execution::State::uniform(const Warp& warp, Slot slot, std::uint32
   return value;
 }
 
+// A barrier at which every warp of the block waits has one way to meet: whoever is at a generation
+// has to leave it before the next. Where some arrive and go on, or a count names fewer, or may, it
+// is open who meets whom, and whether a warp comes twice.
+void Execution::State::find_open_barriers() {
+  for (const Op& op : program_.ops) {
+    if (op.kind != Kind::barrier) continue;
+    const BarrierOp& form = program_.barriers[op.detail];
+    const auto value = [&](Slot slot) {
+      return *reinterpret_cast<const std::uint32_t*>(constants_.get() + slot.offset());
+    };
+    const bool whole = !form.has_count || (op.b.is_constant() && value(op.b) == warps_ * kLanes);
+    if (whole && !form.arrive_only) continue;
+    const bool named = op.a.is_constant() && value(op.a) < 16;
+    open_barriers_ |= named ? 1U << value(op.a) : ~0U;
+  }
+}
+
 void Execution::State::barrier(Warp& warp, std::size_t split_index, const Op& op) {
   const BarrierOp& form = program_.barriers[op.detail];
   const std::uint32_t mask = warp.splits[split_index].mask;
@@ -37,8 +54,7 @@ void Execution::State::barrier(Warp& warp, std::size_t split_index, const Op& op
                 "a barrier's thread count of " + std::to_string(count) + " is no multiple of 32",
                 first_lane(mask));
   }
-  // Where all warps of the block have to come there is one way to meet.
-  if (count != 0 && count != warps_ * kLanes) {
+  if ((open_barriers_ >> number & 1U) != 0) {
     memory_.before_barrier(agents(warp, mask));
     const auto generation = static_cast<std::uint32_t>(barrier.generation);
     memory_.barrier_step(agents(warp, mask), {false, number, generation + 1, generation});
