@@ -128,6 +128,7 @@ void KernelRun::run(Warp& warp) {
     }
     settle(warp);
     tell_phases();
+    if (execution_.finished()) close_tokens(warp);
   } catch (const ptx::KernelFault& fault) {
     settle(warp);
     met = fault;
@@ -267,13 +268,24 @@ void KernelRun::settle(Warp& warp) {
   for (; !retired_.empty(); retired_.pop_back()) {
     const auto token = tokens_.find(retired_.back());
     if (token == tokens_.end()) continue;
-    warp.agent->closed(&token->second);
-    if (const auto meeting = token->second.meeting) {
-      warp.agent->act(settings_.barrier_site,
-                      [&](machine::Machine& m) { m.close_meeting(*meeting); });
-    }
+    close(warp, token->second);
     tokens_.erase(token);
   }
+}
+
+void KernelRun::close(Warp& warp, const Token& token) {
+  warp.agent->closed(&token);
+  if (const auto meeting = token.meeting) {
+    warp.agent->act(settings_.barrier_site,
+                    [&](machine::Machine& m) { m.close_meeting(*meeting); });
+  }
+}
+
+// What nobody departs from any more: the last warp has ended. A search knows tokens by where they
+// are, and another launch's may come to be there.
+void KernelRun::close_tokens(Warp& warp) {
+  for (const auto& [number, token] : tokens_) close(warp, token);
+  tokens_.clear();
 }
 
 void KernelRun::fence(const ptx::Agents& agents, const ptx::Fence& fence,

@@ -150,6 +150,8 @@ class KernelRun final : public ptx::GlobalMemory {
   void run(Warp& warp);
   // Lets the machine know of barriers that completed, and wakes the warps that waited there.
   void settle(Warp& warp);
+  void close(Warp& warp, const Token& token);
+  void close_tokens(Warp& warp);
   void wait(Warp& warp);
   // Waits for other warps.
   void park(Warp& warp);
