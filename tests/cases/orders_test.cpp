@@ -209,6 +209,19 @@ TEST_CASE("a pipeline of one stage is clean in one execution, and one arrival to
   judge("data-race", pipe("1"));
 }
 
+TEST_CASE("a look before a loop over the same phase is no part of it if its answer is kept") {
+  const std::string met = "  bar.sync 1, 64;\n", init = kInit + met;
+  const std::string look = "  mbarrier.test_wait.parity.shared.b64 %r, [sm], 0;\n";
+  const std::string kept = "  @!%r trap;\n";
+  judge("rank-lost", {{init + kArrive, met + look + wait(0) + kept}});
+  judge("clean", {{init + kArrive, met + wait(0) + look + kept}});
+  // The loop's own first iteration.
+  const std::string peeled =
+      "  mbarrier.test_wait.parity.shared.b64 %q, [sm], 0;\n  @%q bra $D;\n" + wait(0) + "$D:\n";
+  judge("clean", {{init + kWrite + kArrive, met + peeled + kRead}});
+  CHECK(executions({{init + kWrite + kArrive, met + peeled + kRead}}) == 1);
+}
+
 TEST_CASE("a wait for a phase that nobody completes is a deadlock") {
   const std::string met = "  bar.sync 1, 64;\n";
   judge("deadlock", {{"  mbarrier.init.shared.b64 [sm], 2;\n" + met + kArrive, met + wait(0)}});

@@ -9,7 +9,7 @@ list=tests/mutants/mutants.txt
 seconds=300  # a test that takes longer has noticed
 
 # What check does not explore yet (tests/oracle/oracle_test.cpp).
-less="--without barriers --without mbarriers --without forms --without loops"
+less="--without forms --without loops"
 
 # The command of a test.
 tests_of() {

@@ -294,6 +294,7 @@ class Execution::State {
   void arrived(SyncToken token, std::uint32_t lane);
   /// Whether a look in vain, there, only leads to the same look.
   std::uint32_t phase_named(const Warp& warp, const Op& op, std::uint32_t lane) const;
+  class Alone;
   bool repeats_look(Warp& warp, std::uint32_t pc, std::uint32_t lane);
 
   // exec/bulk.cpp
