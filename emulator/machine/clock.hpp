@@ -143,6 +143,14 @@ class Clock {
   void join(const Clock& o) {
     if (o.rep_ != nullptr && o.rep_ != rep_) join_more(o);
   }
+  // The same, by sharing what `o` refers to where that holds every event of this one.
+  void join_shared(const Clock& o) {
+    if (o.rep_ != nullptr && o.rep_ != rep_ && rep_ != nullptr && o.covers(*this)) {
+      *this = o;
+    } else {
+      join(o);
+    }
+  }
   // Adds every event of `o` and all of `slot` before `time`, which it does not have yet.
   void join_beyond(const Clock& o, std::uint32_t slot, std::uint32_t time);
   // Adds all events of `thread` before `time`.

@@ -255,8 +255,9 @@ class Machine {
   bool knows(ThreadId thread, ThreadId other, std::uint32_t time) const {
     return in_past(*threads_[thread], thread, Epoch{other, threads_[other]->slot, time});
   }
-  // An edge: all that `earlier` did so far happens before what `later` does from now on.
-  void order_after(ThreadId later, ThreadId earlier);
+  // An edge to each of `later`: all that `earlier` did so far happens before what they do from now
+  // on.
+  void order_after(std::span<const ThreadId> later, ThreadId earlier);
   // A launch on `later` waits for all launches so far on `earlier` (an event of the same process).
   void order_streams(StreamId later, StreamId earlier);
 

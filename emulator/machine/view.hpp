@@ -22,6 +22,12 @@ struct View {
     }
     bridged.join(o.bridged);
   }
+  // The same, where `o` is likely to hold all of this: then its clocks serve both.
+  void join_shared(const View& o) {
+    seen.join_shared(o.seen);
+    observed.join_shared(o.observed);
+    bridged.join_shared(o.bridged);
+  }
   // One thread's events before `time`. They are not bridged: only a fence does that.
   void join_thread(ThreadId thread, std::uint32_t slot, std::uint32_t time) {
     in_both([&](Clock& c) { c.join_thread(thread, slot, time); });

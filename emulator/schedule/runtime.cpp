@@ -191,10 +191,12 @@ void Runtime::finished(Local& l) {
     machine::Machine& machine = execution_.machine();
     if (l.graph != kNone) {
       Graph& g = graphs_[l.graph];
+      following_.clear();
       for (const std::uint32_t s : g.successors[id - g.first]) {
-        machine.order_after(execution_.record(g.first + s).thread, r.thread);
-        execution_.ordered(id, g.first + s);
+        following_.push_back(execution_.record(g.first + s).thread);
       }
+      machine.order_after(following_, r.thread);
+      for (const std::uint32_t s : g.successors[id - g.first]) execution_.ordered(id, g.first + s);
     }
     if (r.thread != machine::kNoThread) {
       for (const machine::ThreadId lane : l.agent.lanes_) machine.end_thread(lane);

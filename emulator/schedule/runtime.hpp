@@ -143,6 +143,7 @@ class Runtime final : private FiberWork {
   std::deque<Block> blocks_;
   std::uint32_t blocks_used_ = 0;
   std::vector<Graph> graphs_;
+  std::vector<machine::ThreadId> following_;  // of the operation that ends
   std::uint64_t launches_ = 0;
   std::vector<BlockAt> block_at_;  // by block number, for the launch being made
   FiberPool fibers_{*this};
