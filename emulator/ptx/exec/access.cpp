@@ -94,8 +94,8 @@ std::byte* Execution::State::plain(Warp& warp, Space space, std::uint64_t addres
     case Space::shared: {
       Block& owner = shared_owner(warp, address, lane);
       offset = address & ((1ULL << kSharedBits) - 1);
-      base = owner.shared.data();
       size = owner.shared.size();
+      if (offset <= size && size - offset >= bytes) return owner.shared.at(offset);
       break;
     }
     case Space::local:

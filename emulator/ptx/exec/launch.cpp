@@ -260,7 +260,7 @@ void Execution::State::start_block(Cluster& cluster, std::uint32_t index, std::u
   block->at = position(index, config_.grid);
   block->cluster_rank = rank;
   block->cluster = &cluster;
-  block->shared.resize(shared_bytes_);
+  block->shared = Zeroed<std::byte, 1024>(shared_bytes_);
   block->local.resize(program_.local_bytes * threads_);
   block->live_warps = warps_;
   block->races = cluster.races.get();

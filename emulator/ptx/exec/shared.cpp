@@ -87,7 +87,7 @@ void Execution::State::share_line(Warp& warp, Block& block, std::uint64_t line) 
     }
   }
   memory_.share(agents(warp, warp.live), shared_place(block.index, offset),
-                std::span(block.shared).subspan(offset, bytes), past);
+                std::span(block.shared.at(offset), bytes), past);
 }
 
 bool Execution::State::shared_in_model(Warp& warp, std::uint64_t address, std::uint32_t bytes,
@@ -232,7 +232,7 @@ void Execution::State::put_shared(Warp& warp, std::uint64_t address, std::uint32
       const std::uint64_t first = line * kSharedLine;
       const std::size_t size = std::min<std::size_t>(kSharedLine, owner.shared.size() - first);
       memory_.unshare(agents(warp, 1U << lane), shared_place(owner.index, first),
-                      std::span(owner.shared).subspan(first, size));
+                      std::span(owner.shared.at(first), size));
       owner.modelled[line] = 0;
     }
   }

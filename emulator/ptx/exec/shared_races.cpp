@@ -2,18 +2,8 @@
 
 #include <algorithm>
 #include <bit>
-#include <new>
 
 namespace ringfence::ptx {
-namespace {
-
-template <class T, class Free>
-void zeroed(std::unique_ptr<T[], Free>& out, std::uint64_t count) {
-  out.reset(static_cast<T*>(std::calloc(std::max<std::uint64_t>(count, 1), sizeof(T))));
-  if (!out) throw std::bad_alloc();
-}
-
-}  // namespace
 
 SharedRaces::SharedRaces(std::uint64_t bytes, std::uint32_t warps, std::uint32_t block_warps,
                          std::uint32_t engines, SharedOrder* order)
@@ -21,9 +11,8 @@ SharedRaces::SharedRaces(std::uint64_t bytes, std::uint32_t warps, std::uint32_t
       block_threads_(block_warps * 32),
       agents_(warps + engines),
       order_(order),
+      words_((bytes + 3) / 4),
       readers_(1) {
-  zeroed(words_, (bytes + 3) / 4);
-  zeroed(split_, (bytes + 3) / 4);
   clocks_.assign(warps, WarpClock(agents_ + (engines != 0 ? warps : 0), 0));
   for (std::uint32_t w = 0; w < warps; ++w) clocks_[w][w] = 1;
 }
@@ -77,14 +66,13 @@ std::optional<SharedRaces::Race> SharedRaces::visit(std::uint64_t offset, std::u
   std::optional<Race> race;
   const std::uint64_t end = offset + bytes;
   for (std::uint64_t at = offset; at < end;) {
-    const std::uint64_t word = at / 4;
-    const std::uint32_t part = split_[word];
-    if (at % 4 == 0 && end - at >= 4 && part == 0) {
-      if (!check_byte(words_[word], at, actor, writes, race)) return race;
+    Word& word = *words_.at(at / 4);
+    if (at % 4 == 0 && end - at >= 4 && word.part == 0) {
+      if (!check_byte(word.whole, at, actor, writes, race)) return race;
       at += 4;
       continue;
     }
-    Split& bytes_of = part == 0 ? split_word(word) : parts_[part - 1];
+    Split& bytes_of = word.part == 0 ? split_word(word) : parts_[word.part - 1];
     if (!check_byte(bytes_of[at % 4], at, actor, writes, race)) return race;
     ++at;
   }
@@ -111,10 +99,10 @@ std::optional<SharedRaces::Race> SharedRaces::access_async(std::uint64_t offset,
   return visit(offset, bytes, {now, warp, lane, 0, proxy, true, false}, writes);
 }
 
-SharedRaces::Split& SharedRaces::split_word(std::uint64_t word) {
-  const Byte whole = words_[word];
+SharedRaces::Split& SharedRaces::split_word(Word& word) {
+  const Byte whole = word.whole;
   parts_.emplace_back();
-  split_[word] = static_cast<std::uint32_t>(parts_.size());
+  word.part = static_cast<std::uint32_t>(parts_.size());
   for (Byte& byte : parts_.back()) {
     byte = whole;
     byte.readers = 0;
@@ -122,7 +110,7 @@ SharedRaces::Split& SharedRaces::split_word(std::uint64_t word) {
       add_reader(byte, readers_[r].reads);
     }
   }
-  drop_readers(words_[word]);
+  drop_readers(word.whole);
   return parts_.back();
 }
 
@@ -145,12 +133,14 @@ std::vector<SharedRaces::Past> SharedRaces::history(std::uint64_t offset,
     reads(byte.read);
   };
   for (std::uint32_t at = 0; at < bytes; at += 4) {
-    const std::uint64_t word = (offset + at) / 4;
-    if (split_[word] == 0) {
-      tell(words_[word], at, 4);
+    const std::uint64_t i = (offset + at) / 4;
+    if (!words_.used(i)) continue;
+    const Word& word = words_[i];
+    if (word.part == 0) {
+      tell(word.whole, at, 4);
       continue;
     }
-    for (std::uint32_t i = 0; i < 4; ++i) tell(parts_[split_[word] - 1][i], at + i, 1);
+    for (std::uint32_t b = 0; b < 4; ++b) tell(parts_[word.part - 1][b], at + b, 1);
   }
   return out;
 }

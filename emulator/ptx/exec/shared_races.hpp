@@ -3,10 +3,10 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
-#include <memory>
 #include <optional>
 #include <vector>
+
+#include "emulator/ptx/exec/zeroed.hpp"
 
 namespace ringfence::ptx {
 
@@ -140,8 +140,9 @@ class SharedRaces {
     bool engine = false;
     bool engines_only = false;
   };
-  struct Free {
-    void operator()(void* p) const { std::free(p); }
+  struct Word {
+    Byte whole;              // while it is only accessed whole
+    std::uint32_t part = 0;  // else its place in parts_, from 1
   };
   struct Reader {
     Reads reads;
@@ -160,16 +161,13 @@ class SharedRaces {
                             bool writes);
   bool check_byte(Byte& byte, std::uint64_t at, const Actor& actor, bool writes,
                   std::optional<Race>& race);
-  Split& split_word(std::uint64_t word);
+  Split& split_word(Word& word);
 
   std::uint32_t warps_;
   std::uint32_t block_threads_;
   std::uint32_t agents_;  // warps and engines
   SharedOrder* order_;
-  // By word, while it is only accessed whole. Zeroed memory that the system gives when it is
-  // touched: most of a block's is not.
-  std::unique_ptr<Byte[], Free> words_;
-  std::unique_ptr<std::uint32_t[], Free> split_;  // word -> its place in parts_, from 1
+  Zeroed<Word, 64> words_;
   std::vector<Split> parts_;
   std::vector<WarpClock> clocks_;
   WarpClock strong_;             // what strong writes published

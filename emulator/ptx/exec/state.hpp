@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "emulator/ptx/exec/shared_races.hpp"
+#include "emulator/ptx/exec/zeroed.hpp"
 #include "emulator/ptx/execution.hpp"
 #include "emulator/ptx/tensor_map.hpp"
 
@@ -161,7 +162,7 @@ struct Block {
   std::uint32_t cluster_rank = 0;
   Cluster* cluster = nullptr;
   std::uint32_t live_warps = 0;
-  std::vector<std::byte> shared;
+  Zeroed<std::byte, 1024> shared;
   std::vector<std::uint8_t> modelled;  ///< by line: it is the memory model's; empty: none is
   std::vector<std::byte> local;
   std::vector<Warp> warps;
