@@ -24,26 +24,17 @@ void KernelRun::bulk(const ptx::Agents& agents, ptx::Operation operation, std::u
   std::uint32_t lane = 0;
   while ((agents.mask >> lane & 1U) == 0) ++lane;
   const Mapping* const mapping = space_.find(address);
-  warp.fault_at = {~0U, address};
-  if (mapping == nullptr) {
-    throw ptx::Fault(
-        ptx::FaultKind::out_of_bounds,
-        fmt::format("bulk copy of {} bytes at 0x{:x}, where no memory is", data.size(), address),
-        lane);
+  const std::uint64_t offset = mapping == nullptr ? 0 : address - mapping->address;
+  if (mapping == nullptr || offset > mapping->bytes || mapping->bytes - offset < data.size()) {
+    refuse_outside(warp, address, data.size(), instruction,
+                   operation == ptx::Operation::store ? 0 : 1, lane);
   }
-  const std::uint64_t offset = address - mapping->address;
-  warp.fault_at = {settings_.first_region + mapping->regions[0], offset};
+  const machine::Address at{settings_.first_region + mapping->regions[0], offset};
   if (mapping->multicast) {
-    throw ptx::Fault(ptx::FaultKind::multicast_misuse,
-                     fmt::format("bulk copy at '{}', which is no multimem access", mapping->name),
-                     lane);
+    refuse(warp, at, ptx::FaultKind::multicast_misuse,
+           fmt::format("bulk copy at '{}', which is no multimem access", mapping->name), lane);
   }
-  if (offset > mapping->bytes || mapping->bytes - offset < data.size()) {
-    throw ptx::Fault(ptx::FaultKind::out_of_bounds,
-                     fmt::format("bulk copy of {} bytes at byte {} of '{}', which has {}",
-                                 data.size(), offset, mapping->name, mapping->bytes),
-                     lane);
-  }
+  warp.fault_at = at;
   machine::Access how;
   how.order = machine::Order::weak;
   how.scope = machine::Scope::sys;
@@ -55,7 +46,6 @@ void KernelRun::bulk(const ptx::Agents& agents, ptx::Operation operation, std::u
     note_use(*mapping, offset, data.size(), writes, !writes, true);
   }
   schedule::Agent& agent = *warp.agent;
-  const machine::Address at{settings_.first_region + mapping->regions[0], offset};
   if (operation == ptx::Operation::store) had_effect(warp, agents.mask);
   if (agent.weak_points()) agent.point();
   agent.act(site, [&](machine::Machine& m) {

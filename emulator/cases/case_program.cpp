@@ -126,8 +126,12 @@ void CaseProgram::add_shared_memory(const Launch& launch, const ptx::Program& pr
   prepared.first_shared.assign(file_.ranks, {});
   const bool counts = std::any_of(program.barriers.begin(), program.barriers.end(),
                                   [](const ptx::BarrierOp& b) { return b.has_count; });
+  // A kernel may name some where the case gives none.
+  const bool names =
+      std::any_of(program.accesses.begin(), program.accesses.end(),
+                  [](const ptx::MemoryOp& m) { return m.access.space == ptx::Space::shared; });
   std::uint64_t bytes = program.static_shared + launch.shared_bytes;
-  if (bytes == 0 && !counts) return;
+  if (bytes == 0 && !counts && !names) return;
   constexpr std::uint64_t kLine = machine::kLineBytes, kBarriers = 16;
   prepared.barriers_at = (bytes + kLine - 1) / kLine * kLine;
   prepared.mbarriers_at = prepared.barriers_at + kBarriers * kLine;

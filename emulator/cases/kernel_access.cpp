@@ -22,6 +22,8 @@ bool is_packed(ptx::Type type) {
 
 bool is_multimem(Operation operation) { return operation >= Operation::multimem_load_reduce; }
 
+}  // namespace
+
 machine::Access how_of(const ptx::Access& access, std::uint16_t site) {
   machine::Access how;
   how.order = access.order;
@@ -39,13 +41,7 @@ machine::Access how_of(const ptx::Access& access, std::uint16_t site) {
   return how;
 }
 
-std::string hex(std::uint64_t value) {
-  constexpr char kDigits[] = "0123456789abcdef";
-  std::string out;
-  do out.insert(out.begin(), kDigits[value & 15U]);
-  while ((value >>= 4) != 0);
-  return "0x" + out;
-}
+namespace {
 
 // 16 bytes of each lane, as they lie in memory, to and from a request's registers.
 template <class F>
@@ -88,38 +84,29 @@ void KernelRun::locate(Warp& warp, const ptx::Request& request, Target* targets)
   const ptx::Access& access = *request.access;
   const std::uint32_t bytes = access.bytes();
   const bool multicast = is_multimem(access.operation);
+  // cp.async [shared], [global]
+  const bool copies = kernel_.program.ops[request.instruction].kind == ptx::Kind::copy_async;
   each_lane(request.agents.mask, [&](std::uint32_t lane) {
     const std::uint64_t address = request.address[lane];
     const Mapping* mapping = space_.find(address);
-    warp.fault_at = {~0u, address};
-    if (mapping == nullptr) {
-      throw ptx::Fault(ptx::FaultKind::out_of_bounds,
-                       "access of " + std::to_string(bytes) + " bytes at " + hex(address) +
-                           ", where no memory is",
-                       lane);
+    const std::uint64_t offset = mapping == nullptr ? 0 : address - mapping->address;
+    if (mapping == nullptr || offset > mapping->bytes || mapping->bytes - offset < bytes) {
+      refuse_outside(warp, address, bytes, request.instruction, copies ? 1 : 0, lane);
     }
-    const std::uint64_t offset = address - mapping->address;
-    warp.fault_at = {settings_.first_region + mapping->regions[0], offset};
-    if (offset > mapping->bytes || mapping->bytes - offset < bytes) {
-      throw ptx::Fault(ptx::FaultKind::out_of_bounds,
-                       "access of " + std::to_string(bytes) + " bytes at byte " +
-                           std::to_string(offset) + " of '" + mapping->name + "', which has " +
-                           std::to_string(mapping->bytes),
-                       lane);
-    }
+    const machine::Address at{settings_.first_region + mapping->regions[0], offset};
     if (mapping->multicast != multicast) {
-      throw ptx::Fault(
-          ptx::FaultKind::multicast_misuse,
-          multicast ? "multimem access to '" + mapping->name + "', which is no multicast address"
-                    : "access to '" + mapping->name + "' that is no multimem one",
-          lane);
+      refuse(warp, at, ptx::FaultKind::multicast_misuse,
+             multicast ? "multimem access to '" + mapping->name + "', which is no multicast address"
+                       : "access to '" + mapping->name + "' that is no multimem one",
+             lane);
     }
     if (address % bytes != 0) {
-      throw ptx::Fault(ptx::FaultKind::misaligned,
-                       "byte " + std::to_string(offset) + " of '" + mapping->name +
-                           "' is not aligned to " + std::to_string(bytes) + " bytes",
-                       lane);
+      refuse(warp, at, ptx::FaultKind::misaligned,
+             "byte " + std::to_string(offset) + " of '" + mapping->name + "' is not aligned to " +
+                 std::to_string(bytes) + " bytes",
+             lane);
     }
+    warp.fault_at = at;
     targets[lane] = {mapping, offset};
   });
 }

@@ -12,6 +12,9 @@ namespace ringfence::cases {
 // With more lanes than these at work an instruction moves data: one point for all of them.
 inline constexpr int kMostSingleLanes = 8;
 
+// How the machine makes an access of a kernel.
+machine::Access how_of(const ptx::Access& access, std::uint16_t site);
+
 inline void mix(std::uint64_t& digest, std::uint64_t value) {
   digest = (digest ^ value) * 0x9FB21C651E98DF25ULL;
   digest ^= digest >> 29;

@@ -167,20 +167,74 @@ void KernelRun::wait(Warp& warp) {
   warp.waiting &= ~free;
 }
 
+// How an instruction accesses memory, if it does.
+void KernelRun::describe(std::uint32_t instruction, bool shared, machine::AccessInfo& out) const {
+  using machine::AccessKind;
+  using Copy = ptx::CopyOp::Form;
+  const ptx::Program& program = kernel_.program;
+  if (instruction >= program.ops.size()) return;
+  const ptx::Op& op = program.ops[instruction];
+  if (op.kind == ptx::Kind::matrix_load) {
+    const bool stores = program.matrices[op.detail].form == ptx::MatrixOp::Form::store;
+    out.kind = stores ? AccessKind::write : AccessKind::read;
+  }
+  if (op.kind == ptx::Kind::copy_async) {
+    const Copy form = program.copies[op.detail].form;
+    const bool out_of_shared = form == Copy::bulk_to_global || form == Copy::tensor_to_global;
+    out.kind = form == Copy::remote_reduce ? AccessKind::rmw
+               : shared == out_of_shared   ? AccessKind::read
+                                           : AccessKind::write;
+  }
+  if (op.kind != ptx::Kind::memory) return;
+  const ptx::Access& access = program.accesses[op.detail].access;
+  const machine::Access how = how_of(access, 0);
+  out.order = how.order;
+  out.scope = how.scope;
+  out.proxy = how.proxy;
+  out.bytes = access.bytes();
+  switch (access.operation) {
+    case ptx::Operation::load:
+    case ptx::Operation::multimem_load_reduce:
+      out.kind = AccessKind::read;
+      return;
+    case ptx::Operation::store:
+    case ptx::Operation::multimem_store:
+      out.kind = AccessKind::write;
+      return;
+    case ptx::Operation::atomic:
+    case ptx::Operation::reduce:
+    case ptx::Operation::multimem_reduce:
+      out.kind = AccessKind::rmw;
+      return;
+  }
+}
+
 void KernelRun::report(Warp& warp, const ptx::KernelFault& fault) {
   const ptx::KernelFault::Place& at = fault.place();
   const std::size_t most = sizeof fault_.text - 1;
-  const std::string what = fault.what();
+  std::string what = fault.what();
   machine::Finding f;
   f.kind = kind_of(fault.kind());
   schedule::AgentLabel label = warp.agent->label();
   label.block = at.block;
   label.index = at.thread;
-  f.second.label = schedule::pack(label);
   f.second.site =
       at.instruction < kernel_.site.size() ? kernel_.site[at.instruction] : settings_.barrier_site;
-  f.second.region = warp.fault_at.region;
-  f.second.offset = warp.fault_at.offset;
+  describe(at.instruction, fault.shared.has_value(), f.second);
+  f.second.label = schedule::pack(label);
+  const bool access =
+      f.kind == machine::FindingKind::out_of_bounds || f.kind == machine::FindingKind::misaligned;
+  machine::Address place = warp.fault_at;
+  if (access && !warp.refused) place = {~0U, 0};
+  if (fault.shared && settings_.first_shared) {
+    place = shared_address(ptx::shared_place(fault.shared->block, fault.shared->offset));
+    f.second.bytes = fault.shared->bytes;
+  }
+  if (fault.shared && f.kind == machine::FindingKind::out_of_bounds) {
+    what += shared_advice(*fault.shared);
+  }
+  f.second.region = place.region;
+  f.second.offset = place.offset;
   f.has_second = true;
   if (fault.other) {
     label.block = fault.other->block;
@@ -188,9 +242,9 @@ void KernelRun::report(Warp& warp, const ptx::KernelFault& fault) {
     f.first.label = schedule::pack(label);
     f.first.kind = fault.other->writes ? machine::AccessKind::write : machine::AccessKind::rmw;
     f.first.site = kernel_.site[fault.other->instruction];
-    const machine::Address place = shared_address(fault.other->place);
-    f.first.region = f.second.region = place.region;
-    f.first.offset = f.second.offset = place.offset;
+    const machine::Address both = shared_address(fault.other->place);
+    f.first.region = f.second.region = both.region;
+    f.first.offset = f.second.offset = both.offset;
     f.has_first = true;
     f.second.kind = fault.other->writes ? machine::AccessKind::rmw : machine::AccessKind::write;
   }

@@ -129,7 +129,8 @@ class KernelRun final : public ptx::GlobalMemory {
     bool moved = true;
     std::array<std::uint32_t, ptx::kLanes> times{};
     std::uint16_t last_site = 0;
-    machine::Address fault_at{~0u, 0};
+    machine::Address fault_at{~0u, 0};                   // of the last access
+    bool refused = false;                                // that one may not be made
     std::vector<std::vector<Poll>> polls;                // by lane
     std::vector<std::vector<schedule::LaneWait>> waits;  // by lane
   };
@@ -161,8 +162,16 @@ class KernelRun final : public ptx::GlobalMemory {
   void tell_phases();
   void wake_others(Warp& warp);
   void report(Warp& warp, const ptx::KernelFault& fault);
+  // `shared`: what it does to shared memory, where it is a copy.
+  void describe(std::uint32_t instruction, bool shared, machine::AccessInfo& out) const;
 
   void locate(Warp& warp, const ptx::Request& request, Target* targets);
+  [[noreturn]] static void refuse(Warp& warp, machine::Address at, ptx::FaultKind kind,
+                                  const std::string& reason, std::uint32_t lane);
+  // `operand`: which of the instruction's operands that are addresses it is.
+  [[noreturn]] void refuse_outside(Warp& warp, std::uint64_t address, std::uint64_t bytes,
+                                   std::uint32_t instruction, unsigned operand, std::uint32_t lane);
+  std::string shared_advice(const ptx::SharedBytes& at) const;
   // Tells `usage` of the access of lanes, or of the bytes that a bulk copy moves.
   void note_use(const ptx::Request& request, const Target* targets,
                 const machine::Access& how) const;

@@ -29,6 +29,9 @@ class Space {
     return &mappings_[static_cast<std::size_t>(pages_[page])];
   }
 
+  // The mapping that the address is closest to; null where none is within 4 GiB.
+  const Mapping* nearest(std::uint64_t address) const;
+
  private:
   static constexpr std::uint64_t kBase = 0x1000000000ULL;
   static constexpr unsigned kPageBits = 21;

@@ -96,6 +96,8 @@ class KernelFault : public std::runtime_error {
   const Place& place() const { return place_; }
   /// The earlier access, where the fault is about two.
   std::optional<OtherAccess> other;
+  /// See Fault.
+  std::optional<SharedBytes> shared;
 
  private:
   FaultKind kind_;

@@ -31,6 +31,13 @@ struct OtherAccess {
   std::uint64_t place = 0;  ///< of both: shared_place() (memory.hpp)
 };
 
+/// Bytes of a block's shared memory that an access names; not all of them need to exist.
+struct SharedBytes {
+  std::uint32_t block = 0;  ///< linear in the grid
+  std::uint64_t offset = 0;
+  std::uint32_t bytes = 0;
+};
+
 /// Something that a thread of a running kernel did wrong. what() is the bare reason; the executor
 /// adds the place (see Execution).
 class Fault : public std::runtime_error {
@@ -42,11 +49,19 @@ class Fault : public std::runtime_error {
   std::uint32_t lane() const { return lane_; }
   const std::optional<OtherAccess>& other() const { return other_; }
   void set_other(const OtherAccess& other) { other_ = other; }
+  /// The bytes concerned, where they are shared memory's.
+  const std::optional<SharedBytes>& shared() const { return shared_; }
+  void set_shared(const SharedBytes& bytes) { shared_ = bytes; }
+  /// The instruction concerned, where it is an earlier one than that which runs: a copy's.
+  const std::optional<std::uint32_t>& instruction() const { return instruction_; }
+  void set_instruction(std::uint32_t instruction) { instruction_ = instruction; }
 
  private:
   FaultKind kind_;
   std::uint32_t lane_;
   std::optional<OtherAccess> other_;
+  std::optional<SharedBytes> shared_;
+  std::optional<std::uint32_t> instruction_;
 };
 
 }  // namespace ringfence::ptx

@@ -21,8 +21,19 @@ using machine::FindingKind;
 
 machine::Address address(const AccessInfo& a) { return {a.region, a.offset}; }
 
-SideNames names_of(const AccessInfo& a, const schedule::Program& program) {
-  return {program.site_name(a.site), place(address(a), program)};
+std::string byte_of(machine::Address at, const schedule::Program& program) {
+  if (at.region == ~0U) return at.offset == 0 ? "no memory" : fmt::format("0x{:x}", at.offset);
+  return fmt::format("{}, byte {}", program.region_name(at.region), at.offset);
+}
+
+std::string place_of(const Finding& f, const AccessInfo& a, const schedule::Program& program) {
+  // What lies behind the end of a memory is none of the slots in it.
+  if (f.kind == FindingKind::out_of_bounds) return byte_of(address(a), program);
+  return place(address(a), program);
+}
+
+SideNames names_of(const Finding& f, const AccessInfo& a, const schedule::Program& program) {
+  return {program.site_name(a.site), place_of(f, a, program)};
 }
 
 const char* verb(AccessKind kind) {
@@ -43,7 +54,7 @@ std::string side(const AccessInfo& a) { return fmt::format("{} {}", who(a.label)
 std::string sentence(const Finding& f, const schedule::Program& program) {
   const AccessInfo& a = f.has_second ? f.second : f.first;
   const bool placed = f.has_second || f.has_first;
-  const std::string at = placed ? place(address(a), program) : "";
+  const std::string at = placed ? place_of(f, a, program) : "";
   const auto told = [&](const char* what) {
     return placed ? fmt::format("{} {}: {}", side(a), at, what) : std::string(what);
   };
@@ -123,7 +134,7 @@ StuckNames stuck_names(const schedule::StuckAgent& s, const schedule::Program& p
 std::string place(machine::Address at, const schedule::Program& program) {
   const std::string slot = program.slot_name(at).text;
   if (!slot.empty()) return slot;
-  return fmt::format("{}, byte {}", program.region_name(at.region), at.offset);
+  return byte_of(at, program);
 }
 
 std::string who(std::uint64_t packed) {
@@ -242,8 +253,8 @@ Verdict make_verdict(const schedule::Outcome& outcome, const schedule::Program& 
   v.finding = schedule::failure(outcome);
   if (v.finding) {
     v.message = sentence(*v.finding, program);
-    if (v.finding->has_first) v.first = names_of(v.finding->first, program);
-    if (v.finding->has_second) v.second = names_of(v.finding->second, program);
+    if (v.finding->has_first) v.first = names_of(*v.finding, v.finding->first, program);
+    if (v.finding->has_second) v.second = names_of(*v.finding, v.finding->second, program);
   } else {
     v.message = outcome.end == schedule::RunEnd::complete   ? "clean"
                 : schedule::stopped_by_fault(outcome)       ? "stopped by a fault"

@@ -39,6 +39,14 @@ std::uint64_t window_of(Space space) {
   }
 }
 
+// What an access reaches that ends behind a memory's last byte.
+std::string beyond(std::uint32_t bytes, std::uint64_t offset, const std::string& memory,
+                   std::uint64_t size) {
+  return std::to_string(bytes) + " bytes at byte " + std::to_string(offset) + " of " + memory +
+         " end " + std::to_string(offset + bytes - size) + " beyond its " + std::to_string(size) +
+         " bytes";
+}
+
 // Sign-extends each completed lane of a loaded element from the type to the register's size.
 void extend(std::byte* lanes, std::uint32_t lane_bytes, Type type, std::uint32_t register_bytes,
             std::uint32_t mask) {
@@ -81,39 +89,46 @@ Block& Execution::State::shared_owner(Warp& warp, std::uint64_t address, std::ui
 
 std::byte* Execution::State::plain(Warp& warp, Space space, std::uint64_t address,
                                    std::uint32_t bytes, std::uint32_t lane) {
+  if (space == Space::shared) return shared_bytes(warp, address, bytes, lane);
   if (address % bytes != 0) {
     throw Fault(FaultKind::misaligned,
                 std::string(name_of(space)) + " address " + hex(address) + " is not aligned to " +
                     std::to_string(bytes) + " bytes",
                 lane);
   }
-  std::byte* base = nullptr;
-  std::uint64_t size = 0;
-  std::uint64_t offset = address;
-  switch (space) {
-    case Space::shared: {
-      Block& owner = shared_owner(warp, address, lane);
-      offset = address & ((1ULL << kSharedBits) - 1);
-      size = owner.shared.size();
-      if (offset <= size && size - offset >= bytes) return owner.shared.at(offset);
-      break;
-    }
-    case Space::local:
-      size = program_.local_bytes;
-      base = warp.block->local.data() + (warp.index * kLanes + lane) * size;
-      break;
-    default:
-      base = reinterpret_cast<std::byte*>(config_.parameters.data());
-      size = config_.parameters.size();
-      break;
+  const bool local = space == Space::local;
+  const std::uint64_t size = local ? program_.local_bytes : config_.parameters.size();
+  if (address > size || size - address < bytes) {
+    throw Fault(FaultKind::out_of_bounds,
+                beyond(bytes, address, std::string(name_of(space)) + " memory", size), lane);
+  }
+  std::byte* const base = local ? warp.block->local.data() + (warp.index * kLanes + lane) * size
+                                : reinterpret_cast<std::byte*>(config_.parameters.data());
+  return base + address;
+}
+
+std::byte* Execution::State::shared_bytes(Warp& warp, std::uint64_t address, std::uint32_t bytes,
+                                          std::uint32_t lane) {
+  Block& owner = shared_owner(warp, address, lane);
+  const std::uint64_t offset = address & ((1ULL << kSharedBits) - 1);
+  const std::uint64_t size = owner.shared.size();
+  const auto refuse = [&](FaultKind kind, const std::string& reason) {
+    Fault fault(kind, reason, lane);
+    fault.set_shared({owner.index, offset, bytes});
+    throw fault;
+  };
+  if (offset % bytes != 0) {
+    refuse(FaultKind::misaligned, "shared byte " + std::to_string(offset) + " is not aligned to " +
+                                      std::to_string(bytes) + " bytes");
   }
   if (offset > size || size - offset < bytes) {
-    throw Fault(FaultKind::out_of_bounds,
-                std::string(name_of(space)) + " address " + hex(address) + " is outside its " +
-                    std::to_string(size) + " bytes",
-                lane);
+    const std::string whose = &owner == warp.block
+                                  ? "the block's shared memory"
+                                  : "the shared memory of block " +
+                                        std::to_string(owner.cluster_rank) + " of the cluster";
+    refuse(FaultKind::out_of_bounds, beyond(bytes, offset, whose, size));
   }
-  return base + offset;
+  return owner.shared.at(offset);
 }
 
 void Execution::State::raise_race(const Warp& warp, const SharedRaces::Race& race,
@@ -134,10 +149,11 @@ void Execution::State::raise_race(const Warp& warp, const SharedRaces::Race& rac
                  : "block " + std::to_string(race.other / threads) + " of the cluster") +
             (race.proxy ? ": no fence.proxy.async between them" : ": no barrier between them");
   }
-  throw Fault(FaultKind::shared_race,
-              what + " of shared byte " + std::to_string(race.byte % shared_bytes_) +
-                  " races with the " + other,
-              lane);
+  const auto byte = race.byte % shared_bytes_;
+  Fault fault(FaultKind::shared_race,
+              what + " of shared byte " + std::to_string(byte) + " races with the " + other, lane);
+  fault.set_shared({cluster.blocks[race.byte / shared_bytes_]->index, byte, 1});
+  throw fault;
 }
 
 void Execution::State::check_shared_async(Warp& warp, std::uint64_t address, std::uint32_t bytes,

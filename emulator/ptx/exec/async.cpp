@@ -16,7 +16,7 @@ std::uint32_t shared_offset(std::uint64_t address) {
 }
 }  // namespace
 
-bool Execution::State::complete_copy(Warp& warp, const PendingCopy& copy) {
+bool Execution::State::complete_copy(Warp& warp, const PendingCopy& copy) try {
   static const Access load4{Operation::load, Space::global, Type::b32, 4, Order::weak};
   static const Access load1{Operation::load, Space::global, Type::b8, 1, Order::weak};
   alignas(64) std::uint32_t data[4][kLanes] = {};
@@ -55,6 +55,10 @@ bool Execution::State::complete_copy(Warp& warp, const PendingCopy& copy) {
     done += piece;
   }
   return true;
+} catch (Fault& fault) {
+  // Told as the copy, which is what names the bytes; not as the wait for it.
+  fault.set_instruction(copy.op);
+  throw;
 }
 
 void Execution::State::copy_async(Warp& warp, const Op& op, std::uint32_t pc, std::uint32_t mask) {

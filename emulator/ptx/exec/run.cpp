@@ -13,6 +13,7 @@ Agents Execution::State::agents(const Warp& warp, std::uint32_t mask) const {
 }
 
 void Execution::State::raise(const Fault& fault, const Warp& warp, std::uint32_t pc) const {
+  pc = fault.instruction().value_or(pc);
   KernelFault::Place place;
   place.rank = config_.rank;
   place.block = warp.block->index;
@@ -33,6 +34,7 @@ void Execution::State::raise(const Fault& fault, const Warp& warp, std::uint32_t
   place.file = program_.module->file;
   KernelFault out(fault.kind(), fault.what(), place);
   out.other = fault.other();
+  out.shared = fault.shared();
   throw out;
 }
 

@@ -238,6 +238,8 @@ class Execution::State {
   /// misaligned.
   std::byte* plain(Warp& warp, Space space, std::uint64_t address, std::uint32_t bytes,
                    std::uint32_t lane);
+  std::byte* shared_bytes(Warp& warp, std::uint64_t address, std::uint32_t bytes,
+                          std::uint32_t lane);
   Block& shared_owner(Warp& warp, std::uint64_t address, std::uint32_t lane);
   // exec/shared.cpp
   Outcome shared_op(Warp& warp, const MemoryOp& memory, Request& request, std::uint32_t mask);
