@@ -28,6 +28,7 @@ machine::FindingKind kind_of(ptx::FaultKind kind) {
     case ptx::FaultKind::undefined:  // exchanges with lanes that do not take part
       return machine::FindingKind::barrier_divergence;
     case ptx::FaultKind::budget:
+    case ptx::FaultKind::endless:
       return machine::FindingKind::livelock;
     case ptx::FaultKind::deadlock:
       return machine::FindingKind::deadlock;

@@ -16,7 +16,8 @@ enum class FaultKind : std::uint8_t {
   undefined,  ///< what the manual leaves undefined: reading an inactive lane, ...
   trap,
   assertion,
-  budget,  ///< instruction budget used up
+  budget,   ///< instruction budget used up
+  endless,  ///< a loop that nothing can end
   deadlock,
   uninitialised_barrier,  ///< an mbarrier is used while nothing orders its init before
 };

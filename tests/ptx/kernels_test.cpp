@@ -336,4 +336,60 @@ TEST_CASE("an endless loop ends with the instruction budget") {
   CHECK(fault_of([&] { run.run(config); }) == FaultKind::budget);
 }
 
+namespace {
+
+// A kernel of one warp with this loop, from registers that are zero; the lane is in %r0.
+Module looping(const std::string& body) {
+  return parse(
+      ".version 8.0\n.target sm_90\n.address_size 64\n"
+      ".visible .entry looping(.param .u64 out)\n{\n  .reg .pred %p<4>;\n"
+      "  .reg .b32 %r<8>;\n  .reg .b64 %rd<4>;\n  ld.param.u64 %rd0, [out];\n"
+      "  mov.u32 %r0, %tid.x;\n  mov.u32 %r1, 0;\n  mov.u32 %r2, 0;\nLOOP:\n" +
+          body + "  ret;\n}\n",
+      "looping.ptx");
+}
+
+}  // namespace
+
+TEST_CASE(
+    "a loop that only comes back to the same registers is told long before a budget is used") {
+  const auto fault = [](const std::string& body, std::string* text = nullptr) {
+    Single run(looping(body), "looping");
+    const std::uint64_t out = run.buffer(256);
+    LaunchConfig config = launch(1, 32, Parameters().add(out));
+    config.instruction_budget = 1'000'000'000'000;
+    return fault_of([&] { run.run(config); }, text);
+  };
+  std::string text;
+  CHECK(fault("  bra.uni LOOP;\n", &text) == FaultKind::endless);
+  CHECK(text.find("endless loop") != std::string::npos);
+  CHECK(text.find("looping.ptx:") != std::string::npos);
+  // A flag that the compiler has read once, ahead of the loop; one lane goes round.
+  CHECK(fault("  setp.ne.u32 %p0, %r0, 5;\n  @%p0 bra DONE;\nAGAIN:\n  xor.b32 %r1, %r1, 1;\n"
+              "  setp.lt.u32 %p1, %r1, 2;\n  @%p1 bra AGAIN;\nDONE:\n  bar.sync 0;\n") ==
+        FaultKind::endless);
+}
+
+TEST_CASE("a loop that ends, however late, is none without an end") {
+  const auto runs = [](const std::string& body) {
+    Single run(looping(body), "looping");
+    const std::uint64_t out = run.buffer(256);
+    LaunchConfig config = launch(1, 32, Parameters().add(out));
+    config.instruction_budget = 100'000'000;
+    run.run(config);
+    return view<std::uint32_t>(run.memory, out, 1)[0];
+  };
+  const std::string store = "  st.global.u32 [%rd0], %r1;\n";
+  // By a count; by the clock, with registers that are the same round after round; by memory.
+  CHECK(runs("  add.u32 %r1, %r1, 1;\n  setp.lt.u32 %p0, %r1, 1000000;\n  @%p0 bra LOOP;\n" +
+             store) == 1000000);
+  CHECK(runs("  mov.u32 %r2, %clock;\n  setp.lt.u32 %p0, %r2, 100000;\n  mov.u32 %r2, 0;\n"
+             "  @%p0 bra LOOP;\n  mov.u32 %r1, 7;\n" +
+             store) == 7);
+  CHECK(runs("  setp.ne.u32 %p0, %r0, 0;\n  @%p0 bra DONE;\n"
+             "  atom.global.add.u32 %r2, [%rd0], 1;\n  setp.lt.u32 %p1, %r2, 20000;\n"
+             "  mov.u32 %r2, 0;\n  @%p1 bra LOOP;\n  mov.u32 %r1, 9;\n" +
+             store + "DONE:\n") == 9);
+}
+
 }  // namespace ringfence::ptx::test

@@ -270,6 +270,7 @@ Stop Execution::State::run_warp(Warp& warp, std::size_t current, const Quantum& 
   // Counted when it changes: on the oldest instruction set that is a call.
   auto split_lanes = static_cast<std::uint32_t>(std::popcount(split_mask));
   bool settled = warp.splits.size() == 1;
+  bool closed = true;  // registers alone decided what was done
   const auto account = [&] {
     counts_.warp_instructions += done;
     counts_.thread_instructions += threads;
@@ -345,6 +346,7 @@ Stop Execution::State::run_warp(Warp& warp, std::size_t current, const Quantum& 
                         static_cast<std::uint32_t>(std::countr_zero(mask)));
           }
           if (--back_edges == 0) {
+            if (closed) look_for_end(warp, split_mask, pc);
             warp.splits[current].pc = pc;
             ++warp.splits[current].turn;
             account();
@@ -358,11 +360,15 @@ Stop Execution::State::run_warp(Warp& warp, std::size_t current, const Quantum& 
         continue;
       }
       if (op.kind == Kind::special) {
+        closed = false;
+        warp.rounds = 0;
         special(warp, op, mask);
         ++pc;
         continue;
       }
       // From here on the split's own record is what counts.
+      closed = false;
+      warp.rounds = 0;
       Split& split = warp.splits[current];
       split.pc = pc;
       warp.idle = 0;

@@ -6,6 +6,7 @@
 
 #include "emulator/ptx/error.hpp"
 #include "emulator/ptx/exec/state.hpp"
+#include "emulator/ptx/lanes.hpp"
 
 namespace ringfence::ptx {
 
@@ -87,6 +88,8 @@ const char* name_of(FaultKind kind) {
       return "trap";
     case FaultKind::assertion:
       return "assertion";
+    case FaultKind::endless:
+      return "endless loop";
     case FaultKind::budget:
       return "budget";
     case FaultKind::deadlock:
@@ -307,6 +310,26 @@ void run_to_end(std::vector<Execution>& launches, VirtualClock& clock, Chooser& 
       if (!launch.finished()) launch.report_deadlock();
     }
   }
+}
+
+// At the end of a quantum in which registers alone decided what the lanes did: if they hold what
+// they held at the end of the one before, so it goes on for ever.
+void Execution::State::look_for_end(Warp& warp, std::uint32_t mask, std::uint32_t pc) {
+  constexpr std::uint32_t kPatience = 16;  // quanta; most loops are over by then
+  if (++warp.rounds < kPatience) return;
+  std::uint64_t digest = (std::uint64_t{mask} << 32 | pc) | 1U;
+  const std::byte* const bytes = warp.registers.get();
+  for (std::uint32_t i = 0; i + 8 <= program_.register_bytes; i += 8) {
+    std::uint64_t value = 0;
+    std::memcpy(&value, bytes + i, 8);
+    digest = (digest ^ value) * 0x9FB21C651E98DF25ULL;
+    digest ^= digest >> 29;
+  }
+  if (warp.rounds > kPatience && warp.round == digest) {
+    throw Fault(FaultKind::endless, "the loop does nothing but come back to the same registers",
+                first_lane(mask));
+  }
+  warp.round = digest;
 }
 
 }  // namespace ringfence::ptx

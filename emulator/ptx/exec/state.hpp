@@ -96,6 +96,8 @@ struct Warp {
   std::uint32_t index = 0;
   std::uint32_t live = 0;
   bool queued = false;
+  std::uint32_t rounds = 0;  ///< quanta in a row in which registers alone decided what it did
+  std::uint64_t round = 0;   ///< digest of the registers at the end of the latest
   std::uint64_t idle = 0;  ///< what its next look at the clock adds, if it does nothing else before
   AlignedBytes registers;
   std::vector<Split> splits;
@@ -206,6 +208,7 @@ class Execution::State {
 
   // exec/run.cpp
   Stop run_warp(Warp& warp, std::size_t split, const Quantum& quantum);
+  void look_for_end(Warp& warp, std::uint32_t mask, std::uint32_t pc);
   std::size_t pick(const Warp& warp) const;
   /// Merges ready splits that meet and returns the one to go on with.
   std::size_t settle(Warp& warp, std::size_t current);
