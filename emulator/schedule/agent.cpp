@@ -243,6 +243,8 @@ void Agent::arrive(BlockBarrier& barrier, std::uint16_t site) {
   runtime_.sync(*this, barrier, site, false);
 }
 
+void Agent::leave(BlockBarrier& barrier) { runtime_.leave(*this, barrier); }
+
 void Agent::still_at_it() {
   runtime_.beat();
   check_stopped();

@@ -33,7 +33,8 @@ class BlockBarrier {
  private:
   friend class Runtime;
   std::uint32_t expected_;
-  std::uint64_t run_ = 0;  // whose agents are waiting; leftovers of an ended run do not count
+  std::uint32_t left_ = 0;  // of these, how many ended without it: nobody waits for them
+  std::uint64_t run_ = 0;   // whose agents are waiting; leftovers of an ended run do not count
   std::vector<AgentId> waiting_;
   std::vector<machine::ThreadId> threads_;           // that arrived
   std::vector<machine::ThreadId> syncing_;           // of these, those that wait
@@ -94,6 +95,9 @@ class Agent {
   void sync(BlockBarrier& barrier, std::uint16_t site = 0);
   // bar.arrive: counts for the others' sync and goes on.
   void arrive(BlockBarrier& barrier, std::uint16_t site = 0);
+  // Behind its last access: the barrier waits for this agent no more, in no generation of the run.
+  // That orders nothing.
+  void leave(BlockBarrier& barrier);
 
   // -- warps: agents that act for several threads of the machine (ChildSpec::lanes) ---------------
   machine::ThreadId lane_thread(std::uint32_t lane) const { return lanes_[lane]; }

@@ -42,6 +42,7 @@ void Runtime::begin_run(Progress* progress, Gate* gate) {
   locals_used_ = 0;
   blocks_used_ = 0;
   graphs_.clear();
+  leaving_.clear();
   for (std::uint16_t r = first_rank_; r < first_rank_ + rank_count_; ++r) {
     Local& host = add_local(r);
     host.body = [this, r](Agent& agent) { program_.host(agent, r); };
@@ -219,7 +220,7 @@ void Runtime::finished(Local& l) {
 
 void Runtime::check_divergence(const Block& block, const Agent& ended) {
   for (const BlockBarrier* barrier : block.waited) {
-    if (block.unfinished >= barrier->expected_) continue;
+    if (block.unfinished >= barrier->expected_ - barrier->left_) continue;
     machine::Finding f;
     f.kind = machine::FindingKind::barrier_divergence;
     f.has_first = f.has_second = true;
@@ -371,45 +372,33 @@ std::uint32_t Runtime::block_of(std::uint32_t number) {
   return at.index;
 }
 
-void Runtime::sync(Agent& agent, BlockBarrier& barrier, std::uint16_t site, bool wait) {
-  Local& l = *local(agent.id_);
+void Runtime::of_this_run(const Agent& agent, BlockBarrier& barrier) const {
   // Those of a rank that was restarted are left over too.
   const std::uint64_t run = run_ << 16 | execution_.incarnation(agent.record_->rank);
-  if (barrier.run_ != run) {
-    barrier.run_ = run;
-    barrier.waiting_.clear();
-    barrier.threads_.clear();
-    barrier.syncing_.clear();
-    barrier.arrivals_.clear();
-  }
+  if (barrier.run_ == run) return;
+  barrier.run_ = run;
+  barrier.left_ = 0;
+  barrier.waiting_.clear();
+  barrier.threads_.clear();
+  barrier.syncing_.clear();
+  barrier.arrivals_.clear();
+}
+
+void Runtime::sync(Agent& agent, BlockBarrier& barrier, std::uint16_t site, bool wait) {
+  of_this_run(agent, barrier);
   agent.record_->last_site = site;
   barrier.threads_.push_back(agent.record_->thread);
   if (wait) {
     barrier.waiting_.push_back(agent.id_);
     barrier.syncing_.push_back(agent.record_->thread);
   }
-  const bool last = barrier.threads_.size() >= barrier.expected_;
+  const bool last = barrier.threads_.size() + barrier.left_ >= barrier.expected_;
+  Local& l = *local(agent.id_);
   Block* const block = l.block != kNone ? &blocks_[l.block] : nullptr;
   {
     Inside inside(*this);
     if (last) {
-      const bool whole = block != nullptr && block->total == barrier.expected_ &&
-                         block->unfinished == block->total &&
-                         barrier.syncing_.size() == barrier.threads_.size();
-      execution_.machine().barrier(barrier.threads_, barrier.syncing_, whole, site,
-                                   barrier.arrivals_);
-      if (!execution_.free_running()) {
-        if (!wait) execution_.arrived(agent.id_, &barrier);
-        execution_.met_at_barrier(barrier.waiting_, &barrier);
-      }
-      for (const AgentId id : barrier.waiting_) {
-        if (id != agent.id_) execution_.set_ready(id);
-      }
-      barrier.waiting_.clear();
-      barrier.threads_.clear();
-      barrier.syncing_.clear();
-      barrier.arrivals_.clear();
-      if (block != nullptr) std::erase(block->waited, &barrier);
+      complete(agent, barrier, site, !wait);
     } else if (!wait) {
       barrier.arrivals_.push_back(execution_.machine().arrive(agent.record_->thread));
       if (!execution_.free_running()) execution_.arrived(agent.id_, &barrier);
@@ -424,6 +413,45 @@ void Runtime::sync(Agent& agent, BlockBarrier& barrier, std::uint16_t site, bool
   }
   if ((wait && !last) || gate_ == nullptr) give_way(agent);
   agent.check_stopped();
+}
+
+// All have arrived of whom the generation waits. `went_on`: the agent is the last of them, and
+// does not wait.
+void Runtime::complete(Agent& agent, BlockBarrier& barrier, std::uint16_t site, bool went_on) {
+  Local& l = *local(agent.id_);
+  Block* const block = l.block != kNone ? &blocks_[l.block] : nullptr;
+  const bool whole = block != nullptr && block->total == barrier.expected_ &&
+                     block->unfinished == block->total && barrier.left_ == 0 &&
+                     barrier.syncing_.size() == barrier.threads_.size();
+  execution_.machine().barrier(barrier.threads_, barrier.syncing_, whole, site, barrier.arrivals_);
+  if (!execution_.free_running()) {
+    if (went_on) execution_.arrived(agent.id_, &barrier);
+    execution_.met_at_barrier(barrier.waiting_, &barrier);
+  }
+  for (const AgentId id : barrier.waiting_) {
+    if (id != agent.id_) execution_.set_ready(id);
+  }
+  barrier.waiting_.clear();
+  barrier.threads_.clear();
+  barrier.syncing_.clear();
+  barrier.arrivals_.clear();
+  barrier.left_ += static_cast<std::uint32_t>(std::erase(leaving_, &barrier));
+  if (block != nullptr) std::erase(block->waited, &barrier);
+}
+
+void Runtime::leave(Agent& agent, BlockBarrier& barrier) {
+  of_this_run(agent, barrier);
+  const auto& came = barrier.threads_;
+  if (std::find(came.begin(), came.end(), agent.record_->thread) != came.end()) {
+    leaving_.push_back(&barrier);
+    return;
+  }
+  Inside inside(*this);
+  ++barrier.left_;
+  if (barrier.threads_.empty() || barrier.threads_.size() + barrier.left_ < barrier.expected_) {
+    return;
+  }
+  complete(agent, barrier, agent.record_->last_site, false);
 }
 
 }  // namespace ringfence::schedule

@@ -110,6 +110,9 @@ class Runtime final : private FiberWork {
   void fork_hosts(Agent& host, std::uint16_t call, std::vector<Agent::Body>& bodies);
   std::uint32_t block_of(std::uint32_t number);
   void sync(Agent& agent, BlockBarrier& barrier, std::uint16_t site, bool wait);
+  void leave(Agent& agent, BlockBarrier& barrier);
+  void of_this_run(const Agent& agent, BlockBarrier& barrier) const;
+  void complete(Agent& agent, BlockBarrier& barrier, std::uint16_t site, bool went_on);
   void enter() {
     if (gate_ != nullptr) enter_gate();
   }
@@ -144,6 +147,8 @@ class Runtime final : private FiberWork {
   std::uint32_t blocks_used_ = 0;
   std::vector<Graph> graphs_;
   std::vector<machine::ThreadId> following_;  // of the operation that ends
+  // Left by agents that have arrived in the generation at hand: they are missing in the next.
+  std::vector<const BlockBarrier*> leaving_;
   std::uint64_t launches_ = 0;
   std::vector<BlockAt> block_at_;  // by block number, for the launch being made
   FiberPool fibers_{*this};
