@@ -88,7 +88,9 @@ namespace {
 
 std::string content(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
-  if (!in) throw ParseError(path, {}, "cannot be opened; it must be a readable file");
+  if (!in || std::filesystem::is_directory(path)) {
+    throw ParseError(path, {}, "cannot be opened; it must be a readable file");
+  }
   std::string text{std::istreambuf_iterator<char>(in), {}};
   if (in.bad()) throw ParseError(path, {}, "cannot be read; it must be a regular file");
   return text;

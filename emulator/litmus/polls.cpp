@@ -132,6 +132,35 @@ std::optional<Poll> poll_at(const std::vector<Instruction>& code, std::size_t at
   return poll;
 }
 
+std::vector<bool> is_last(const Thread& thread) {
+  const auto& code = thread.instructions;
+  const auto orders = [](const Instruction& i) {
+    const auto* fence = std::get_if<Fence>(&i.what);
+    return std::holds_alternative<Load>(i.what) || std::holds_alternative<Store>(i.what) ||
+           std::holds_alternative<Atomic>(i.what) || std::holds_alternative<Barrier>(i.what) ||
+           std::holds_alternative<Launch>(i.what) ||
+           (fence != nullptr && fence->order == Order::sc);
+  };
+  // From each instruction on, it included.
+  std::vector<bool> from(code.size() + 1);
+  const auto behind = [&](std::size_t i) {
+    const auto* branch = std::get_if<Branch>(&code[i].what);
+    return ((branch == nullptr || branch->comparison) && from[i + 1]) ||
+           (branch != nullptr && from[index(branch->target)]);
+  };
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (std::size_t i = code.size(); i-- > 0;) {
+      const bool now = orders(code[i]) || behind(i);
+      changed = changed || now != from[i];
+      from[i] = now;
+    }
+  }
+  std::vector<bool> last(code.size());
+  for (std::size_t i = 0; i < code.size(); ++i) last[i] = !behind(i);
+  return last;
+}
+
 std::vector<bool> written_registers(const Thread& thread) {
   std::vector<bool> read(thread.registers.size()), written(thread.registers.size());
   for (const Instruction& i : thread.instructions) std::visit(Uses{read, written}, i.what);
@@ -144,7 +173,8 @@ std::vector<std::vector<bool>> live_registers(const Thread& thread,
   const std::size_t registers = thread.registers.size();
   std::vector<std::vector<bool>> live(code.size() + 1, std::vector<bool>(registers));
   live.back() = at_end;
-  // Backwards until nothing changes: a register is live where it is read before it is written.
+  // Backwards until nothing changes: a register is live where what is needed reads it before it is
+  // written.
   for (bool changed = true; changed;) {
     changed = false;
     for (std::size_t i = code.size(); i-- > 0;) {
@@ -152,10 +182,13 @@ std::vector<std::vector<bool>> live_registers(const Thread& thread,
       std::visit(Uses{read, written}, code[i].what);
       const auto* branch = std::get_if<Branch>(&code[i].what);
       const bool falls = branch == nullptr || branch->comparison.has_value();
+      // What is computed for nobody needs nothing.
+      const auto* local = std::get_if<Local>(&code[i].what);
+      const bool needed = local == nullptr || live[i + 1][index(local->destination)];
       for (std::size_t r = 0; r < registers; ++r) {
         const bool after =
             (falls && live[i + 1][r]) || (branch != nullptr && live[index(branch->target)][r]);
-        const bool now = read[r] || (after && !written[r]);
+        const bool now = (read[r] && needed) || (after && !written[r]);
         if (now != live[i][r]) {
           live[i][r] = now;
           changed = true;

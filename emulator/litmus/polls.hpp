@@ -29,6 +29,10 @@ std::optional<Poll> poll_at(const std::vector<Instruction>& code, std::size_t at
 std::vector<std::vector<bool>> live_registers(const Thread& thread,
                                               const std::vector<bool>& at_end);
 
+// For each instruction, whether nothing comes behind it in the thread that what the thread knows by
+// then could order: no access, fence.sc, barrier or end of a launch.
+std::vector<bool> is_last(const Thread& thread);
+
 // The registers that some instruction writes.
 std::vector<bool> written_registers(const Thread& thread);
 

@@ -37,11 +37,50 @@ std::vector<std::pair<std::size_t, std::size_t>> find_unordered(const Test& test
 
 }  // namespace
 
+namespace {
+
+// Whether each scope of the test reaches all of its threads, and each location has one name and one
+// width: then every two strong accesses of a location are morally strong with one another.
+bool all_reach_all(const Test& test) {
+  const auto plain = [](const Location& l) { return l.is_memory(); };
+  if (!std::all_of(test.locations.begin(), test.locations.end(), plain)) return false;
+  for (const Thread& from : test.threads) {
+    for (const Instruction& i : from.instructions) {
+      const auto fine = [&](const auto& x) {
+        const auto* named = std::get_if<LocationId>(&x.address.base);
+        if (named == nullptr || x.proxy != Proxy::Generic) return false;
+        const int bits = test.locations[index(*named)].type.bits;
+        if (x.type.bits != 0 && x.type.bits != bits) return false;
+        return x.order == Order::weak ||
+               std::all_of(test.threads.begin(), test.threads.end(), [&](const Thread& to) {
+                 return machine::reaches(x.scope, placement(from), placement(to));
+               });
+      };
+      const auto* load = std::get_if<Load>(&i.what);
+      const auto* store = std::get_if<Store>(&i.what);
+      const auto* atomic = std::get_if<Atomic>(&i.what);
+      const auto* fence = std::get_if<Fence>(&i.what);
+      if ((load != nullptr && !fine(*load)) || (store != nullptr && !fine(*store)) ||
+          (atomic != nullptr && !fine(*atomic))) {
+        return false;
+      }
+      for (const Thread& to : test.threads) {
+        if (fence != nullptr && !machine::reaches(fence->scope, placement(from), placement(to))) {
+          return false;
+        }
+      }
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
 std::uint32_t LitmusProgram::unordered(const Test& test) {
   return static_cast<std::uint32_t>(find_unordered(test).size());
 }
 
-LitmusProgram::LitmusProgram(const Test& test, std::uint32_t reversed, int bound)
+LitmusProgram::LitmusProgram(const Test& test, std::uint32_t reversed, int bound, bool all_run)
     : test_(test),
       reversed_(reversed),
       bound_(bound),
@@ -78,7 +117,55 @@ LitmusProgram::LitmusProgram(const Test& test, std::uint32_t reversed, int bound
     }
     live_.push_back(live_registers(thread, observed));
     written_.push_back(written_registers(thread));
+    last_.push_back(is_last(thread));
   }
+  // The last thing of a launch is followed by the next launch, of whatever thread.
+  for (std::size_t t = 0; t < test.threads.size(); ++t) {
+    if (launches_of_[index(test.threads[t].gpu)] > 1) last_[t].assign(last_[t].size(), false);
+  }
+  all_reach_all_ = all_reach_all(test);
+  apart_.resize(test.threads.size());
+  if (!all_run) find_places();
+}
+
+void LitmusProgram::find_places() {
+  std::vector<LocationId> memory_of;
+  for (const Name& name : names_) memory_of.push_back(name.memory);
+  places_ = OnePlace::find(test_, memory_of);
+  ends_.resize(places_.size());
+  for (const OnePlace& place : places_) {
+    for (const std::size_t t : place.threads()) apart_[t] = true;
+    std::vector<Variable>& mine = observed_of_.emplace_back();
+    for (const Variable& v : observed_) {
+      const bool here = v.thread < 0 ? names_[index(v.id)].memory == place.location()
+                                     : std::find(place.threads().begin(), place.threads().end(),
+                                                 index(v.thread)) != place.threads().end();
+      if (here) mine.push_back(v);
+    }
+  }
+}
+
+const std::vector<std::vector<std::int64_t>>& LitmusProgram::ends_of(std::size_t p) const {
+  if (!ends_[p]) {
+    OnePlace::Start start;
+    const Location& l = test_.locations[index(places_[p].location())];
+    start.value = l.initial_address   ? address_value(*l.initial_address)
+                  : l.initial.empty() ? 0
+                                      : l.initial.front();
+    for (std::size_t t = 0; t < test_.threads.size(); ++t) {
+      start.registers.push_back(initial_registers(t));
+    }
+    ends_[p] = places_[p].ends(test_, start, live_, observed_of_[p]);
+  }
+  return *ends_[p];
+}
+
+std::vector<std::int64_t> LitmusProgram::initial_registers(std::size_t thread) const {
+  std::vector<std::int64_t> values;
+  for (const RegisterInfo& r : test_.threads[thread].registers) {
+    values.push_back(r.initial_address ? address_value(*r.initial_address) : r.initial);
+  }
+  return values;
 }
 
 // Which memory each location is, and through which of its virtual addresses: a second name of the
@@ -142,14 +229,13 @@ void LitmusProgram::before_run(machine::Machine& machine) {
   for (std::uint16_t r = 0; r < ranks_; ++r) streams_.push_back(machine.add_stream(r));
   states_.clear();
   given_up_.clear();
+  for (auto& [key, meeting] : barriers_) meeting.used = false;
   straight_ = true;
-  for (const Thread& t : test_.threads) {
+  for (std::size_t t = 0; t < test_.threads.size(); ++t) {
     ThreadState s;
-    for (const RegisterInfo& r : t.registers) {
-      s.registers.push_back(r.initial_address ? address_value(*r.initial_address) : r.initial);
-    }
+    s.registers = initial_registers(t);
     s.from.resize(s.registers.size());
-    s.visits.resize(t.instructions.size());
+    s.visits.resize(test_.threads[t].instructions.size());
     states_.push_back(std::move(s));
   }
 }
@@ -172,17 +258,19 @@ void LitmusProgram::host(schedule::Agent& agent, std::uint16_t rank) {
 
 void LitmusProgram::run_launch(schedule::Agent& agent, std::size_t thread) {
   const auto& code = test_.threads[thread].instructions;
+  if (apart_[thread]) return;
   ThreadState& s = states_[thread];
   while (s.next < code.size()) {
     if (std::holds_alternative<Launch>(code[s.next].what)) {
       ++s.next;
       ++s.changes;
-      return;
+      break;
     }
     s.inside = true;
     s.next = step(agent, thread, s.next);
     s.inside = false;
   }
+  exit(agent, thread);
 }
 
 std::vector<State> LitmusProgram::final_states(const FinalValues& final_values) const {
@@ -208,6 +296,21 @@ std::vector<State> LitmusProgram::final_states(const FinalValues& final_values) 
       }
     }
     out = std::move(longer);
+  }
+  for (std::size_t p = 0; p < places_.size(); ++p) {
+    std::vector<std::size_t> at;
+    for (const Variable& v : observed_of_[p]) {
+      at.push_back(static_cast<std::size_t>(
+          std::lower_bound(observed_.begin(), observed_.end(), v) - observed_.begin()));
+    }
+    std::vector<State> each;
+    for (const State& s : out) {
+      for (const std::vector<std::int64_t>& values : ends_of(p)) {
+        each.push_back(s);
+        for (std::size_t i = 0; i < at.size(); ++i) each.back()[at[i]] = values[i];
+      }
+    }
+    out = std::move(each);
   }
   return out;
 }

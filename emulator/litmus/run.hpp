@@ -12,6 +12,8 @@
 // that is a wait that never ends; else nothing came of it. Any other loop is followed `bound` times
 // back and then given up.
 //
+// Threads that meet others at one location alone are no part of the runs: one_place.hpp.
+//
 // The accesses of one instruction have no order among them. Where that can show (they release or
 // acquire) the order of execution makes one, so such an instruction is to be run in either
 // direction: once for each set of `reversed` ones.
@@ -21,12 +23,14 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "emulator/litmus/ast.hpp"
+#include "emulator/litmus/one_place.hpp"
 #include "emulator/litmus/verdict.hpp"
 #include "emulator/schedule/program.hpp"
 
@@ -52,7 +56,9 @@ class LitmusProgram final : public schedule::Program {
   // Bit i of `reversed` reverses the i-th of the instructions that `unordered` counts. `test` has
   // to outlive it. Throws NotModelled. A run of it throws what becomes a schedule::ProgramError,
   // `LINE:COLUMN: message`, where a thread follows an address at which no location is.
-  explicit LitmusProgram(const Test& test, std::uint32_t reversed = 0, int bound = kBound);
+  // `all_run`: threads that meet others at one location alone take part in the runs too (tests).
+  explicit LitmusProgram(const Test& test, std::uint32_t reversed = 0, int bound = kBound,
+                         bool all_run = false);
   // How many instructions make several accesses that release or acquire; at most kMaxUnordered are
   // told apart.
   static std::uint32_t unordered(const Test& test);
@@ -106,6 +112,7 @@ class LitmusProgram final : public schedule::Program {
     std::uint64_t control = 0;
     std::uint32_t reads = 0;
     std::size_t next = 0;
+    std::size_t launches = 0;  // that it has ended
     int jumps = 0;
     bool inside = false;    // an instruction
     bool spinning = false;  // it is a label, and the turn that led there again changed nothing
@@ -130,6 +137,9 @@ class LitmusProgram final : public schedule::Program {
     int address = 0;
   };
   void name_locations();
+  void find_places();
+  const std::vector<std::vector<std::int64_t>>& ends_of(std::size_t place) const;
+  std::vector<std::int64_t> initial_registers(std::size_t thread) const;
   void run_launch(schedule::Agent& agent, std::size_t thread);
   std::size_t step(schedule::Agent& agent, std::size_t thread, std::size_t at);
   void meet(schedule::Agent& agent, std::size_t thread, std::size_t at);
@@ -155,6 +165,7 @@ class LitmusProgram final : public schedule::Program {
   Type type_at(const Place& place, Type wanted) const;
   schedule::BlockBarrier& barrier(schedule::Agent& agent, std::size_t thread,
                                   const Barrier& barrier, std::uint16_t site);
+  void exit(schedule::Agent& agent, std::size_t thread);
   std::int64_t generation_of(schedule::Agent& agent, std::size_t thread, std::int64_t instance,
                              std::int64_t id, std::uint32_t expected, std::uint16_t site);
   std::optional<std::int64_t> fixed(std::size_t thread, const Operand& operand) const;
@@ -184,8 +195,22 @@ class LitmusProgram final : public schedule::Program {
   // By thread: what every instruction may need (live_registers), and which registers are written.
   std::vector<std::vector<std::vector<bool>>> live_;
   std::vector<std::vector<bool>> written_;
+  std::vector<std::vector<bool>> last_;  // by thread and instruction: is_last()
+  bool all_reach_all_ = true;            // every two strong accesses of one location are so morally
+  // The threads that take no part in the runs, and how they may end: at first asked for.
+  std::vector<OnePlace> places_;
+  std::vector<bool> apart_;                         // by thread
+  std::vector<std::vector<Variable>> observed_of_;  // by place
+  mutable std::vector<std::optional<std::vector<std::vector<std::int64_t>>>> ends_;
+  // A barrier of one launch; of a counted one `waited_for` is empty, as threads that have ended do
+  // not make up for arrivals there.
+  struct Meeting {
+    std::unique_ptr<schedule::BlockBarrier> barrier;
+    std::set<std::size_t> waited_for;
+    bool used = false;  // in this run
+  };
   using BarrierKey = std::vector<std::int64_t>;
-  std::map<BarrierKey, std::unique_ptr<schedule::BlockBarrier>> barriers_;
+  std::map<BarrierKey, Meeting> barriers_;
   std::vector<Waiting> given_up_;
   bool straight_ = true;
 };

@@ -1,7 +1,6 @@
 // What one instruction of a litmus test does on the machine.
 
 #include <algorithm>
-#include <set>
 
 #include "emulator/litmus/polls.hpp"
 #include "emulator/litmus/run.hpp"
@@ -217,15 +216,18 @@ void LitmusProgram::execute(schedule::Agent& agent, std::size_t thread, const St
   }
 }
 
-// Without a result, or with one that nobody can tell: nothing reads the register, and no acquire
-// pattern begins with the atomic's read. Their order is explored only where it shows.
+// Without a result, or with one that nobody can tell: nothing needs the register, and no acquire
+// pattern begins with the atomic's read, or nothing comes behind that it could order. Their order
+// is explored only where it shows.
 bool LitmusProgram::is_reduction(std::size_t thread, const Atomic& atomic) const {
   if (atomic.op == Combine::cas) return false;
   if (!atomic.destination) return true;
   const std::size_t at = states_[thread].next;
-  if (machine::acquires(atomic.order) || live_[thread][at + 1][index(*atomic.destination)]) {
-    return false;
-  }
+  if (live_[thread][at + 1][index(*atomic.destination)]) return false;
+  // What an acq_rel takes in it hands on: the chain of release and acquire does so without it,
+  // where its ends reach each other.
+  if (last_[thread][at] && (atomic.order != Order::acq_rel || all_reach_all_)) return true;
+  if (machine::acquires(atomic.order)) return false;
   const auto& code = test_.threads[thread].instructions;
   return std::none_of(code.begin(), code.end(), [](const Instruction& i) {
     const auto* fence = std::get_if<Fence>(&i.what);
@@ -249,6 +251,10 @@ void LitmusProgram::execute(schedule::Agent& agent, std::size_t thread, const At
     a.read_depends = read_depends;
     a.write_depends = write_depends;
     a.combine = atomic.op;
+    // A reduction: it acquires nothing.
+    if (atomic.destination && machine::acquires(a.order)) {
+      a.order = a.order == Order::acquire ? Order::relaxed : Order::release;
+    }
     next_read(thread);
     agent.reduce(p.at, a, std::as_bytes(std::span(&operand, 1)).first(index(type.bits / 8)),
                  combine(atomic.op, type));
@@ -318,7 +324,6 @@ bool LitmusProgram::await(schedule::Agent& agent, std::size_t thread, std::size_
     s.registers[index(r)] = extended(seen, type);
     s.from[index(r)] = mine;
     s.control |= mine | from(thread, poll->against);
-    ++s.changes;
     next = poll->exit;
     return true;
   };
@@ -332,7 +337,9 @@ bool LitmusProgram::await(schedule::Agent& agent, std::size_t thread, std::size_
     machine::Access a = access(p, load->order, load->scope, type, site);
     a.read_depends = from(thread, load->address);
     const std::uint64_t mine = next_read(thread);
-    return finish(agent.await(p.at, a, {poll->wanted, bits_of(v) & mask_of(type)}), type, mine);
+    const std::uint64_t seen = agent.await(p.at, a, {poll->wanted, bits_of(v) & mask_of(type)});
+    look(thread, p, type, load->order, seen);
+    return finish(seen, type, mine);
   }
   const Place p = place(thread, atomic->address, atomic->proxy, atomic->type);
   const Type type = type_at(p, atomic->type);
@@ -348,6 +355,7 @@ bool LitmusProgram::await(schedule::Agent& agent, std::size_t thread, std::size_
   const std::uint64_t mine = next_read(thread);
   agent.await_cas(p.at, a, bits_of(compared) & mask_of(type),
                   bits_of(value(thread, *atomic->desired)) & mask_of(type));
+  ++s.changes;
   return finish(bits_of(compared), type, mine);
 }
 
@@ -377,72 +385,6 @@ void LitmusProgram::meet(schedule::Agent& agent, std::size_t thread, std::size_t
     wait_for_ever(agent, thread, at);
   }
   visit = {true, s.changes, s.looks.size(), std::move(now)};
-}
-
-// A barrier's operand, where it is the same whenever the barrier is reached.
-std::optional<std::int64_t> LitmusProgram::fixed(std::size_t thread, const Operand& operand) const {
-  if (const auto* c = std::get_if<Constant>(&operand)) return c->value;
-  const RegisterId id = std::get<Register>(operand).id;
-  if (written_[thread][index(id)]) return std::nullopt;
-  return test_.threads[thread].registers[index(id)].initial;
-}
-
-// The barrier that the thread has reached, by the values that its operands have now. Without a
-// count those threads take part of which some instruction may name it.
-schedule::BlockBarrier& LitmusProgram::barrier(schedule::Agent& agent, std::size_t thread,
-                                               const Barrier& b, std::uint16_t site) {
-  const Thread& mine = test_.threads[thread];
-  const std::int64_t instance = value(thread, b.instance), id = b.id ? value(thread, *b.id) : 0;
-  std::set<std::size_t> participants;
-  std::int64_t count = b.count ? value(thread, *b.count) : 0;
-  for (std::size_t t = 0; t < test_.threads.size(); ++t) {
-    if (test_.threads[t].gpu != mine.gpu || test_.threads[t].cta != mine.cta) continue;
-    for (const Instruction& i : test_.threads[t].instructions) {
-      const auto* x = std::get_if<Barrier>(&i.what);
-      if (x == nullptr || fixed(t, x->instance).value_or(instance) != instance ||
-          (x->id ? fixed(t, *x->id).value_or(id) : 0) != id) {
-        continue;
-      }
-      participants.insert(t);
-      if (count == 0 && x->count) count = fixed(t, *x->count).value_or(0);
-    }
-  }
-  const auto expected = static_cast<std::uint32_t>(
-      count > 0 ? count : static_cast<std::int64_t>(participants.size()));
-  const std::int64_t generation = expected < participants.size()
-                                      ? generation_of(agent, thread, instance, id, expected, site)
-                                      : 0;
-  auto& slot = barriers_[{mine.gpu, mine.cta, instance, id, expected, generation}];
-  if (slot == nullptr) slot = std::make_unique<schedule::BlockBarrier>(expected);
-  return *slot;
-}
-
-// Where more threads come than a generation needs, who meets whom is open: whoever comes first. The
-// arrivals are counted by atomics of a cell of the barrier's own, which order nothing else, so that
-// the search has each of their orders. What follows in the thread depends on its turn.
-std::int64_t LitmusProgram::generation_of(schedule::Agent& agent, std::size_t thread,
-                                          std::int64_t instance, std::int64_t id,
-                                          std::uint32_t expected, std::uint16_t site) {
-  constexpr std::uint64_t kBytes = 4;
-  const Type word{'u', 32};
-  const std::uint64_t block = bits_of(test_.threads[thread].gpu) * blocks_ + block_of_[thread];
-  machine::Access a;
-  a.order = Order::relaxed;
-  a.scope = Scope::cta;
-  a.element = kBytes;
-  a.site = site;
-  ThreadState& s = states_[thread];
-  const std::uint64_t mine = next_read(thread);
-  a.read_depends = 0;
-  a.write_depends = mine;
-  const machine::Address at{arrivals_,
-                            ((block * kBarriers + (bits_of(id) % kBarriers)) * kBarriers +
-                             bits_of(instance) % kBarriers) *
-                                kBytes};
-  const std::uint64_t turn = agent.rmw(at, a, 1, combine(Combine::add, word));
-  s.control |= mine;
-  straight_ = false;
-  return static_cast<std::int64_t>(turn / expected);
 }
 
 std::size_t LitmusProgram::step(schedule::Agent& agent, std::size_t thread, std::size_t at) {

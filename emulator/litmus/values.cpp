@@ -52,6 +52,12 @@ bool compare(std::int64_t a, Compare c, std::int64_t b) {
   return false;
 }
 
+machine::Placement placement(const Thread& thread) {
+  return {static_cast<std::uint16_t>(thread.gpu),
+          static_cast<std::uint16_t>(thread.cluster ? *thread.cluster + 1 : 0),
+          static_cast<std::uint32_t>(thread.cta)};
+}
+
 namespace {
 
 // The combinations of the machine work on the bits of the cell; signs need the width.

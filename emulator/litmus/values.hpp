@@ -26,6 +26,9 @@ bool compare(std::int64_t a, Compare c, std::int64_t b);
 // What holds where `c` does not.
 Compare negated(Compare c);
 
+// Where a thread runs. A cta without a cluster is in none.
+machine::Placement placement(const Thread& thread);
+
 // What an atomic on a cell of `type` makes of the old bits and the operand's.
 machine::CombineFunction combine(Combine op, Type type);
 

@@ -1,5 +1,7 @@
 #include "emulator/litmus/verdict.hpp"
 
+#include <vector>
+
 #include "emulator/litmus/printer.hpp"
 
 namespace ringfence::litmus {
@@ -40,17 +42,20 @@ std::string herd_block(const Test& test, const States& states, bool hangs) {
   const char* const quantifier = test.quantifier == Quantifier::Exists ? "exists"
                                  : negated                             ? "~exists"
                                                                        : "forall";
+  std::vector<std::string> names;
+  for (const Variable& v : variables)
+    names.push_back((names.empty() ? "" : " ") + print(test, v) + "=");
   std::string lines;
   std::size_t shown = 0;
   for (const auto& [state, executions] : states) {
     if (test.filter && !holds(*test.filter, variables, state)) continue;
     ++shown;
-    std::string line;
     for (std::size_t i = 0; i < variables.size(); ++i) {
-      if (i > 0) line += " ";
-      line += print(test, variables[i]) + "=" + std::to_string(state[i]) + ";";
+      lines += names[i];
+      lines += std::to_string(state[i]);
+      lines += ';';
     }
-    lines += line + "\n";
+    lines += '\n';
   }
   const std::uint64_t positive = negated ? verdict.others : verdict.satisfying;
   const std::uint64_t negative = negated ? verdict.satisfying : verdict.others;

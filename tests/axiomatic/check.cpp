@@ -27,6 +27,7 @@ class Search {
     // No Thin Air; off load buffering all of program order is a dependency.
     air_ = s_.dependency;
     if (options_.atomic_is_dependency) air_ |= s_.rmw;
+    air_ |= meeting_.ended;
     if (!options_.load_buffering) {
       air_ |= s_.po;
       air_ |= meeting_.barrier;

@@ -83,13 +83,20 @@ class Meetings {
     return all;
   }
 
-  std::size_t needed(int e) const {
+  // Whether the generation that e is in, the first incomplete one, is complete now.
+  bool is_full(int e, const Barrier& b, const State& state) const {
     const Event& x = s_.event(e);
+    const auto come = static_cast<std::size_t>(std::popcount(b.arrived[0]));
     if (x.sync == Kind::MbarrierArrive) {
-      return static_cast<std::size_t>(s_.program->mbarriers[index(x.mbarrier)].count);
+      return come >= static_cast<std::size_t>(s_.program->mbarriers[index(x.mbarrier)].count);
     }
-    if (x.barrier_count) return static_cast<std::size_t>(*x.barrier_count);
-    return static_cast<std::size_t>(std::popcount(members_.at(key_of(e))));
+    if (x.barrier_count) return come >= static_cast<std::size_t>(*x.barrier_count);
+    // PTX, exit: where all threads of the block are waited for, those that have ended are not.
+    Set awaited = members_.at(key_of(e));
+    for_each(awaited, [&](int t) {
+      if (state.position[index(t)] == events_[index(t)].size()) awaited &= ~bit(t);
+    });
+    return (awaited & ~b.arrived[0]) == 0;
   }
 
   void arrive(int e, State& state) {
@@ -116,7 +123,7 @@ class Meetings {
       if (g == 0 && x.barrier_count) b.count = x.barrier_count;
     }
     generation_[index(e)] = b.complete + static_cast<int>(g);
-    if (g == 0 && static_cast<std::size_t>(std::popcount(b.arrived[0])) >= needed(e)) {
+    if (g == 0 && is_full(e, b, state)) {
       last_[index(e)] = true;
       complete(b);
     }
@@ -158,10 +165,10 @@ class Meetings {
         // It arrives, and goes on once its generation is complete.
         if (generation_[index(e)] < 0) {
           arrive(e, next);
-        } else if (generation_[index(e)] < b.complete) {
-          ++next.position[t];
         } else {
-          can = false;
+          if (generation_[index(e)] == b.complete && is_full(e, b, next)) complete(b);
+          can = generation_[index(e)] < b.complete;
+          ++next.position[t];
         }
         break;
       case Kind::ClusterArrive:
@@ -216,15 +223,16 @@ class Meetings {
   }
 
   void accept() {
-    Meeting m{Relation(s_.n), Relation(s_.n), Relation(s_.n)};
+    Meeting m{Relation(s_.n), Relation(s_.n), Relation(s_.n), Relation(s_.n)};
     for_each(s_.barriers, [&](int a) {
       for_each(s_.barriers, [&](int b) {
         if (a != b && key_of(a) == key_of(b)) relate(a, b, m);
       });
     });
+    for_each(s_.barriers, [&](int e) { follow_ended(e, m); });
     for (const Meeting& other : s_.meetings) {
       if (same(other.barrier, m.barrier) && same(other.observed, m.observed) &&
-          same(other.time, m.time)) {
+          same(other.time, m.time) && same(other.ended, m.ended)) {
         return;
       }
     }
@@ -269,6 +277,24 @@ class Meetings {
         if (includes(from, fence.scope, to)) m.barrier.add(f, b);
       }
     }
+  }
+
+  // Who waits for the whole block goes on once the threads that did not come have ended; and it
+  // does nothing before (PTX, bar).
+  void follow_ended(int e, Meeting& m) const {
+    const Event& x = s_.event(e);
+    if (x.sync != Kind::BarSync || x.barrier_count) return;
+    Set missing = members_.at(key_of(e));
+    for_each(s_.barriers, [&](int other) {
+      if (key_of(other) == key_of(e) && generation_[index(other)] == generation_[index(e)]) {
+        missing &= ~bit(s_.thread(other));
+      }
+    });
+    for_each(missing, [&](int t) {
+      for (int f = s_.first[index(t)]; f < s_.n && s_.thread(f) == t; ++f) {
+        for (int g = e; g < s_.n && s_.thread(g) == s_.thread(e); ++g) m.ended.add(f, g);
+      }
+    });
   }
 
   Skeleton& s_;

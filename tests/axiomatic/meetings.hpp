@@ -23,6 +23,9 @@ struct Meeting {
   Relation observed;
   // What came first, for machines that execute in order.
   Relation time;
+  // From what a thread does that ends without the barrier to what its waiters do from there on:
+  // whatever the machine, they request nothing before.
+  Relation ended;
 };
 
 // Sets `meetings` and `meets_undefined`: a thread arrives twice in a generation that is not

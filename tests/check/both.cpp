@@ -15,7 +15,7 @@ machine::Policy letter() {
 }
 
 Searched search(const litmus::Test& test, const machine::Policy& policy, bool fingerprints,
-                std::uint64_t executions) {
+                std::uint64_t executions, bool all_run) {
   Searched out;
   check::CheckSpec spec;
   spec.run.policy = policy;
@@ -30,7 +30,11 @@ Searched search(const litmus::Test& test, const machine::Policy& policy, bool fi
   for (std::uint32_t reversed = 0; reversed < 1u << litmus::LitmusProgram::unordered(test);
        ++reversed) {
     out.result = check::check(
-        [&] { return std::make_unique<litmus::LitmusProgram>(test, reversed); }, spec, 1,
+        [&] {
+          return std::make_unique<litmus::LitmusProgram>(test, reversed,
+                                                         litmus::LitmusProgram::kBound, all_run);
+        },
+        spec, 1,
         [&](const check::Execution& e) {
           const auto& run = dynamic_cast<const litmus::LitmusProgram&>(e.program);
           out.bounded = out.bounded || run.bounded();

@@ -23,9 +23,9 @@ struct Searched {
   check::CheckResult result;
 };
 
-// All executions, going on past races.
+// All executions, going on past races. `all_run` as LitmusProgram takes it.
 Searched search(const litmus::Test& test, const machine::Policy& policy, bool fingerprints = false,
-                std::uint64_t executions = 0);
+                std::uint64_t executions = 0, bool all_run = false);
 
 // The manual's letter: nothing at kernel boundaries, fences between second names.
 machine::Policy letter();

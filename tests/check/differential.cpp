@@ -3,7 +3,8 @@
 //   check_differential [OPTION…] file TEST
 // --in-order: without load buffering. --aliases, --proxies: programs with second names of
 // locations, with the constant, texture and surface proxies. --cohere: all names of a location are
-// one address. Prints each disagreement, shrunk; exit status 1 if there was one.
+// one address. Prints each disagreement, shrunk, and how many programs had what; exit status 1 if
+// there was a disagreement.
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -19,6 +20,38 @@
 #include "tests/check/both.hpp"
 
 using namespace ringfence;
+
+namespace {
+
+// Programs by what they have.
+struct Count {
+  std::uint64_t barriers = 0, names = 0, proxies = 0;
+
+  void add(const litmus::Test& test) {
+    bool barrier = false, proxy = false, name = false;
+    const auto access = [&](const auto* x) {
+      if (x == nullptr) return;
+      proxy = proxy || x->proxy != litmus::Proxy::Generic;
+      const auto* location = std::get_if<litmus::LocationId>(&x->address.base);
+      if (location == nullptr) return;
+      const litmus::Location& l = test.locations[static_cast<std::size_t>(*location)];
+      name = name || (l.alias_of && l.proxy == litmus::Proxy::Generic);
+    };
+    for (const litmus::Thread& thread : test.threads) {
+      for (const litmus::Instruction& i : thread.instructions) {
+        barrier = barrier || std::holds_alternative<litmus::Barrier>(i.what);
+        access(std::get_if<litmus::Load>(&i.what));
+        access(std::get_if<litmus::Store>(&i.what));
+        access(std::get_if<litmus::Atomic>(&i.what));
+      }
+    }
+    barriers += barrier;
+    names += name;
+    proxies += proxy;
+  }
+};
+
+}  // namespace
 
 int main(int argc, char** argv) {
   machine::LoadBuffering buffering = machine::LoadBuffering::on;
@@ -56,10 +89,12 @@ int main(int argc, char** argv) {
     }
   }
   int differ = 0;
+  Count count_of;
   for (std::uint64_t seed = first; seed < first + count; ++seed) {
     const litmus::Test test = corpus.empty()
                                   ? axiomatic::generate(seed, options)
                                   : axiomatic::mutate(corpus[seed % corpus.size()], seed);
+    count_of.add(test);
     try {
       if (difference(test).empty()) continue;
     } catch (const axiomatic::Unsupported&) {
@@ -89,6 +124,12 @@ int main(int argc, char** argv) {
     std::fflush(stdout);
     if (differ >= 5) break;
   }
-  std::printf("%d of %llu differ\n", differ, static_cast<unsigned long long>(count));
+  std::printf(
+      "%d of %llu differ; %llu have barriers, %llu access a second name of a location, %llu go "
+      "through another proxy\n",
+      differ, static_cast<unsigned long long>(count),
+      static_cast<unsigned long long>(count_of.barriers),
+      static_cast<unsigned long long>(count_of.names),
+      static_cast<unsigned long long>(count_of.proxies));
   return differ > 0 ? 1 : 0;
 }

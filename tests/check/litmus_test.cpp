@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <map>
+#include <set>
 
 #include "emulator/litmus/expectation.hpp"
 #include "emulator/litmus/parser.hpp"
@@ -116,27 +117,99 @@ TEST_CASE("each row of a template has the answer that its row names, by search a
   }
 }
 
-TEST_CASE("atomics of one place cost one execution for each order that somebody can tell") {
-  const auto complete = [](const std::string& atomic, int threads, const std::string& condition) {
-    std::string places = " ", row = " ";
-    for (int t = 0; t < threads; ++t) {
-      const std::string n = std::to_string(t);
-      places += (t > 0 ? "| P" : "P") + n + "@cta " + n + ",gpu 0 ";
-      row += (t > 0 ? "| " : "") + atomic + " ";
-    }
-    const litmus::Test test =
-        litmus::parse("PTX t\n{ x=0; }\n" + places + ";\n" + row + ";\n" + condition + "\n", "t");
-    machine::Policy policy = testing::letter();
-    policy.load_buffering = machine::LoadBuffering::on;
-    const testing::Searched searched = testing::search(test, policy);
-    CHECK(litmus::judge(test, searched.states).ok);
-    return searched.result.complete;
+namespace {
+
+// `threads` threads of one gpu, each in a block of its own, with these rows of code.
+litmus::Test of_each(const std::vector<std::string>& rows, int threads,
+                     const std::string& condition) {
+  std::string text = "PTX t\n{ x=0; y=0; }\n ";
+  for (int t = 0; t < threads; ++t) {
+    const std::string n = std::to_string(t);
+    text += (t > 0 ? "| P" : "P") + n + "@cta " + n + ",gpu 0 ";
+  }
+  for (const std::string& row : rows) {
+    text += ";\n ";
+    for (int t = 0; t < threads; ++t) text += (t > 0 ? "| " : "") + row + " ";
+  }
+  return litmus::parse(text + ";\n" + condition + "\n", "t");
+}
+
+testing::Searched search_all(const litmus::Test& test, bool all_run = false) {
+  machine::Policy policy = testing::letter();
+  policy.load_buffering = machine::LoadBuffering::on;
+  return testing::search(test, policy, false, 0, all_run);
+}
+
+std::uint64_t executions(const std::vector<std::string>& rows, int threads,
+                         const std::string& condition) {
+  const litmus::Test test = of_each(rows, threads, condition);
+  const testing::Searched searched = search_all(test);
+  CHECK(litmus::judge(test, searched.states).ok);
+  std::uint64_t all = 0;
+  for (const auto& [state, n] : searched.states) all += n;
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("atomics of one place cost one execution for each end that somebody can tell") {
+  const std::string add = "atom.relaxed.gpu.add r0, x, 1";
+  CHECK(executions({"red.relaxed.gpu.add x, 1"}, 8, "forall (x == 8)") == 1);
+  CHECK(executions({add}, 8, "forall (x == 8)") == 1);
+  CHECK(executions({"atom.release.gpu.max r0, x, 3"}, 8, "forall (x == 3)") == 1);
+  // Read, but by nobody whom the condition asks.
+  CHECK(executions({add, "add r1, r0, 1"}, 8, "forall (x == 8)") == 1);
+  CHECK(executions({"st.weak y, 1", add, "mul r1, r0, r0"}, 8, "forall (x == 8)") == 1);
+  // What is acquired orders nothing behind it.
+  CHECK(executions({"atom.acquire.gpu.add r0, x, 1"}, 8, "forall (x == 8)") == 1);
+  CHECK(executions({"st.weak y, 1", "atom.acq_rel.gpu.add r0, x, 1"}, 8, "forall (x == 8)") == 1);
+  // One of them asked: its place among the others; of two, their places.
+  CHECK(executions({add}, 8, "exists (P3:r0 == 7)") == 8);
+  CHECK(executions({add}, 8, "exists (P3:r0 == 7 /\\ P5:r0 == 0)") == 56);
+  CHECK(executions({add}, 5,
+                   "exists (P0:r0 == 2 /\\ P1:r0 == 0 /\\ P2:r0 == 1 /\\ P3:r0 == 4 "
+                   "/\\ P4:r0 == 3)") == 120);
+  // The last exchange is seen, the order of the others is not.
+  CHECK(executions({"atom.relaxed.gpu.exch r0, x, 1"}, 8, "forall (x == 1)") == 1);
+  CHECK(executions({"add r1, r0, 1", "bne r1, 1, OUT", add, "OUT:"}, 8, "forall (x == 8)") == 1);
+  // Whoever acquires for something behind it can tell.
+  CHECK(executions({"atom.acquire.gpu.add r0, x, 1", "ld.weak r1, y"}, 3, "forall (x == 3)") == 6);
+}
+
+TEST_CASE("threads that meet at one location alone end as the search has them end") {
+  const std::vector<std::vector<std::string>> programs = {
+      {"atom.relaxed.gpu.add r0, x, 1", "atom.acq_rel.gpu.exch r1, x, 7"},
+      {"ld.relaxed.gpu r0, x", "st.relaxed.gpu x, 5", "atom.acquire.gpu.cas r1, x, 5, 9"},
+      {"atom.relaxed.gpu.cas r0, x, 0, 1", "beq r0, 0, OUT", "st.release.gpu x, 0",
+       "OUT:", "atom.relaxed.gpu.max r1, x, 3"},
+      {"ld.acquire.gpu r0, x", "add r0, r0, 3", "atom.relaxed.gpu.max r1, x, r0",
+       "fence.acq_rel.gpu", "ld.relaxed.gpu r1, x"},
   };
-  CHECK(complete("red.relaxed.gpu.add x, 1", 8, "forall (x == 8)") == 1);
-  CHECK(complete("atom.relaxed.gpu.add r0, x, 1", 8, "forall (x == 8)") == 1);
-  CHECK(complete("atom.release.gpu.max r0, x, 3", 8, "forall (x == 3)") == 1);
-  // Whoever acquires, or looks at what the atomic returned, can tell.
-  CHECK(complete("atom.acquire.gpu.add r0, x, 1", 3, "forall (x == 3)") == 6);
-  CHECK(complete("atom.relaxed.gpu.add r0, x, 1", 3,
-                 "exists (P0:r0 == 2 /\\ P1:r0 == 0 /\\ P2:r0 == 1)") == 6);
+  for (const auto& rows : programs) {
+    const litmus::Test test = of_each(
+        rows, 2, "exists (x == 7 /\\ P0:r0 == 0 /\\ P0:r1 == 0 /\\ P1:r0 == 0 /\\ P1:r1 == 0)");
+    INFO(rows.front());
+    const testing::Searched apart = search_all(test), run = search_all(test, true);
+    CHECK(apart.result.events == 0);  // they took no part in the runs
+    CHECK(run.result.events > 0);
+    std::set<litmus::State> ends, seen;
+    for (const auto& [state, n] : apart.states) ends.insert(state);
+    for (const auto& [state, n] : run.states) seen.insert(state);
+    CHECK(seen.size() > 1);
+    CHECK(ends == seen);
+    CHECK(testing::difference(test) == "");
+  }
+}
+
+TEST_CASE("threads that others meet, or whose scopes are too narrow, take part in the runs") {
+  const std::string four = "atom.relaxed.cta.add r0, x, 1", wide = "atom.relaxed.gpu.add r0, x, 1";
+  const auto runs = [](const litmus::Test& test) { return search_all(test).result.events > 0; };
+  CHECK(runs(of_each({four}, 4, "exists (x == 1 /\\ P0:r0 == 0)")));
+  CHECK(runs(of_each({wide, "ld.weak r1, y"}, 4, "exists (x == 1)")));
+  CHECK(runs(of_each({"ld.weak r1, x", wide}, 4, "exists (x == 4)")));
+  CHECK(runs(of_each({wide, "fence.sc.gpu"}, 4, "exists (x == 4)")));
+  CHECK_FALSE(runs(of_each({wide}, 4, "exists (x == 4)")));
+  // Not morally strong: an addition is lost.
+  const litmus::Test lost = of_each({four}, 4, "exists (x == 1)");
+  CHECK(litmus::judge(lost, search_all(lost).states).ok);
 }

@@ -86,6 +86,27 @@ TEST_CASE("a wait is one whichever way round its loop is written, and sees what 
   }
 }
 
+TEST_CASE("a wait inside a wait is decided: a turn that read the same again changes nothing") {
+  const auto of = [](const std::string& last) {
+    return run("x=0; y=0; d=0;",
+               " P0@cta 0,gpu 0 | P1@cta 0,gpu 1 ;\n st.weak d, 1 | OUTER: ;\n"
+               " st.release.sys x, 1 | ld.acquire.sys r0, x ;\n " +
+                   last +
+                   " | beq r0, 0, OUTER ;\n | ld.acquire.sys r1, y ;\n | beq r1, 0, OUTER ;\n"
+                   " | ld.weak r2, d ;\n",
+               "forall (P1:r2 == 1)");
+  };
+  const Run both = of("st.release.sys y, 1");
+  CHECK(both.verdict.ok);
+  CHECK_FALSE(both.searched.bounded);
+  CHECK(both.searched.hangs.empty());
+  // The broken twin: nobody writes y.
+  const Run one = of("mov r3, 1");
+  CHECK_FALSE(one.searched.bounded);
+  CHECK(one.searched.states.empty());
+  CHECK(one.searched.hangs.size() == 1);
+}
+
 TEST_CASE("a lock by exchange excludes, whatever turns its losers make") {
   const std::string lock =
       " P0@cta 0,gpu 0                   | P1@cta 1,gpu 0                   ;\n"
@@ -213,6 +234,53 @@ TEST_CASE("where more threads come to a barrier than it needs, who meets whom is
           "exists (x == 0)");
   CHECK(three.searched.states.empty());
   CHECK(three.searched.hangs.size() == 3);
+}
+
+TEST_CASE(
+    "who waits for the whole block waits no more for a thread that has ended; by count it does") {
+  const auto of = [](const std::string& barrier, const std::string& last) {
+    return run("x=0; y=0;",
+               " P0@cta 0,gpu 0 | P1@cta 0,gpu 0 | P2@cta 0,gpu 0 ;\n"
+               " " +
+                   barrier +
+                   " | st.weak x, 1 | ld.relaxed.cta r1, y ;\n"
+                   " ld.weak r0, x | " +
+                   barrier +
+                   " | beq r1, 0, OUT ;\n"
+                   " st.relaxed.cta y, 1 | | " +
+                   barrier +
+                   " ;\n"
+                   " | | OUT: ;\n | | " +
+                   last + " ;\n",
+               "exists (P0:r0 == 0 \\/ P2:r1 == 1)");
+  };
+  // P2 reads 0, jumps over the barrier and ends: P0 still sees what P1 wrote before it.
+  const Run whole = of("bar.cta.sync 1", "mov r2, 0");
+  CHECK(whole.verdict.observation == litmus::Observation::Never);
+  CHECK(whole.verdict.others > 0);
+  CHECK(whole.searched.hangs.empty());
+  CHECK_FALSE(whole.searched.race);
+  CHECK(testing::difference(whole.test) == "");
+  // The broken twins: three are counted; P2 does not end, as it waits for what comes after.
+  const Run counted = of("bar.cta.sync 1, 0, 3", "mov r2, 0");
+  CHECK(counted.searched.states.empty());
+  CHECK(hang(counted) == std::vector<std::pair<std::size_t, int>>{{0, 4}, {1, 5}});
+  const Run stays = run("x=0; y=0;",
+                        " P0@cta 0,gpu 0 | P1@cta 0,gpu 0 ;\n bar.cta.sync 1 | goto L ;\n"
+                        " st.relaxed.cta y, 1 | bar.cta.sync 1 ;\n | L: ;\n"
+                        " | ld.relaxed.cta r0, y ;\n | beq r0, 0, L ;\n",
+                        "exists (y == 1)");
+  CHECK(stays.searched.states.empty());
+  CHECK(stays.searched.hangs.size() == 1);
+  CHECK(testing::difference(stays.test) == "");
+  // An end orders nothing: what P1 did before it races with P0, which went on because of it.
+  const Run race = run("x=0;",
+                       " P0@cta 0,gpu 0 | P1@cta 0,gpu 0 ;\n bar.cta.sync 1 | st.weak x, 1 ;\n"
+                       " ld.weak r0, x | goto OUT ;\n | bar.cta.sync 1 ;\n | OUT: ;\n",
+                       "exists (P0:r0 == 0)");
+  CHECK(race.verdict.observation == litmus::Observation::Sometimes);
+  CHECK(race.searched.race);
+  CHECK(testing::difference(race.test) == "");
 }
 
 TEST_CASE("a loop that counts is left at the bound, and that is said; more turns see more") {
