@@ -155,6 +155,34 @@ void add_results(const LitmusOptions& o, const std::string& file, const litmus::
   results.push_back(std::move(r));
 }
 
+// The files given; of a folder all tests in it and below, by name. Throws UsageError for a folder
+// without any.
+std::vector<std::string> files_of(const LitmusOptions& o) {
+  namespace fs = std::filesystem;
+  std::vector<std::string> files;
+  for (const std::string& given : o.files) {
+    std::error_code unreadable;
+    if (!fs::is_directory(given, unreadable)) {
+      files.push_back(given);
+      continue;
+    }
+    std::vector<std::string> found;
+    for (fs::recursive_directory_iterator at(given, unreadable), end; !unreadable && at != end;
+         at.increment(unreadable)) {
+      const fs::path& path = at->path();
+      if (path.extension() != ".litmus" && path.extension() != ".test") continue;
+      if (at->is_regular_file(unreadable)) found.push_back(path.string());
+    }
+    if (found.empty()) {
+      throw UsageError(
+          fmt::format("{}: a folder without *.litmus and *.test files; a test is due", given));
+    }
+    std::sort(found.begin(), found.end());
+    files.insert(files.end(), found.begin(), found.end());
+  }
+  return files;
+}
+
 }  // namespace
 
 Exit run(const LitmusOptions& o) {
@@ -163,7 +191,7 @@ Exit run(const LitmusOptions& o) {
   const std::vector<litmus::Expectation> expectations = expectations_of(o);
   std::deque<litmus::Test> tests;  // they stay where they are
   std::vector<TestResult> results;
-  for (const std::string& file : o.files) {
+  for (const std::string& file : files_of(o)) {
     std::vector<litmus::Test> read;
     try {
       read = litmus::parse_tests(file);

@@ -126,6 +126,25 @@ TEST_CASE("files that cannot be judged end a batch with 2, after the others were
   CHECK(tests[3]["verdict"] == "pass");
 }
 
+TEST_CASE("of a folder all tests are judged, by name; one without any is bad input") {
+  const Folder f;
+  const std::string body = "{ }\n P0@cta 0,gpu 0 ;\n st.weak x, 1 ;\nexists (x == 1)\n";
+  for (const char* name : {"suite/b", "suite/a/two", "suite/a/one"}) {
+    std::filesystem::create_directories((f / name).substr(0, (f / name).rfind('/')));
+    std::ofstream(f / (std::string(name) + ".litmus")) << "PTX " << name << "\n" << body;
+  }
+  std::ofstream(f / "suite/notes.txt") << "no test";
+  std::filesystem::create_directories(f / "none");
+  const Result r = ringfence(f, "litmus suite --json r.json");
+  CHECK(r.status == 0);
+  CHECK(r.out.find("3 tests: 3 Ok") != std::string::npos);
+  CHECK(json_of(f / "r.json")["tests"][0]["file"] == "suite/a/one.litmus");
+  const Result none = ringfence(f, "litmus none");
+  CHECK(none.status == 2);
+  CHECK(none.err == "ringfence: none: a folder without *.litmus and *.test files; a test is due\n");
+  CHECK(ringfence(f, "litmus suite --expect suite").status == 2);
+}
+
 TEST_CASE(
     "the policies that a verdict holds for are printed, and are the manual's letter at first") {
   const Folder f;

@@ -18,7 +18,8 @@ void add_litmus(CLI::App& app, Exit& exit) {
       "Exit status: 0 all as expected (without --expect: every condition holds), 1 some are not, "
       "2 bad usage or input (the other tests are judged before), 3 some are not decided, 4 "
       "interrupted.");
-  sub->add_option("FILE", o->files, "Litmus tests, as the public PTX collections write them")
+  sub->add_option("FILE", o->files,
+                  "Litmus tests, as the public PTX collections write them; of a folder all in it")
       ->required();
   sub->add_option("--expect", o->expect,
                   "File of lines NAME [POLICY=VALUE ...] Never|Sometimes|Always [race|no-race] "
