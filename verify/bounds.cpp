@@ -123,7 +123,7 @@ Scale scale_of(const Problem& p, double sum_squares, double sum_squares_error,
 
 // The bound of out[i] = z·s·gamma (+ beta).
 double out_error(const Problem& p, const Approximate& z, const Scale& s, double gamma, double beta,
-                 double out) {
+                 double out, bool gamma_is_wide) {
   if (!std::isfinite(out)) return 0;
   if (!std::isfinite(s.relative_error) || !std::isfinite(z.error)) return kInfinity;
   const double u = unit_roundoff(p.dtype);
@@ -137,8 +137,10 @@ double out_error(const Problem& p, const Approximate& z, const Scale& s, double 
     return carried + in_fp32 + (u + 2 * kFp32Roundoff) * (std::abs(out) + carried + in_fp32) + eta +
            (1 + std::abs(gamma)) * 0x1p-149;
   }
-  // Two roundings to the dtype, the first of a product in fp32.
-  const double roundings = (1 + u) * (1 + u) * (1 + kFp32Roundoff) - 1;
+  // Two roundings to the dtype, the first of a product in fp32; and so the second, where gamma has
+  // more places than the dtype.
+  const double wide = gamma_is_wide ? 1 + kFp32Roundoff : 1;
+  const double roundings = (1 + u) * (1 + u) * (1 + kFp32Roundoff) * wide - 1;
   double error = carried + product * roundings + eta * (std::abs(gamma) * (1 + u) + 1);
   if (beta != 0) error += u * (std::abs(out) + error) + eta;
   return error;
@@ -169,7 +171,7 @@ void bound_row(const Problem& p, Summation policy, const BoundRow& row) {
     const double beta = row.beta != nullptr ? row.beta[i] : 0;
     const double out = z.value * s.value * row.gamma[i] + beta;
     row.out[i] = out;
-    row.out_bound[i] = out_error(p, z, s, row.gamma[i], beta, out);
+    row.out_bound[i] = out_error(p, z, s, row.gamma[i], beta, out, row.gamma_is_wide);
     row.residual_out_bound[i] = rounding.residual_out_error(z);
   }
 }

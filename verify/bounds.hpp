@@ -47,6 +47,7 @@ struct BoundRow {
   double* out_bound;
   double* residual_out;
   double* residual_out_bound;
+  bool gamma_is_wide = false;  // it is fp32 beside 16-bit data
 };
 void bound_row(const Problem& problem, Summation policy, const BoundRow& row);
 

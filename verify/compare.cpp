@@ -40,13 +40,20 @@ struct PatternSource {
   Element operator[](std::size_t i) const { return {to_float(dtype, bits[i]), bits[i]}; }
 };
 
-struct TensorSource {
-  const Tensor& tensor;
+struct ByteSource {
+  Dtype dtype;
+  const std::byte* bytes;
   Element operator[](std::size_t i) const {
-    const std::uint64_t bits = tensor.pattern(i);
-    return {decode(tensor.dtype, bits), bits};
+    const std::uint64_t bits = load_pattern(dtype, bytes + i * dtype_bytes(dtype));
+    return {decode(dtype, bits), bits};
   }
 };
+
+ByteSource source_of(const Tensor& tensor) { return {tensor.dtype, tensor.bytes.data()}; }
+
+const std::uint16_t* halves(const std::byte* bytes) {
+  return reinterpret_cast<const std::uint16_t*>(bytes);
+}
 
 Comparison begin(std::string name, Dtype dtype, const Shape& shape, std::size_t count) {
   if (count == 0)
@@ -262,6 +269,18 @@ Comparison compare(std::string name, Dtype dtype, const Shape& shape, const std:
   return c;
 }
 
+Comparison compare(std::string name, Dtype dtype, const Shape& shape, const std::byte* actual,
+                   const double* expected, const double* bound, std::size_t count,
+                   std::size_t first_index) {
+  if (is_half(dtype)) {
+    return compare(std::move(name), dtype, shape, halves(actual), expected, bound, count,
+                   first_index);
+  }
+  Comparison c = begin(std::move(name), dtype, shape, count);
+  compare_elements(c, ByteSource{dtype, actual}, expected, bound, count, first_index);
+  return c;
+}
+
 Comparison compare(std::string name, const Tensor& actual, const std::vector<double>& expected,
                    const std::vector<double>& bound) {
   if (actual.elements() != expected.size() || expected.size() != bound.size()) {
@@ -270,7 +289,7 @@ Comparison compare(std::string name, const Tensor& actual, const std::vector<dou
                     name, actual.elements(), expected.size(), bound.size()));
   }
   Comparison c = begin(std::move(name), actual.dtype, actual.shape, expected.size());
-  compare_elements(c, TensorSource{actual}, expected.data(), bound.data(), expected.size(), 0);
+  compare_elements(c, source_of(actual), expected.data(), bound.data(), expected.size(), 0);
   return c;
 }
 
@@ -283,6 +302,17 @@ Comparison compare_bits(std::string name, Dtype dtype, const Shape& shape,
   return c;
 }
 
+Comparison compare_bits(std::string name, Dtype dtype, const Shape& shape, const std::byte* actual,
+                        const std::byte* expected, std::size_t count, std::size_t first_index) {
+  if (is_half(dtype)) {
+    return compare_bits(std::move(name), dtype, shape, halves(actual), halves(expected), count,
+                        first_index);
+  }
+  Comparison c = begin(std::move(name), dtype, shape, count);
+  compare_patterns(c, ByteSource{dtype, actual}, ByteSource{dtype, expected}, count, first_index);
+  return c;
+}
+
 Comparison compare_bits(std::string name, const Tensor& actual, const Tensor& expected) {
   if (actual.dtype != expected.dtype || actual.shape != expected.shape) {
     throw InputError(fmt::format("{}: {} {} against {} {}: use equal dtypes and shapes", name,
@@ -290,7 +320,7 @@ Comparison compare_bits(std::string name, const Tensor& actual, const Tensor& ex
                                  dtype_name(expected.dtype), shape_text(expected.shape)));
   }
   Comparison c = begin(std::move(name), actual.dtype, actual.shape, actual.elements());
-  compare_patterns(c, TensorSource{actual}, TensorSource{expected}, actual.elements(), 0);
+  compare_patterns(c, source_of(actual), source_of(expected), actual.elements(), 0);
   return c;
 }
 

@@ -87,6 +87,11 @@ Comparison compare(std::string name, Dtype dtype, const Shape& shape, const std:
                    const double* expected, const double* bound, std::size_t count,
                    std::size_t first_index = 0);
 
+// The same of elements of any dtype as they lie in memory, aligned as they are.
+Comparison compare(std::string name, Dtype dtype, const Shape& shape, const std::byte* actual,
+                   const double* expected, const double* bound, std::size_t count,
+                   std::size_t first_index = 0);
+
 // The same for a whole tensor of any dtype. Throws InputError where shapes disagree.
 Comparison compare(std::string name, const Tensor& actual, const std::vector<double>& expected,
                    const std::vector<double>& bound);
@@ -96,6 +101,8 @@ Comparison compare(std::string name, const Tensor& actual, const std::vector<dou
 Comparison compare_bits(std::string name, Dtype dtype, const Shape& shape,
                         const std::uint16_t* actual, const std::uint16_t* expected,
                         std::size_t count, std::size_t first_index = 0);
+Comparison compare_bits(std::string name, Dtype dtype, const Shape& shape, const std::byte* actual,
+                        const std::byte* expected, std::size_t count, std::size_t first_index = 0);
 Comparison compare_bits(std::string name, const Tensor& actual, const Tensor& expected);
 
 // A comparison that notes elements one by one, for expectations that are no array of bounds.

@@ -91,7 +91,7 @@ void settle(Side& side, const DiffOptions& options) {
   } else if (const std::string* eps = side.metadata(kMetaEps)) {
     p.eps = static_cast<float>(parse_number<double>(side.path, kMetaEps, *eps));
   }
-  validate(p, {false});
+  validate(p, {false, false});
 }
 
 Side open_side(const std::string& path, const LoadedInputs& inputs, const DiffOptions& options) {
@@ -117,14 +117,15 @@ class TensorDiff {
            const std::vector<double>& bound_b) {
     const std::size_t first = static_cast<std::size_t>(row * a_.shape[1]);
     const std::size_t count = expected_a.size();
-    merge(0, a_.bits() + first, expected_a, bound_a, first);
-    merge(1, b_.bits() + first, expected_b, bound_b, first);
+    const std::size_t at = first * dtype_bytes(a_.dtype);
+    merge(0, a_.bytes.data() + at, expected_a, bound_a, first);
+    merge(1, b_.bytes.data() + at, expected_b, bound_b, first);
     // Both within their bounds of one mathematical value are within the sum of each other, and so B
     // is expected where A is.
     std::vector<double> values(count), bounds(count);
-    to_double(a_.dtype, a_.bits() + first, values.data(), count);
+    to_double(a_.dtype, a_.bytes.data() + at, values.data(), count);
     for (std::size_t i = 0; i < count; ++i) bounds[i] = bound_a[i] + bound_b[i];
-    merge(2, b_.bits() + first, values, bounds, first);
+    merge(2, b_.bytes.data() + at, values, bounds, first);
   }
 
   const std::vector<Comparison>& results() const { return results_; }
@@ -138,7 +139,7 @@ class TensorDiff {
     return c;
   }
 
-  void merge(std::size_t which, const std::uint16_t* actual, const std::vector<double>& expected,
+  void merge(std::size_t which, const std::byte* actual, const std::vector<double>& expected,
              const std::vector<double>& bound, std::size_t first) {
     Comparison& c = results_[which];
     c.merge(compare(c.name, c.dtype, c.shape, actual, expected.data(), bound.data(),

@@ -219,4 +219,28 @@ void round_to(Dtype dtype, const float* from, std::uint16_t* to, std::size_t cou
   }
 }
 
+void to_float(Dtype dtype, const std::byte* from, float* to, std::size_t count) {
+  if (dtype == Dtype::f32) {
+    std::copy_n(reinterpret_cast<const float*>(from), count, to);
+  } else {
+    to_float(dtype, reinterpret_cast<const std::uint16_t*>(from), to, count);
+  }
+}
+
+void to_double(Dtype dtype, const std::byte* from, double* to, std::size_t count) {
+  if (dtype == Dtype::f32) {
+    std::copy_n(reinterpret_cast<const float*>(from), count, to);
+  } else {
+    to_double(dtype, reinterpret_cast<const std::uint16_t*>(from), to, count);
+  }
+}
+
+void round_to(Dtype dtype, const float* from, std::byte* to, std::size_t count) {
+  if (dtype == Dtype::f32) {
+    std::copy_n(from, count, reinterpret_cast<float*>(to));
+  } else {
+    round_to(dtype, from, reinterpret_cast<std::uint16_t*>(to), count);
+  }
+}
+
 }  // namespace ringfence::verify

@@ -1,4 +1,5 @@
-// Element types and their conversions, those of 16 bits as patterns in std::uint16_t.
+// Element types and their conversions, those of 16 bits as patterns in std::uint16_t, fp32 in
+// std::uint32_t.
 //
 // Storage everywhere in ringfence is the bit pattern; arithmetic is done in float and rounded back
 // where the operator rounds. For +, - and * of two bf16 or two fp16 values that equals the
@@ -10,6 +11,7 @@
 // them over all patterns). The bulk forms are Eigen's own conversions.
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -61,8 +63,10 @@ constexpr std::size_t dtype_bytes(Dtype dtype) {
 
 constexpr bool is_integer(Dtype dtype) { return dtype >= Dtype::s8; }
 constexpr bool is_signed_integer(Dtype dtype) { return dtype >= Dtype::s8 && dtype <= Dtype::s64; }
-// What the operator's tensors may be: two bytes, and of the bulk conversions below.
+// Two bytes, and of the bulk conversions below.
 constexpr bool is_half(Dtype dtype) { return dtype == Dtype::bf16 || dtype == Dtype::f16; }
+// What the operator's tensors may be.
+constexpr bool is_operator_dtype(Dtype dtype) { return is_half(dtype) || dtype == Dtype::f32; }
 
 // What a floating-point type can represent.
 struct FloatFormat {
@@ -246,6 +250,30 @@ inline std::uint16_t truncate_to(Dtype dtype, float value) {
   return dtype == Dtype::f16 ? float_to_f16_truncated(value) : float_to_bf16_truncated(value);
 }
 
+// fp32, whose patterns have 32 bits: nothing is rounded.
+template <std::same_as<std::uint32_t> Bits>
+float to_float(Dtype, Bits bits) {
+  return float_from_bits(bits);
+}
+
+// By the pattern's type: std::uint16_t of bf16 and f16, std::uint32_t of f32.
+template <typename Bits>
+Bits rounded_to(Dtype dtype, float value) {
+  if constexpr (sizeof(Bits) == 4) {
+    return float_bits(value);
+  } else {
+    return round_to(dtype, value);
+  }
+}
+template <typename Bits>
+Bits truncated_to(Dtype dtype, float value) {
+  if constexpr (sizeof(Bits) == 4) {
+    return float_bits(value);
+  } else {
+    return truncate_to(dtype, value);
+  }
+}
+
 // One rounding of a double to the dtype (not by way of a rounded float).
 std::uint16_t round_double_to(Dtype dtype, double value);
 
@@ -254,5 +282,17 @@ std::uint16_t round_double_to(Dtype dtype, double value);
 void to_float(Dtype dtype, const std::uint16_t* from, float* to, std::size_t count);
 void to_double(Dtype dtype, const std::uint16_t* from, double* to, std::size_t count);
 void round_to(Dtype dtype, const float* from, std::uint16_t* to, std::size_t count);
+
+// The same by dtype, f32 too; aligned as its patterns are.
+void to_float(Dtype dtype, const std::byte* from, float* to, std::size_t count);
+void to_double(Dtype dtype, const std::byte* from, double* to, std::size_t count);
+void round_to(Dtype dtype, const float* from, std::byte* to, std::size_t count);
+
+// Calls f(Bits{}) with the type of the dtype's patterns, which has to be bf16, f16 or f32.
+template <typename F>
+decltype(auto) with_patterns(Dtype dtype, F&& f) {
+  if (dtype == Dtype::f32) return f(std::uint32_t{});
+  return f(std::uint16_t{});
+}
 
 }  // namespace ringfence::verify

@@ -21,7 +21,8 @@ void fill_normal(Tensor& tensor, const CounterRandom& random, float mean, float 
   for (std::size_t begin = 0; begin < count; begin += block.size()) {
     const std::size_t n = std::min(block.size(), count - begin);
     for (std::size_t i = 0; i < n; ++i) block[i] = mean + deviation * random.normal(begin + i);
-    round_to(tensor.dtype, block.data(), tensor.bits() + begin, n);
+    round_to(tensor.dtype, block.data(), tensor.bytes.data() + begin * dtype_bytes(tensor.dtype),
+             n);
   }
 }
 
@@ -81,15 +82,15 @@ class IntegerInputs {
     const CounterRandom gamma(seed_, call_, kGamma);
     const CounterRandom beta(seed_, call_, kBeta);
     for (std::int64_t h = 0; h < p_.hidden; ++h) {
-      inputs.gamma.bits()[h] = pattern(signed_integer(gamma.bits(h), 3));
-      if (p_.has_beta) inputs.beta.bits()[h] = pattern(signed_integer(beta.bits(h), 3));
+      put(inputs.gamma, h, signed_integer(gamma.bits(h), 3));
+      if (p_.has_beta) put(inputs.beta, h, signed_integer(beta.bits(h), 3));
     }
     std::vector<Term> terms;
     for (std::int64_t t = 0; t < p_.tokens; ++t) {
       terms.clear();
       for (int rank = 0; rank < p_.ranks; ++rank) add_terms(t, rank, terms);
-      for (const Term& term : terms) inputs.x.row(t)[term.column] = pattern(term.value);
-      fill_residual(t, terms, inputs.residual.row(t));
+      for (const Term& term : terms) put(inputs.x, t * p_.inner + term.column, term.value);
+      fill_residual(t, terms, inputs.residual);
     }
     return inputs;
   }
@@ -103,8 +104,14 @@ class IntegerInputs {
   // Squares sum to 8·256; the largest comes first.
   static constexpr int kTuple[kVectorElements] = {30, 26, 18, 10, 6, 2, 2, 2};
 
-  std::uint16_t pattern(std::int64_t value) const {
-    return round_to(p_.dtype, static_cast<float>(value));
+  // Small enough to be exact in each dtype.
+  static void put(Tensor& tensor, std::int64_t index, std::int64_t value) {
+    const auto number = static_cast<float>(value);
+    if (tensor.dtype == Dtype::f32) {
+      tensor.floats()[index] = number;
+    } else {
+      tensor.bits()[index] = round_to(tensor.dtype, number);
+    }
   }
 
   // ±1 .. ±largest
@@ -123,8 +130,7 @@ class IntegerInputs {
 
   void fill_weight(Tensor& tensor) const {
     for (std::int64_t h = 0; h < p_.hidden; ++h) {
-      std::uint16_t* row = tensor.row(h);
-      for (std::int64_t k = 0; k < p_.inner; ++k) row[k] = pattern(weight(h, k));
+      for (std::int64_t k = 0; k < p_.inner; ++k) put(tensor, h * p_.inner + k, weight(h, k));
     }
   }
 
@@ -140,14 +146,15 @@ class IntegerInputs {
     terms.push_back({begin + static_cast<std::int64_t>(second), random >> 63 & 1 ? -2 : 2});
   }
 
-  void fill_residual(std::int64_t t, const std::vector<Term>& terms, std::uint16_t* row) const {
+  void fill_residual(std::int64_t t, const std::vector<Term>& terms, Tensor& residual) const {
+    const std::int64_t row = t * p_.hidden;
     if (!exact_rows_) {
       const CounterRandom random(seed_, call_, kResidual);
       const auto width = static_cast<std::uint32_t>(2 * residual_max_ + 1);
       for (std::int64_t h = 0; h < p_.hidden; ++h) {
         const std::uint64_t bits = random.bits(static_cast<std::uint64_t>(t * p_.hidden + h));
-        row[h] = pattern(CounterRandom::below(static_cast<std::uint32_t>(bits >> 32), width) -
-                         residual_max_);
+        put(residual, row + h,
+            CounterRandom::below(static_cast<std::uint32_t>(bits >> 32), width) - residual_max_);
       }
       return;
     }
@@ -157,7 +164,7 @@ class IntegerInputs {
       for (int i = 0; i < kVectorElements; ++i) {
         int sum = 0;
         for (const Term& term : terms) sum += term.value * weight(first + i, term.column);
-        row[first + i] = pattern(z[i] - sum);
+        put(residual, row + first + i, z[i] - sum);
       }
     }
   }
@@ -209,7 +216,7 @@ bool out_is_exact(const Problem& problem, Fill fill) {
 }
 
 Inputs generate(const Problem& problem, Fill fill, std::uint64_t seed, std::uint64_t call) {
-  validate(problem, {false});
+  validate(problem, {false, false});
   if (fill == Fill::normal) return generate_normal(problem, seed, call);
   if (fill == Fill::exact_rows && problem.hidden > 65536) {
     throw InputError(

@@ -41,8 +41,8 @@ struct Inputs {
   Tensor x;         // [T, K]
   Tensor weight;    // [H, K]
   Tensor residual;  // [T, H]
-  Tensor gamma;     // [H]
-  Tensor beta;      // [H], without a shape for none
+  Tensor gamma;     // [H]; f32, or the data's dtype
+  Tensor beta;      // likewise; without a shape for none
   bool has_beta() const { return !beta.shape.empty(); }
 };
 
@@ -61,8 +61,8 @@ struct LoadedInputs {
   bool has_eps = false;
   float eps = 0;  // from __metadata__.eps, where has_eps
   std::map<std::string, std::string> metadata;
-  // What whoever gave the file should be told, a line each: tensors that are not used, and how many
-  // elements of an fp32 gamma or beta the data's dtype does not hold.
+  // What whoever gave the file should be told, a line each: tensors that are not used, and what
+  // becomes of an fp32 gamma or beta beside 16-bit data.
   std::vector<std::string> notes;
 };
 
@@ -73,10 +73,12 @@ using InputNames = std::map<std::string, std::string>;
 InputNames parse_input_names(const std::string& text, const std::string& option);
 
 // Reads `attn` (alias `x`), `weight`, `residual`, `gamma` and the optional `beta` (alias `bias`),
-// or what `names` says, and checks that they have one 16-bit dtype and shapes that fit together.
-// gamma and beta may be [1, H], and may be F32: they are then rounded to the dtype of the data,
-// which is what the kernels read. Throws InputError naming the file and the tensor.
-LoadedInputs load_inputs(const std::string& path, const InputNames& names = {});
+// or what `names` says, and checks that they have one dtype (bf16, f16, f32) and shapes that fit
+// together. gamma and beta may be [1, H], and may be F32 beside 16-bit data. `halves`: for the CUDA
+// kernels, which have 16-bit types alone; an F32 gamma is then rounded to the data's, with a note.
+// Throws InputError naming the file and the tensor.
+LoadedInputs load_inputs(const std::string& path, const InputNames& names = {},
+                         bool halves = false);
 
 // Takes sizes, dtype, has_beta and (unless keep_eps) eps from a file into a problem.
 void adopt(Problem& problem, const LoadedInputs& loaded, bool keep_eps = false);

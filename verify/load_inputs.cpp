@@ -50,11 +50,18 @@ Tensor take(const std::string& path, Safetensors& file, const std::string& name,
                   path, known));
 }
 
-// gamma or beta as the kernels read it: [H], in the dtype of the data.
-void as_row(const std::string& path, const std::string& name, Dtype dtype, LoadedInputs& loaded,
+// gamma or beta: [H]. In fp32 beside 16-bit data it stays so, or (`halves`) is rounded.
+void as_row(const std::string& path, const std::string& name, bool halves, LoadedInputs& loaded,
             Tensor& row) {
+  const Dtype dtype = loaded.dtype;
   if (row.shape == Shape{1, loaded.hidden}) row.shape = {loaded.hidden};
-  if (row.dtype != Dtype::f32) return;
+  if (row.dtype != Dtype::f32 || dtype == Dtype::f32) return;
+  if (!halves) {
+    loaded.notes.push_back(fmt::format(
+        "{}: '{}' is F32 beside {} data: the norm multiplies by it as it is, and rounds the result",
+        path, name, dtype_name(dtype)));
+    return;
+  }
   Tensor rounded(dtype, row.shape);
   std::size_t changed = 0;
   for (std::size_t i = 0; i < row.elements(); ++i) {
@@ -117,7 +124,7 @@ InputNames parse_input_names(const std::string& text, const std::string& option)
   return names;
 }
 
-LoadedInputs load_inputs(const std::string& path, const InputNames& names) {
+LoadedInputs load_inputs(const std::string& path, const InputNames& names, bool halves) {
   Safetensors file = read_safetensors(path);
   LoadedInputs loaded;
   std::string called[std::size(kKnown)];
@@ -155,12 +162,13 @@ LoadedInputs load_inputs(const std::string& path, const InputNames& names) {
   loaded.inner = in.x.shape[1];
   loaded.hidden = in.weight.shape[0];
   loaded.dtype = in.x.dtype;
-  if (!is_half(loaded.dtype)) {
-    throw InputError(fmt::format("{}: tensor '{}' is {}: the operator takes BF16 or F16", path,
-                                 x_name, safetensors_name(loaded.dtype)));
+  if (halves ? !is_half(loaded.dtype) : !is_operator_dtype(loaded.dtype)) {
+    throw InputError(fmt::format(
+        "{}: tensor '{}' is {}: {}", path, x_name, safetensors_name(loaded.dtype),
+        halves ? "the kernels take BF16 or F16" : "the operator takes BF16, F16 or F32"));
   }
-  as_row(path, called[3], loaded.dtype, loaded, in.gamma);
-  if (!called[4].empty()) as_row(path, called[4], loaded.dtype, loaded, in.beta);
+  as_row(path, called[3], halves, loaded, in.gamma);
+  if (!called[4].empty()) as_row(path, called[4], halves, loaded, in.beta);
   check_shape(path, called[1].c_str(), in.weight, {loaded.hidden, loaded.inner},
               "[hidden, inner] =");
   check_shape(path, called[2].c_str(), in.residual, {loaded.tokens, loaded.hidden},
@@ -170,6 +178,8 @@ LoadedInputs load_inputs(const std::string& path, const InputNames& names) {
     check_shape(path, called[4].c_str(), in.beta, {loaded.hidden}, "[hidden] =");
   for (std::size_t i = 1; i < std::size(kKnown); ++i) {
     if (called[i].empty() || tensors[i]->dtype == loaded.dtype) continue;
+    const bool row = tensors[i] == &in.gamma || tensors[i] == &in.beta;
+    if (row && tensors[i]->dtype == Dtype::f32) continue;
     throw InputError(fmt::format("{}: tensor '{}' is {} and '{}' is {}: use one dtype", path,
                                  called[i], dtype_name(tensors[i]->dtype), x_name,
                                  dtype_name(loaded.dtype)));

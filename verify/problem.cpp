@@ -71,9 +71,9 @@ void validate(const Problem& p, const Requirements& requirements) {
     throw InputError(fmt::format("--tokens {} does not divide by --ranks {}: pad to {}", p.tokens,
                                  p.ranks, round_up(p.tokens, p.ranks)));
   }
-  if (!is_half(p.dtype)) {
-    throw InputError(
-        fmt::format("--dtype {} is not supported here: use bf16 or fp16", dtype_name(p.dtype)));
+  if (requirements.halves ? !is_half(p.dtype) : !is_operator_dtype(p.dtype)) {
+    throw InputError(fmt::format("--dtype {} is not supported here: use {}", dtype_name(p.dtype),
+                                 requirements.halves ? "bf16 or fp16" : "bf16, fp16 or fp32"));
   }
   if (!std::isfinite(p.eps) || p.eps < 0) {
     throw InputError(fmt::format("--eps is {}: use a finite number, 0 or more", p.eps));

@@ -22,6 +22,11 @@ Flavour parse_flavour(const std::string& name);  // throws InputError
 
 constexpr int kMaxRanks = 72;
 constexpr int kVectorElements = 8;  // 16 bytes: what one thread moves at once
+constexpr int kVectorBytes = 16;
+// Of fp32 they are 4.
+constexpr int vector_elements(Dtype dtype) {
+  return kVectorBytes / static_cast<int>(dtype_bytes(dtype));
+}
 
 struct RowRange {
   std::int64_t begin = 0;
@@ -35,11 +40,11 @@ struct Problem {
   std::int64_t tokens = 256;   // T
   std::int64_t inner = 4096;   // K, over all ranks
   std::int64_t hidden = 4096;  // H
-  Dtype dtype = Dtype::bf16;   // bf16 or f16
+  Dtype dtype = Dtype::bf16;   // bf16, f16 or f32
   float eps = 1e-6f;           // what the kernels are handed: already rounded to fp32
   bool has_beta = false;
-  // tokenweave: threads of a block, and elements that a thread moves at once: 8, 4 or 2. They
-  // decide the order of the sum of squares. 0 threads: tokenweave_block_threads.
+  // tokenweave: threads of a block, and elements that a thread moves at once: 8 (not of fp32), 4 or
+  // 2. They decide the order of the sum of squares. 0 threads: tokenweave_block_threads.
   int threads = 0;
   int width = kVectorElements;
   // The emulator's product: its sum over K is made tile by tile of so many; 0: in one piece.
@@ -58,10 +63,12 @@ struct Requirements {
   // The tokenweave program of the emulator wants R | T (its caller pads). The CUDA kernels accept
   // any T by the ceil rule of rows_of().
   bool ranks_divide_tokens = true;
+  // The CUDA kernels have 16-bit types alone.
+  bool halves = true;
 };
 
 // Throws InputError with one line that names the option and what would be right: ranks 1..64,
-// positive sizes, H a multiple of 8, R | K, R | T where required, a 16-bit dtype,
+// positive sizes, H a multiple of 8, R | K, R | T where required, a dtype that is supported,
 // eps finite and >= 0, and sizes whose bytes fit in 63 bits together.
 void validate(const Problem& problem, const Requirements& requirements = {});
 

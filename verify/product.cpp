@@ -13,10 +13,10 @@ using RowMajor = Eigen::Matrix<Scalar, Eigen::Dynamic, Eigen::Dynamic, Eigen::Ro
 // Rows of weight that are widened at a time: a few MiB at the usual K/R, whatever H is.
 constexpr std::int64_t kWeightRows = 256;
 
-void widen(Dtype dtype, const std::uint16_t* from, float* to, std::size_t count) {
+void widen(Dtype dtype, const std::byte* from, float* to, std::size_t count) {
   to_float(dtype, from, to, count);
 }
-void widen(Dtype dtype, const std::uint16_t* from, double* to, std::size_t count) {
+void widen(Dtype dtype, const std::byte* from, double* to, std::size_t count) {
   to_double(dtype, from, to, count);
 }
 
@@ -31,7 +31,8 @@ RowMajor<Scalar> columns_of(const Problem& p, const Tensor& tensor, int rank, Ro
   const std::int64_t share = p.inner_per_rank();
   RowMajor<Scalar> block(rows.count(), share);
   for (std::int64_t i = 0; i < rows.count(); ++i) {
-    widen(tensor.dtype, tensor.row(rows.begin + i) + rank * share, block.row(i).data(),
+    const std::size_t first = static_cast<std::size_t>(rank * share) * dtype_bytes(tensor.dtype);
+    widen(tensor.dtype, tensor.row_bytes(rows.begin + i).data() + first, block.row(i).data(),
           static_cast<std::size_t>(share));
   }
   return block;
@@ -63,21 +64,26 @@ void multiply(const Problem& p, const Inputs& inputs, int rank, RowRange rows, P
 
 }  // namespace
 
-void product(const Problem& p, const Inputs& inputs, int rank, RowRange rows,
-             std::uint16_t* partial) {
+void product(const Problem& p, const Inputs& inputs, int rank, RowRange rows, std::byte* partial) {
   multiply<float>(
       p, inputs, rank, rows, [](auto&) {},
       [&](std::int64_t begin, const RowMajor<float>& block) {
         for (std::int64_t i = 0; i < rows.count(); ++i) {
-          round_to(p.dtype, block.row(i).data(), partial + i * p.hidden + begin,
+          const auto at = static_cast<std::size_t>(i * p.hidden + begin) * dtype_bytes(p.dtype);
+          round_to(p.dtype, block.row(i).data(), partial + at,
                    static_cast<std::size_t>(block.cols()));
         }
       });
 }
 
+void product(const Problem& p, const Inputs& inputs, int rank, RowRange rows,
+             std::uint16_t* partial) {
+  product(p, inputs, rank, rows, reinterpret_cast<std::byte*>(partial));
+}
+
 Tensor product(const Problem& p, const Inputs& inputs, int rank) {
   Tensor partial(p.dtype, {p.tokens, p.hidden});
-  product(p, inputs, rank, {0, p.tokens}, partial.bits());
+  product(p, inputs, rank, {0, p.tokens}, partial.bytes.data());
   return partial;
 }
 

@@ -12,6 +12,8 @@ namespace ringfence::verify {
 // As a kernel has it: fp32 accumulation (in Eigen's order, which is not ours to know for a library
 // either) and one rounding to the dtype. `partial`: rows.count() × H patterns, row-major.
 void product(const Problem& problem, const Inputs& inputs, int rank, RowRange rows,
+             std::byte* partial);
+void product(const Problem& problem, const Inputs& inputs, int rank, RowRange rows,
              std::uint16_t* partial);
 
 // All rows as a [T, H] tensor.

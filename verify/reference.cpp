@@ -13,7 +13,9 @@ using RowVector = Eigen::Array<double, 1, Eigen::Dynamic>;
 
 RowVector widened(const Tensor& tensor, std::int64_t offset, std::int64_t count) {
   RowVector values(count);
-  to_double(tensor.dtype, tensor.bits() + offset, values.data(), static_cast<std::size_t>(count));
+  to_double(tensor.dtype,
+            tensor.bytes.data() + static_cast<std::size_t>(offset) * dtype_bytes(tensor.dtype),
+            values.data(), static_cast<std::size_t>(count));
   return values;
 }
 
@@ -45,10 +47,11 @@ void finish_row(const Problem& p, const Inputs& inputs, const Vectors& vectors, 
             {sum, magnitude, error, residual.data(), vectors.gamma.data(),
              inputs.has_beta() ? vectors.beta.data() : nullptr, reference.out.data() + offset,
              reference.out_bound.data() + offset, reference.residual_out.data() + offset,
-             reference.residual_out_bound.data() + offset});
+             reference.residual_out_bound.data() + offset, inputs.gamma.dtype != p.dtype});
 }
 
 // v of one row, rounding-exact: 16-byte vectors may each have an order of their own.
+template <typename Bits>
 class ExactSums {
  public:
   ExactSums(const Problem& p, const Partials& partials, Summation policy, const OrderOf& order)
@@ -56,21 +59,23 @@ class ExactSums {
     std::iota(order_of_ranks_, order_of_ranks_ + p.ranks, 0);
   }
 
-  void row(std::int64_t row, std::uint16_t* v) {
-    for (std::int64_t first = 0; first < p_.hidden; first += kVectorElements) {
-      if (order_) order_(row, first / kVectorElements, order_of_ranks_);
+  void row(std::int64_t row, Bits* v) {
+    constexpr std::int64_t kElements = kVectorBytes / sizeof(Bits);
+    const auto part = [&](int rank) {
+      return static_cast<const Bits*>(partials_[static_cast<std::size_t>(rank)]);
+    };
+    for (std::int64_t first = 0; first < p_.hidden; first += kElements) {
+      if (order_) order_(row, first / kElements, order_of_ranks_);
       const std::int64_t at = row * p_.hidden + first;
       if (p_.flavour == Flavour::pypto) {
-        std::fill_n(v + first, kVectorElements, std::uint16_t{0});
+        std::fill_n(v + first, kElements, Bits{0});
         for (int k = 0; k < p_.ranks; ++k) {
-          atomic_add(p_.dtype, partials_[static_cast<std::size_t>(order_of_ranks_[k])] + at,
-                     kVectorElements, v + first);
+          atomic_add(p_.dtype, part(order_of_ranks_[k]) + at, kElements, v + first);
         }
       } else {
-        const std::uint16_t* parts[kMaxRanks];
-        for (int r = 0; r < p_.ranks; ++r) parts[r] = partials_[static_cast<std::size_t>(r)] + at;
-        reduce_vector(policy_, p_.dtype, parts, p_.ranks, order_of_ranks_, kVectorElements,
-                      v + first);
+        const Bits* parts[kMaxRanks];
+        for (int r = 0; r < p_.ranks; ++r) parts[r] = part(r) + at;
+        reduce_vector(policy_, p_.dtype, parts, p_.ranks, order_of_ranks_, kElements, v + first);
       }
     }
   }
@@ -83,35 +88,50 @@ class ExactSums {
   int order_of_ranks_[kMaxRanks];
 };
 
-}  // namespace
-
-void exact_fused(const Problem& p, const Inputs& inputs, const Partials& partials, Summation policy,
-                 RowRange rows, std::uint16_t* out, std::uint16_t* residual_out,
-                 const OrderOf& order, const Rsqrt& rsqrt) {
+template <typename Bits>
+void exact_rows(const Problem& p, const Inputs& inputs, const Partials& partials, Summation policy,
+                RowRange rows, Bits* out, Bits* residual_out, const OrderOf& order,
+                const Rsqrt& rsqrt) {
   Norm norm;
   norm.dtype = p.dtype;
   norm.hidden = p.hidden;
   norm.eps = p.eps;
-  norm.gamma = inputs.gamma.bits();
-  norm.beta = inputs.has_beta() ? inputs.beta.bits() : nullptr;
+  norm.set_gamma(inputs.gamma);
+  if (inputs.has_beta()) norm.set_beta(inputs.beta);
   norm.rsqrt = rsqrt;
   norm.threads = p.threads;
   norm.width = p.width;
-  ExactSums sums(p, partials, policy, order);
-  std::vector<std::uint16_t> v(static_cast<std::size_t>(p.hidden));
+  ExactSums<Bits> sums(p, partials, policy, order);
+  std::vector<Bits> v(static_cast<std::size_t>(p.hidden));
   for (std::int64_t row = rows.begin; row < rows.end; ++row) {
     sums.row(row, v.data());
     const std::int64_t at = (row - rows.begin) * p.hidden;
-    const auto one_row = p.flavour == Flavour::pypto ? pypto_row : tokenweave_row;
-    one_row(norm, v.data(), inputs.residual.row(row), out + at, residual_out + at);
+    const Bits* const residual = inputs.residual.patterns<Bits>() + row * p.hidden;
+    if (p.flavour == Flavour::pypto) {
+      pypto_row(norm, v.data(), residual, out + at, residual_out + at);
+    } else {
+      tokenweave_row(norm, v.data(), residual, out + at, residual_out + at);
+    }
   }
+}
+
+}  // namespace
+
+void exact_fused(const Problem& p, const Inputs& inputs, const Partials& partials, Summation policy,
+                 RowRange rows, void* out, void* residual_out, const OrderOf& order,
+                 const Rsqrt& rsqrt) {
+  with_patterns(p.dtype, [&](auto bits) {
+    using Bits = decltype(bits);
+    exact_rows(p, inputs, partials, policy, rows, static_cast<Bits*>(out),
+               static_cast<Bits*>(residual_out), order, rsqrt);
+  });
 }
 
 Outputs exact_fused(const Problem& p, const Inputs& inputs, const Partials& partials,
                     Summation policy, const OrderOf& order, const Rsqrt& rsqrt) {
   Outputs outputs{Tensor(p.dtype, {p.tokens, p.hidden}), Tensor(p.dtype, {p.tokens, p.hidden})};
-  exact_fused(p, inputs, partials, policy, {0, p.tokens}, outputs.out.bits(),
-              outputs.residual_out.bits(), order, rsqrt);
+  exact_fused(p, inputs, partials, policy, {0, p.tokens}, outputs.out.bytes.data(),
+              outputs.residual_out.bytes.data(), order, rsqrt);
   return outputs;
 }
 
@@ -123,8 +143,10 @@ FusedReference fused_reference(const Problem& p, const Inputs& inputs, const Par
   for (std::int64_t row = rows.begin; row < rows.end; ++row) {
     sum.setZero();
     magnitude.setZero();
-    for (const std::uint16_t* partial : partials) {
-      to_double(p.dtype, partial + row * p.hidden, part.data(), static_cast<std::size_t>(p.hidden));
+    for (const void* partial : partials) {
+      const auto at = static_cast<std::size_t>(row * p.hidden) * dtype_bytes(p.dtype);
+      to_double(p.dtype, static_cast<const std::byte*>(partial) + at, part.data(),
+                static_cast<std::size_t>(p.hidden));
       sum += part;
       magnitude += part.abs();
     }

@@ -19,8 +19,8 @@
 
 namespace ringfence::verify {
 
-// Pointers to [T, H] patterns, one for each rank.
-using Partials = std::vector<const std::uint16_t*>;
+// Pointers to [T, H] patterns of the problem's dtype, one for each rank.
+using Partials = std::vector<const void*>;
 
 // The order in which ranks are added, for row `row` and 16-byte vector `vector` of it: writes a
 // permutation of 0..ranks-1. The default is rank order.
@@ -30,7 +30,7 @@ using OrderOf = std::function<void(std::int64_t row, std::int64_t vector, int* o
 // adds each part into a cleared tile in the given order (its policy is each_step whatever is
 // asked). out and residual_out: rows.count() × H.
 void exact_fused(const Problem& problem, const Inputs& inputs, const Partials& partials,
-                 Summation policy, RowRange rows, std::uint16_t* out, std::uint16_t* residual_out,
+                 Summation policy, RowRange rows, void* out, void* residual_out,
                  const OrderOf& order = {}, const Rsqrt& rsqrt = {});
 
 // out and residual_out as [T, H] tensors.

@@ -8,14 +8,16 @@ float rsqrt_rounded(float x, const void*) noexcept {
   return static_cast<float>(1.0 / std::sqrt(static_cast<double>(x)));
 }
 
-void add_residual(Dtype dtype, const std::uint16_t* v, const std::uint16_t* residual,
-                  std::size_t count, std::uint16_t* z) noexcept {
+template <typename Bits>
+void add_residual(Dtype dtype, const Bits* v, const Bits* residual, std::size_t count,
+                  Bits* z) noexcept {
   for (std::size_t i = 0; i < count; ++i) {
-    z[i] = round_to(dtype, to_float(dtype, v[i]) + to_float(dtype, residual[i]));
+    z[i] = rounded_to<Bits>(dtype, to_float(dtype, v[i]) + to_float(dtype, residual[i]));
   }
 }
 
-float vector_sum_squares(Dtype dtype, const std::uint16_t* vector, int width) noexcept {
+template <typename Bits>
+float vector_sum_squares(Dtype dtype, const Bits* vector, int width) noexcept {
   float sum = 0;
   for (int pair = 0; pair < width; pair += 2) {
     const float x = to_float(dtype, vector[pair]);
@@ -25,8 +27,9 @@ float vector_sum_squares(Dtype dtype, const std::uint16_t* vector, int width) no
   return sum;
 }
 
-float thread_sum_squares(Dtype dtype, const std::uint16_t* z, std::int64_t hidden, int thread,
-                         int threads, int width) noexcept {
+template <typename Bits>
+float thread_sum_squares(Dtype dtype, const Bits* z, std::int64_t hidden, int thread, int threads,
+                         int width) noexcept {
   float sum = 0;
   for (std::int64_t vector = thread; vector < hidden / width; vector += threads) {
     sum += vector_sum_squares(dtype, z + vector * width, width);
@@ -45,7 +48,8 @@ float butterfly_sum(const float lanes[32]) noexcept {
   return values[0];
 }
 
-float block_sum_squares(Dtype dtype, const std::uint16_t* z, std::int64_t hidden, int threads,
+template <typename Bits>
+float block_sum_squares(Dtype dtype, const Bits* z, std::int64_t hidden, int threads,
                         int width) noexcept {
   float warps[32] = {};
   for (int warp = 0; warp < threads / 32; ++warp) {
@@ -63,21 +67,21 @@ float tokenweave_scale(float sum_squares, std::int64_t hidden, float eps,
   return rsqrt(sum_squares / static_cast<float>(hidden) + eps);
 }
 
-void tokenweave_scale_elements(const Norm& norm, float s, const std::uint16_t* z, std::size_t first,
-                               std::size_t count, std::uint16_t* out) noexcept {
+template <typename Bits>
+void tokenweave_scale_elements(const Norm& norm, float s, const Bits* z, std::size_t first,
+                               std::size_t count, Bits* out) noexcept {
   const Dtype dtype = norm.dtype;
   for (std::size_t i = 0; i < count; ++i) {
-    std::uint16_t y = round_to(dtype, to_float(dtype, z[i]) * s);
-    y = round_to(dtype, to_float(dtype, y) * to_float(dtype, norm.gamma[first + i]));
-    if (norm.beta != nullptr) {
-      y = round_to(dtype, to_float(dtype, y) + to_float(dtype, norm.beta[first + i]));
-    }
+    Bits y = rounded_to<Bits>(dtype, to_float(dtype, z[i]) * s);
+    y = rounded_to<Bits>(dtype, to_float(dtype, y) * norm.gamma_at(first + i));
+    if (norm.has_beta()) y = rounded_to<Bits>(dtype, to_float(dtype, y) + norm.beta_at(first + i));
     out[i] = y;
   }
 }
 
-void tokenweave_row(const Norm& norm, const std::uint16_t* v, const std::uint16_t* residual,
-                    std::uint16_t* out, std::uint16_t* residual_out) noexcept {
+template <typename Bits>
+void tokenweave_row(const Norm& norm, const Bits* v, const Bits* residual, Bits* out,
+                    Bits* residual_out) noexcept {
   const auto count = static_cast<std::size_t>(norm.hidden);
   add_residual(norm.dtype, v, residual, count, residual_out);
   const int threads =
@@ -87,8 +91,9 @@ void tokenweave_row(const Norm& norm, const std::uint16_t* v, const std::uint16_
   tokenweave_scale_elements(norm, s, residual_out, 0, count, out);
 }
 
-void pypto_row(const Norm& norm, const std::uint16_t* sum, const std::uint16_t* residual,
-               std::uint16_t* out, std::uint16_t* residual_out) noexcept {
+template <typename Bits>
+void pypto_row(const Norm& norm, const Bits* sum, const Bits* residual, Bits* out,
+               std::type_identity_t<Bits>* residual_out) noexcept {
   const Dtype dtype = norm.dtype;
   const auto count = static_cast<std::size_t>(norm.hidden);
   const float inverse = 1.0f / static_cast<float>(norm.hidden);
@@ -105,11 +110,24 @@ void pypto_row(const Norm& norm, const std::uint16_t* sum, const std::uint16_t* 
   for (std::size_t i = 0; i < count; ++i) {
     const float z = z_at(i);
     float y = z / divisor;
-    y *= to_float(dtype, norm.gamma[i]);
-    if (norm.beta != nullptr) y += to_float(dtype, norm.beta[i]);
-    if (residual_out != nullptr) residual_out[i] = round_to(dtype, z);
-    out[i] = round_to(dtype, y);
+    y *= norm.gamma_at(i);
+    if (norm.has_beta()) y += norm.beta_at(i);
+    if (residual_out != nullptr) residual_out[i] = rounded_to<Bits>(dtype, z);
+    out[i] = rounded_to<Bits>(dtype, y);
   }
 }
+
+#define RINGFENCE_ROWS(Bits)                                                                   \
+  template void add_residual(Dtype, const Bits*, const Bits*, std::size_t, Bits*) noexcept;    \
+  template float vector_sum_squares(Dtype, const Bits*, int) noexcept;                         \
+  template float thread_sum_squares(Dtype, const Bits*, std::int64_t, int, int, int) noexcept; \
+  template float block_sum_squares(Dtype, const Bits*, std::int64_t, int, int) noexcept;       \
+  template void tokenweave_scale_elements(const Norm&, float, const Bits*, std::size_t,        \
+                                          std::size_t, Bits*) noexcept;                        \
+  template void tokenweave_row(const Norm&, const Bits*, const Bits*, Bits*, Bits*) noexcept;  \
+  template void pypto_row(const Norm&, const Bits*, const Bits*, Bits*, Bits*) noexcept;
+RINGFENCE_ROWS(std::uint16_t)
+RINGFENCE_ROWS(std::uint32_t)
+#undef RINGFENCE_ROWS
 
 }  // namespace ringfence::verify

@@ -2,8 +2,9 @@
 //
 // These functions give the bits that the protocols' kernels give, rounding point by rounding point.
 // The emulator's programs call them on a row or on a thread's vector; the exact reference
-// (verify/reference.hpp) calls them on whole tensors. All take 16-bit patterns, allocate nothing
-// and throw nothing; lengths are in elements. ringfence is compiled without contraction: a fused
+// (verify/reference.hpp) calls them on whole tensors. All take patterns (Bits: std::uint16_t of
+// bf16 and f16, std::uint32_t of f32, where rounding to the dtype is none), allocate nothing and
+// throw nothing; lengths are in elements. ringfence is compiled without contraction: a fused
 // multiply-add is where std::fma is written.
 //
 // tokenweave, where it rounds:
@@ -33,9 +34,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "verify/dtype.hpp"
 #include "verify/problem.hpp"
+#include "verify/tensor.hpp"
 
 namespace ringfence::verify {
 
@@ -53,7 +56,7 @@ struct Rsqrt {
 
 // What the norm of a row needs beside the row.
 struct Norm {
-  Dtype dtype = Dtype::bf16;  // bf16 or f16
+  Dtype dtype = Dtype::bf16;  // bf16, f16 or f32
   std::int64_t hidden = 0;    // a multiple of 8
   float eps = 0;
   const std::uint16_t* gamma = nullptr;  // [hidden]
@@ -61,27 +64,50 @@ struct Norm {
   Rsqrt rsqrt;                           // tokenweave only
   int threads = 0;                       // tokenweave only, as in Problem
   int width = kVectorElements;
+  // In place of gamma and beta: both in fp32, whatever the dtype of the data. They are not rounded.
+  const float* gamma_fp32 = nullptr;
+  const float* beta_fp32 = nullptr;
+
+  // Of a tensor of the data's dtype, or of fp32. It has to outlive this.
+  void set_gamma(const Tensor& row) { set(row, gamma, gamma_fp32); }
+  void set_beta(const Tensor& row) { set(row, beta, beta_fp32); }
+
+  float gamma_at(std::size_t i) const {
+    return gamma_fp32 != nullptr ? gamma_fp32[i] : to_float(dtype, gamma[i]);
+  }
+  bool has_beta() const { return beta != nullptr || beta_fp32 != nullptr; }
+  float beta_at(std::size_t i) const {
+    return beta_fp32 != nullptr ? beta_fp32[i] : to_float(dtype, beta[i]);
+  }
+
+  static void set(const Tensor& row, const std::uint16_t*& halves, const float*& floats) {
+    halves = row.dtype == Dtype::f32 ? nullptr : row.bits();
+    floats = row.dtype == Dtype::f32 ? row.floats() : nullptr;
+  }
 };
 
 // --- tokenweave, piece by piece ------------------------------------------------------------------
 
 // z[i] = dtype(v[i] + residual[i]). z may be v or residual.
-void add_residual(Dtype dtype, const std::uint16_t* v, const std::uint16_t* residual,
-                  std::size_t count, std::uint16_t* z) noexcept;
+template <typename Bits>
+void add_residual(Dtype dtype, const Bits* v, const Bits* residual, std::size_t count,
+                  Bits* z) noexcept;
 
 // Sum of squares of the elements of one vector, of `width` elements.
-float vector_sum_squares(Dtype dtype, const std::uint16_t* vector,
-                         int width = kVectorElements) noexcept;
+template <typename Bits>
+float vector_sum_squares(Dtype dtype, const Bits* vector, int width = kVectorElements) noexcept;
 
 // Sum of squares of thread `thread` of `threads`: vectors thread, thread + threads, ... of the row.
-float thread_sum_squares(Dtype dtype, const std::uint16_t* z, std::int64_t hidden, int thread,
-                         int threads, int width = kVectorElements) noexcept;
+template <typename Bits>
+float thread_sum_squares(Dtype dtype, const Bits* z, std::int64_t hidden, int thread, int threads,
+                         int width = kVectorElements) noexcept;
 
 // What lane 0 (and every lane) of a warp has after butterfly shuffles over 16, 8, 4, 2, 1.
 float butterfly_sum(const float lanes[32]) noexcept;
 
 // Sum of squares of a row by a block of `threads` threads (a multiple of 32, at most 1024).
-float block_sum_squares(Dtype dtype, const std::uint16_t* z, std::int64_t hidden, int threads,
+template <typename Bits>
+float block_sum_squares(Dtype dtype, const Bits* z, std::int64_t hidden, int threads,
                         int width = kVectorElements) noexcept;
 
 // s = rsqrt(fl(fl(sum / hidden) + eps))
@@ -90,19 +116,22 @@ float tokenweave_scale(float sum_squares, std::int64_t hidden, float eps,
 
 // out[i] = dtype(dtype(z[i]·s)·gamma[i]) (+ beta) for elements first .. first+count of a row; z and
 // out point to element `first`, gamma and beta (in norm) to element 0. out may be z.
-void tokenweave_scale_elements(const Norm& norm, float s, const std::uint16_t* z, std::size_t first,
-                               std::size_t count, std::uint16_t* out) noexcept;
+template <typename Bits>
+void tokenweave_scale_elements(const Norm& norm, float s, const Bits* z, std::size_t first,
+                               std::size_t count, Bits* out) noexcept;
 
 // A whole row: v is the reduced row. residual_out may be residual; out may be v. The block has
 // norm.threads threads, or tokenweave_block_threads.
-void tokenweave_row(const Norm& norm, const std::uint16_t* v, const std::uint16_t* residual,
-                    std::uint16_t* out, std::uint16_t* residual_out) noexcept;
+template <typename Bits>
+void tokenweave_row(const Norm& norm, const Bits* v, const Bits* residual, Bits* out,
+                    Bits* residual_out) noexcept;
 
 // --- pypto ---------------------------------------------------------------------------------------
 
 // A whole row: sum is the row of the tile after all adds. residual_out may be residual; out may be
 // sum. residual_out may be null.
-void pypto_row(const Norm& norm, const std::uint16_t* sum, const std::uint16_t* residual,
-               std::uint16_t* out, std::uint16_t* residual_out) noexcept;
+template <typename Bits>
+void pypto_row(const Norm& norm, const Bits* sum, const Bits* residual, Bits* out,
+               std::type_identity_t<Bits>* residual_out) noexcept;
 
 }  // namespace ringfence::verify

@@ -57,14 +57,24 @@ class ExactSum {
   }
 
  private:
-  // Each addition adds at most one part, and 16-bit values span 2^-133..2^128 or less, which six
-  // doubles cover; one for each addend is enough in any case.
+  // Each addition adds at most one part, and floats span 2^-149..2^128, which six doubles cover;
+  // one for each addend is enough in any case.
   double parts_[kMaxRanks + 1] = {};
   int count_ = 0;
 };
 
-std::uint16_t exact_sum(Dtype dtype, const std::uint16_t* const* parts, int ranks,
-                        std::size_t i) noexcept {
+// To nearest even, of a sum that is exact or rounded to odd.
+template <typename Bits>
+Bits rounded_once(Dtype dtype, double value) noexcept {
+  if constexpr (sizeof(Bits) == 4) {
+    return float_bits(static_cast<float>(value));
+  } else {
+    return round_double_to(dtype, value);
+  }
+}
+
+template <typename Bits>
+Bits exact_sum(Dtype dtype, const Bits* const* parts, int ranks, std::size_t i) noexcept {
   double sum = to_float(dtype, parts[0][i]);
   bool exact = true;
   for (int r = 1; r < ranks; ++r) {
@@ -76,14 +86,14 @@ std::uint16_t exact_sum(Dtype dtype, const std::uint16_t* const* parts, int rank
   }
   // Nearly always: the exponents lie within a double's 53 bits. Infinities and NaN end here as
   // well.
-  if (exact || !std::isfinite(sum)) return round_double_to(dtype, sum);
+  if (exact || !std::isfinite(sum)) return rounded_once<Bits>(dtype, sum);
   ExactSum total;
   for (int r = 0; r < ranks; ++r) total.add(to_float(dtype, parts[r][i]));
-  return round_double_to(dtype, total.rounded_to_odd());
+  return rounded_once<Bits>(dtype, total.rounded_to_odd());
 }
 
-template <typename Step>
-float sum_in_order(Dtype dtype, const std::uint16_t* const* parts, int ranks, const int* order,
+template <typename Bits, typename Step>
+float sum_in_order(Dtype dtype, const Bits* const* parts, int ranks, const int* order,
                    std::size_t i, Step step) noexcept {
   float sum = to_float(dtype, parts[order ? order[0] : 0][i]);
   for (int k = 1; k < ranks; ++k) {
@@ -110,36 +120,47 @@ Summation parse_summation(const std::string& name) {
       name));
 }
 
-void reduce_vector(Summation policy, Dtype dtype, const std::uint16_t* const* parts, int ranks,
-                   const int* order, std::size_t count, std::uint16_t* sum) noexcept {
+template <typename Bits>
+void reduce_vector(Summation policy, Dtype dtype, const Bits* const* parts, int ranks,
+                   const int* order, std::size_t count, std::type_identity_t<Bits>* sum) noexcept {
   const auto in_fp32 = [](float value) { return value; };
-  const auto in_dtype = [dtype](float value) { return to_float(dtype, round_to(dtype, value)); };
+  const auto in_dtype = [dtype](float value) {
+    return to_float(dtype, rounded_to<Bits>(dtype, value));
+  };
   for (std::size_t i = 0; i < count; ++i) {
     switch (policy) {
       case Summation::fp32_rank_order:
-        sum[i] = round_to(dtype, sum_in_order(dtype, parts, ranks, nullptr, i, in_fp32));
+        sum[i] = rounded_to<Bits>(dtype, sum_in_order(dtype, parts, ranks, nullptr, i, in_fp32));
         break;
       case Summation::fp32_given_order:
-        sum[i] = round_to(dtype, sum_in_order(dtype, parts, ranks, order, i, in_fp32));
+        sum[i] = rounded_to<Bits>(dtype, sum_in_order(dtype, parts, ranks, order, i, in_fp32));
         break;
       case Summation::exact_once:
         sum[i] = exact_sum(dtype, parts, ranks, i);
         break;
       case Summation::each_step:
-        sum[i] = round_to(dtype, sum_in_order(dtype, parts, ranks, order, i, in_dtype));
+        sum[i] = rounded_to<Bits>(dtype, sum_in_order(dtype, parts, ranks, order, i, in_dtype));
         break;
       case Summation::fp32_truncated:
-        sum[i] = truncate_to(dtype, sum_in_order(dtype, parts, ranks, order, i, in_fp32));
+        sum[i] = truncated_to<Bits>(dtype, sum_in_order(dtype, parts, ranks, order, i, in_fp32));
         break;
     }
   }
 }
 
-void atomic_add(Dtype dtype, const std::uint16_t* part, std::size_t count,
-                std::uint16_t* tile) noexcept {
+template <typename Bits>
+void atomic_add(Dtype dtype, const Bits* part, std::size_t count, Bits* tile) noexcept {
   for (std::size_t i = 0; i < count; ++i) {
-    tile[i] = round_to(dtype, to_float(dtype, tile[i]) + to_float(dtype, part[i]));
+    tile[i] = rounded_to<Bits>(dtype, to_float(dtype, tile[i]) + to_float(dtype, part[i]));
   }
 }
+
+#define RINGFENCE_SUMS(Bits)                                                                      \
+  template void reduce_vector(Summation, Dtype, const Bits* const*, int, const int*, std::size_t, \
+                              Bits*) noexcept;                                                    \
+  template void atomic_add(Dtype, const Bits*, std::size_t, Bits*) noexcept;
+RINGFENCE_SUMS(std::uint16_t)
+RINGFENCE_SUMS(std::uint32_t)
+#undef RINGFENCE_SUMS
 
 }  // namespace ringfence::verify

@@ -2,13 +2,14 @@
 //
 // The PTX manual fixes neither order nor precision of multimem.ld_reduce, and public reports
 // disagree about what NVSwitch does; concurrent atomic adds arrive in any order. A protocol has to
-// hold under each of these. Functions here take raw pointers to 16-bit patterns, allocate nothing
-// and throw nothing.
+// hold under each of these. Functions here take raw pointers to patterns (Bits: as in
+// verify/rows.hpp), allocate nothing and throw nothing.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <type_traits>
 
 #include "verify/dtype.hpp"
 #include "verify/problem.hpp"
@@ -27,16 +28,18 @@ enum class Summation : std::uint8_t {
 const char* summation_name(Summation policy);
 Summation parse_summation(const std::string& name);  // throws InputError
 
-// Sums `ranks` (1..kMaxRanks) rows of `count` elements of bf16 or f16: sum[i] = Σ_r parts[r][i].
+// Sums `ranks` (1..kMaxRanks) rows of `count` elements of bf16, f16 or f32: sum[i] = Σ_r
+// parts[r][i].
 // `order`: a permutation of 0..ranks-1 by which the additions run, null for rank order; ignored by
 // fp32_rank_order and exact_once. The first addend is taken as it is (nothing is added to 0).
 // `sum` may be one of the parts.
-void reduce_vector(Summation policy, Dtype dtype, const std::uint16_t* const* parts, int ranks,
-                   const int* order, std::size_t count, std::uint16_t* sum) noexcept;
+template <typename Bits>
+void reduce_vector(Summation policy, Dtype dtype, const Bits* const* parts, int ranks,
+                   const int* order, std::size_t count, std::type_identity_t<Bits>* sum) noexcept;
 
 // One put with atomic add: tile[i] = dtype(tile[i] + part[i]). A tile that was cleared holds +0, so
 // pypto's sum is this repeated in the order of arrival.
-void atomic_add(Dtype dtype, const std::uint16_t* part, std::size_t count,
-                std::uint16_t* tile) noexcept;
+template <typename Bits>
+void atomic_add(Dtype dtype, const Bits* part, std::size_t count, Bits* tile) noexcept;
 
 }  // namespace ringfence::verify

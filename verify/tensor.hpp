@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,20 @@ struct Tensor {
   // The elements as floats. Throws InputError unless dtype is f32.
   float* floats();
   const float* floats() const;
+
+  // Row i of a 2-d tensor as it lies in memory; and its elements, Bits being those of the dtype.
+  std::span<const std::byte> row_bytes(std::int64_t i) const {
+    const std::size_t n = static_cast<std::size_t>(shape.back()) * dtype_bytes(dtype);
+    return std::span(bytes).subspan(static_cast<std::size_t>(i) * n, n);
+  }
+  template <typename Bits>
+  const Bits* patterns() const {
+    return reinterpret_cast<const Bits*>(bytes.data());
+  }
+  // The element nearest to a value.
+  void set(std::size_t index, double value) {
+    store_pattern(dtype, encode(dtype, value), bytes.data() + index * dtype_bytes(dtype));
+  }
 
   // Element by flat index, as double and as its bit pattern. The index must be in range.
   double value(std::size_t index) const;

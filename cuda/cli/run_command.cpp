@@ -225,7 +225,7 @@ int run_operator(const RunOptions& given, const std::optional<Place>& place) {
   RunOptions o = given;
   std::optional<verify::LoadedInputs> loaded;
   if (!o.input.empty()) {
-    loaded = verify::load_inputs(o.input);
+    loaded = verify::load_inputs(o.input, {}, /*halves=*/true);
     o.tokens = {loaded->tokens};
     o.hidden = loaded->hidden;
     o.inner = loaded->inner;

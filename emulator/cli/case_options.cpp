@@ -80,7 +80,7 @@ void adopt_input(const CaseOptions& o, programs::Config& config) {
   adopt(o.tokens, config.tokens, in.tokens, "tokens");
   adopt(o.hidden, config.hidden, in.hidden, "hidden");
   adopt(o.inner, config.inner, in.inner, "inner");
-  const std::string dtype = in.dtype == verify::Dtype::f16 ? "fp16" : "bf16";
+  const std::string dtype = verify::dtype_name(in.dtype);
   if (given(o.dtype) && config.dtype != dtype) {
     throw UsageError(fmt::format("--dtype {}: {} has {}; leave the option out", config.dtype,
                                  config.input, dtype));

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 #include <stdexcept>
 
@@ -46,10 +47,10 @@ verify::Comparison compare_product(const Payload& payload, std::uint32_t group,
       const verify::RowRange rows{row, std::min(row + kRows, c.problem.tokens)};
       const auto expected = verify::product_reference(c.problem, inputs, r, rows);
       const auto first = static_cast<std::size_t>(row * c.problem.hidden);
-      const auto part =
-          verify::compare(name_of("partial", payload, group, call), c.problem.dtype, shape,
-                          c.partial(static_cast<std::uint32_t>(r)) + first, expected.value.data(),
-                          expected.bound.data(), expected.value.size(), first);
+      const auto part = verify::compare(
+          name_of("partial", payload, group, call), c.problem.dtype, shape,
+          c.partial(static_cast<std::uint32_t>(r)) + first * verify::dtype_bytes(c.problem.dtype),
+          expected.value.data(), expected.bound.data(), expected.value.size(), first);
       if (r == 0 && row == 0) {
         whole = part;
       } else {
@@ -62,17 +63,18 @@ verify::Comparison compare_product(const Payload& payload, std::uint32_t group,
 
 // One rank's rows of out or residual_out.
 verify::Comparison compare_rows(std::string name, const Payload::Call& c, bool is_residual,
-                                const std::uint16_t* got, verify::RowRange rows) {
+                                const std::byte* got, verify::RowRange rows) {
   const verify::Shape shape{c.problem.tokens, c.problem.hidden};
   const auto first = static_cast<std::size_t>(rows.begin * c.problem.hidden);
   const auto count = static_cast<std::size_t>(rows.count() * c.problem.hidden);
+  const std::size_t at = first * verify::dtype_bytes(c.problem.dtype);
   if (c.exact) {
-    return verify::compare_bits(std::move(name), c.problem.dtype, shape, got + first,
-                                (is_residual ? c.residual_out : c.out).bits() + first, count,
+    return verify::compare_bits(std::move(name), c.problem.dtype, shape, got + at,
+                                (is_residual ? c.residual_out : c.out).bytes.data() + at, count,
                                 first);
   }
   const verify::FusedReference& r = c.reference;
-  return verify::compare(std::move(name), c.problem.dtype, shape, got + first,
+  return verify::compare(std::move(name), c.problem.dtype, shape, got + at,
                          (is_residual ? r.residual_out : r.out).data() + first,
                          (is_residual ? r.residual_out_bound : r.out_bound).data() + first, count,
                          first);
@@ -129,22 +131,26 @@ ReplicaCheck check_replicas(const schedule::Program& program) {
     for (std::uint32_t call = 0; call < payload.calls(); ++call) {
       const verify::Problem& problem = payload.call(g, call).problem;
       const auto count = static_cast<std::size_t>(problem.tokens * problem.hidden);
-      const std::uint16_t* a = p.out(g, call, 0);
+      const std::size_t element = verify::dtype_bytes(problem.dtype);
+      const std::byte* a = p.out(g, call, 0);
       for (std::uint32_t r = 1; r < program.ranks(); ++r) {
-        const std::uint16_t* b = p.out(g, call, r);
-        if (std::memcmp(a, b, count * 2) == 0) continue;
-        std::size_t i = 0;
-        while (a[i] == b[i]) ++i;
+        const std::byte* b = p.out(g, call, r);
+        const std::byte* differs = std::mismatch(a, a + count * element, b).first;
+        if (differs == a + count * element) continue;
+        const std::size_t i = static_cast<std::size_t>(differs - a) / element;
         if (!p.replicas_agree(payload.call(g, call))) {
-          return {
-              true,
-              "out differs in its last bits, as each rank's bf16 adds came in an order of their "
-              "own; every replica is judged above"};
+          return {true,
+                  "out differs in its last bits, as each rank's adds came in an order of their "
+                  "own; every replica is judged above"};
         }
-        return {false, fmt::format("{} [{}, {}] differs: 0x{:04x} on rank 0, 0x{:04x} on rank {}",
+        const auto bits = [&](const std::byte* of) {
+          return verify::load_pattern(problem.dtype, of + i * element);
+        };
+        return {false, fmt::format("{} [{}, {}] differs: 0x{:0{}x} on rank 0, 0x{:0{}x} on rank {}",
                                    name_of("out", payload, g, call),
                                    i / static_cast<std::size_t>(problem.hidden),
-                                   i % static_cast<std::size_t>(problem.hidden), a[i], b[i], r)};
+                                   i % static_cast<std::size_t>(problem.hidden), bits(a),
+                                   2 * element, bits(b), 2 * element, r)};
       }
     }
   }
@@ -161,7 +167,7 @@ void write_results(const std::string& path, const schedule::Program& program,
   }
   const OperatorProgram& p = operator_of(program);
   const verify::Problem& problem = p.payload().call(0, 0).problem;
-  const auto tensor = [&](const std::uint16_t* bits) {
+  const auto tensor = [&](const std::byte* bits) {
     verify::Tensor t(problem.dtype, {problem.tokens, problem.hidden});
     std::memcpy(t.bytes.data(), bits, t.bytes.size());
     return t;

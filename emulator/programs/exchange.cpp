@@ -92,7 +92,7 @@ std::vector<std::uint16_t> Exchange::compute(Lane& lane, std::int64_t row,
   norm.dtype = p.dtype;
   norm.hidden = p.hidden;
   norm.eps = p.eps;
-  norm.gamma = lane.call.gamma.bits();
+  norm.set_gamma(lane.call.gamma);
   verify::tokenweave_row(norm, out.data(), residual.data(), out.data(), residual.data());
   lane.agent.write(here, words(Order::weak, kStoreResidual), std::as_bytes(std::span(residual)));
   return out;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 #include <new>
 #include <stdexcept>
@@ -20,13 +21,9 @@ using machine::RegionKind;
 using schedule::Agent;
 using schedule::Role;
 
-// The weak accesses of plain kernels to tensors: halves, whole rows at once.
-constexpr machine::Access weak(std::uint16_t site) {
-  return {machine::Order::weak, machine::Scope::sys, 2, machine::Proxy::generic, false, site};
-}
-
-std::span<std::byte> bytes_of(std::uint16_t* p, std::uint64_t bytes) {
-  return {reinterpret_cast<std::byte*>(p), bytes};
+// The weak accesses of plain kernels to tensors: element by element, whole rows at once.
+constexpr machine::Access weak(std::uint8_t element, std::uint16_t site) {
+  return {machine::Order::weak, machine::Scope::sys, element, machine::Proxy::generic, false, site};
 }
 
 }  // namespace
@@ -35,7 +32,8 @@ OperatorProgram::OperatorProgram(const Config& config, const Switches& switches)
     : common_(switches),
       payload_(config, switches),
       ranks_(static_cast<std::uint16_t>(config.ranks)),
-      row_bytes_(static_cast<std::uint64_t>(payload_.problem().hidden) * 2) {
+      element_bytes_(static_cast<std::uint8_t>(verify::dtype_bytes(payload_.problem().dtype))),
+      row_bytes_(static_cast<std::uint64_t>(payload_.problem().hidden) * element_bytes_) {
   if (switches.waves && payload_.calls() * (payload_.groups() + 1) > kMaxHostLabels) {
     throw std::invalid_argument(
         fmt::format("--calls {}: at most {} are due with {} waves", payload_.calls(),
@@ -90,18 +88,18 @@ void OperatorProgram::set_up(machine::Machine& machine, std::pmr::memory_resourc
   }
 
   first_result_.clear();
-  result_elements_ = 0;
+  result_bytes_ = 0;
   for (std::uint32_t g = 0; g < payload_.groups(); ++g) {
     for (std::uint32_t c = 0; c < payload_.calls(); ++c) {
-      first_result_.push_back(result_elements_);
+      first_result_.push_back(result_bytes_);
       const std::size_t copies = ranks_ + (residual_is_sharded() ? 1u : ranks_);
-      result_elements_ +=
-          copies * static_cast<std::size_t>(payload_.shape(g, c).problem.tokens) * (row_bytes_ / 2);
+      result_bytes_ +=
+          copies * static_cast<std::size_t>(payload_.shape(g, c).problem.tokens) * row_bytes_;
     }
   }
   shared_ = ::new (shared->allocate(sizeof(Shared), alignof(Shared))) Shared;
-  results_ = static_cast<std::uint16_t*>(shared->allocate(result_elements_ * 2, kResultAlignment));
-  std::memset(results_, 0, result_elements_ * 2);
+  results_ = static_cast<std::byte*>(shared->allocate(result_bytes_, kResultAlignment));
+  std::memset(results_, 0, result_bytes_);
 }
 
 void OperatorProgram::before_run(machine::Machine& machine) {
@@ -182,8 +180,7 @@ void OperatorProgram::run_waves(Agent& agent, std::uint16_t rank, std::uint32_t 
 }
 
 void OperatorProgram::zero_late(Agent& agent, std::uint16_t rank, std::uint16_t site) {
-  machine::Access access = weak(site);
-  access.element = 4;
+  const machine::Access access = weak(4, site);
   for (std::uint32_t i = 0; i < regions_.size(); ++i) {
     const RegionInfo& r = regions_[i];
     if (r.rank != rank || !r.slots) continue;
@@ -196,41 +193,40 @@ void OperatorProgram::zero_late(Agent& agent, std::uint16_t rank, std::uint16_t 
 
 // -- results --------------------------------------------------------------------------------------
 
-std::size_t OperatorProgram::out_index(std::uint32_t group, std::uint32_t call,
-                                       std::uint32_t rank) const {
+std::size_t OperatorProgram::out_at(std::uint32_t group, std::uint32_t call,
+                                    std::uint32_t rank) const {
   const auto tokens = static_cast<std::size_t>(payload_.shape(group, call).problem.tokens);
-  return first_result_[group * payload_.calls() + call] + rank * tokens * (row_bytes_ / 2);
+  return first_result_[group * payload_.calls() + call] + rank * tokens * row_bytes_;
 }
 
-std::size_t OperatorProgram::residual_index(std::uint32_t group, std::uint32_t call,
-                                            std::uint32_t rank) const {
-  return out_index(group, call, ranks_ + (residual_is_sharded() ? 0 : rank));
+std::size_t OperatorProgram::residual_at(std::uint32_t group, std::uint32_t call,
+                                         std::uint32_t rank) const {
+  return out_at(group, call, ranks_ + (residual_is_sharded() ? 0 : rank));
 }
 
-const std::uint16_t* OperatorProgram::out(std::uint32_t group, std::uint32_t call,
-                                          std::uint32_t rank) const {
-  return results_ + out_index(group, call, rank);
+const std::byte* OperatorProgram::out(std::uint32_t group, std::uint32_t call,
+                                      std::uint32_t rank) const {
+  return results_ + out_at(group, call, rank);
 }
 
-const std::uint16_t* OperatorProgram::residual_out(std::uint32_t group, std::uint32_t call,
-                                                   std::uint32_t rank) const {
-  return results_ + residual_index(group, call, rank);
+const std::byte* OperatorProgram::residual_out(std::uint32_t group, std::uint32_t call,
+                                               std::uint32_t rank) const {
+  return results_ + residual_at(group, call, rank);
 }
 
 void OperatorProgram::consume(Agent& agent, const Place& p) {
   const verify::Problem& problem = call_of(p).problem;
-  const auto hidden = static_cast<std::size_t>(problem.hidden);
-  const machine::Access access = weak(consume_site());
-  std::uint16_t* const out = results_ + out_index(p.group, p.call, p.rank);
+  const machine::Access access = weak(element_bytes_, consume_site());
+  std::byte* const out = results_ + out_at(p.group, p.call, p.rank);
   for (std::int64_t row = 0; row < problem.tokens; ++row) {
     agent.read(out_row(p, row), access,
-               bytes_of(out + static_cast<std::size_t>(row) * hidden, row_bytes_));
+               {out + static_cast<std::size_t>(row) * row_bytes_, row_bytes_});
   }
-  std::uint16_t* const residual = results_ + residual_index(p.group, p.call, p.rank);
+  std::byte* const residual = results_ + residual_at(p.group, p.call, p.rank);
   const verify::RowRange rows = problem.rows_of(p.rank);
   for (std::int64_t row = rows.begin; row < rows.end; ++row) {
     agent.read(residual_out_row(p, row), access,
-               bytes_of(residual + static_cast<std::size_t>(row) * hidden, row_bytes_));
+               {residual + static_cast<std::size_t>(row) * row_bytes_, row_bytes_});
   }
 }
 
@@ -269,8 +265,8 @@ machine::AccessInfo OperatorProgram::consumed(const Place& p, bool is_residual,
   a.label = schedule::pack(label);
   a.site = consume_site();
   a.region = at.region;
-  a.offset = at.offset + element % hidden * 2;
-  a.bytes = 2;
+  a.offset = at.offset + element % hidden * element_bytes_;
+  a.bytes = element_bytes_;
   return a;
 }
 
@@ -282,12 +278,14 @@ bool OperatorProgram::check_values(machine::Machine& machine, const Place& p, bo
   const auto first = static_cast<std::size_t>(rows.begin * hidden);
   const auto count = static_cast<std::size_t>(rows.count() * hidden);
   if (count == 0) return true;
-  const std::uint16_t* const got =
-      (is_residual ? residual_out(p.group, p.call, p.rank) : out(p.group, p.call, p.rank)) + first;
+  const std::byte* const got =
+      (is_residual ? residual_out(p.group, p.call, p.rank) : out(p.group, p.call, p.rank)) +
+      first * element_bytes_;
   verify::Comparison result;
   if (c.exact) {
-    const std::uint16_t* const expected = (is_residual ? c.residual_out : c.out).bits() + first;
-    if (std::memcmp(got, expected, count * 2) == 0) return true;
+    const std::byte* const expected =
+        (is_residual ? c.residual_out : c.out).bytes.data() + first * element_bytes_;
+    if (std::memcmp(got, expected, count * element_bytes_) == 0) return true;
     result = verify::compare_bits("", c.problem.dtype, {c.problem.tokens, hidden}, got, expected,
                                   count, first);
   } else {
@@ -306,8 +304,8 @@ bool OperatorProgram::check_values(machine::Machine& machine, const Place& p, bo
   m.expected = result.first.expected;
   m.bound = result.first.bound;
   m.got = result.first.actual;
-  m.expected_bits = result.first.expected_bits;
-  m.got_bits = result.first.actual_bits;
+  m.expected_bits = static_cast<std::uint32_t>(result.first.expected_bits);
+  m.got_bits = static_cast<std::uint32_t>(result.first.actual_bits);
   Finding f;
   f.kind = FindingKind::numeric_mismatch;
   f.second = consumed(p, is_residual, m.element);
@@ -322,23 +320,28 @@ bool OperatorProgram::check_replicas(machine::Machine& machine) {
   const auto differ = [&](const Place& p, bool is_residual) {
     const Payload::Call& call = call_of(p);
     const auto count = static_cast<std::size_t>(call.problem.tokens * call.problem.hidden);
-    const std::uint16_t* const a =
+    const std::byte* const a =
         is_residual ? residual_out(p.group, p.call, base) : out(p.group, p.call, base);
-    const std::uint16_t* const b =
+    const std::byte* const b =
         is_residual ? residual_out(p.group, p.call, p.rank) : out(p.group, p.call, p.rank);
-    if (a == b || std::memcmp(a, b, count * 2) == 0) return false;
-    std::size_t i = 0;
-    while (a[i] == b[i]) ++i;
+    if (a == b || std::memcmp(a, b, count * element_bytes_) == 0) return false;
+    const std::size_t i =
+        static_cast<std::size_t>(std::mismatch(a, a + count * element_bytes_, b).first - a) /
+        element_bytes_;
+    const verify::Dtype dtype = call.problem.dtype;
+    const auto bits = [&](const std::byte* of) {
+      return static_cast<std::uint32_t>(verify::load_pattern(dtype, of + i * element_bytes_));
+    };
     Mismatch& m = mismatch_;
     m.what = What::replicas_differ;
     m.is_residual = is_residual;
     m.place = p;
     m.base = base;
     m.element = i;
-    m.expected = verify::to_float(call.problem.dtype, a[i]);
-    m.got = verify::to_float(call.problem.dtype, b[i]);
-    m.expected_bits = a[i];
-    m.got_bits = b[i];
+    m.expected_bits = bits(a);
+    m.got_bits = bits(b);
+    m.expected = verify::decode(dtype, m.expected_bits);
+    m.got = verify::decode(dtype, m.got_bits);
     Finding f;
     f.kind = FindingKind::replica_mismatch;
     f.first = consumed({p.group, base, p.call}, is_residual, i);
@@ -407,6 +410,7 @@ schedule::SlotName OperatorProgram::slot_name(machine::Address at) const {
 
 std::string OperatorProgram::last_mismatch() const {
   const Mismatch& m = mismatch_;
+  const int digits = 2 * element_bytes_;
   const auto where = [&] {
     const auto hidden = static_cast<std::size_t>(call_of(m.place).problem.hidden);
     return fmt::format("{}, call {}, rank {}{}: row {}, column {}",
@@ -418,12 +422,12 @@ std::string OperatorProgram::last_mismatch() const {
       return {};
     case What::wrong_value: {
       const std::string bound = m.bound > 0 ? fmt::format(" within {:.3g}", m.bound) : "";
-      return fmt::format("{}: got {} (0x{:04x}), expected {} (0x{:04x}){}", where(), m.got,
-                         m.got_bits, m.expected, m.expected_bits, bound);
+      return fmt::format("{}: got {} (0x{:0{}x}), expected {} (0x{:0{}x}){}", where(), m.got,
+                         m.got_bits, digits, m.expected, m.expected_bits, digits, bound);
     }
     case What::replicas_differ:
-      return fmt::format("{}: {} (0x{:04x}), but rank {} has {} (0x{:04x})", where(), m.got,
-                         m.got_bits, m.base, m.expected, m.expected_bits);
+      return fmt::format("{}: {} (0x{:0{}x}), but rank {} has {} (0x{:0{}x})", where(), m.got,
+                         m.got_bits, digits, m.base, m.expected, m.expected_bits, digits);
     case What::wrong_slot:
       return fmt::format("{} holds {} after the last launch: {} is due", slot_name(m.slot).text,
                          m.got, m.due);

@@ -36,9 +36,8 @@ class OperatorProgram : public schedule::Program {
 
   // Results of the last run, [T, H] of that call's T. out: as `rank` read it. residual_out: as
   // sharded (tokenweave: the same for every `rank`), or as `rank` has it (pypto).
-  const std::uint16_t* out(std::uint32_t group, std::uint32_t call, std::uint32_t rank) const;
-  const std::uint16_t* residual_out(std::uint32_t group, std::uint32_t call,
-                                    std::uint32_t rank) const;
+  const std::byte* out(std::uint32_t group, std::uint32_t call, std::uint32_t rank) const;
+  const std::byte* residual_out(std::uint32_t group, std::uint32_t call, std::uint32_t rank) const;
 
   std::uint16_t ranks() const final { return ranks_; }
   std::uint64_t shared_bytes() const final;
@@ -71,7 +70,7 @@ class OperatorProgram : public schedule::Program {
     std::uint32_t call;
   };
 
-  // What is in a data region before anything was written: NaN in both dtypes, so that a sum that
+  // What is in a data region before anything was written: NaN in every dtype, so that a sum that
   // takes it in shows.
   static constexpr std::uint16_t kNeverWritten = 0xffff;
 
@@ -98,6 +97,8 @@ class OperatorProgram : public schedule::Program {
   }
   const Payload::Call& call_of(const Place& p) const { return payload_.call(p.group, p.call); }
   std::uint64_t row_bytes() const { return row_bytes_; }
+  // Of an element of the data: 2, or 4 of fp32.
+  std::uint8_t element_bytes() const { return element_bytes_; }
   // "" or ", group 1"
   std::string group_text(std::uint32_t group) const;
   // The "zero late" of pads=late: weak stores of zero over the rank's signal regions.
@@ -154,19 +155,20 @@ class OperatorProgram : public schedule::Program {
   bool check_replicas(machine::Machine& machine);
   bool check_slots(machine::Machine& machine);
   machine::AccessInfo consumed(const Place& place, bool is_residual, std::size_t element) const;
-  std::size_t out_index(std::uint32_t group, std::uint32_t call, std::uint32_t rank) const;
-  std::size_t residual_index(std::uint32_t group, std::uint32_t call, std::uint32_t rank) const;
+  std::size_t out_at(std::uint32_t group, std::uint32_t call, std::uint32_t rank) const;
+  std::size_t residual_at(std::uint32_t group, std::uint32_t call, std::uint32_t rank) const;
 
   const Switches common_;
   Payload payload_;
   std::uint16_t ranks_;
+  std::uint8_t element_bytes_;
   std::uint64_t row_bytes_;
   std::vector<RegionInfo> regions_;
   machine::RegionId first_region_ = 0;
-  std::vector<std::size_t> first_result_;  // by group and call, in elements
-  std::size_t result_elements_ = 0;
+  std::vector<std::size_t> first_result_;  // by group and call, in bytes
+  std::size_t result_bytes_ = 0;
   Shared* shared_ = nullptr;
-  std::uint16_t* results_ = nullptr;  // in shared memory too
+  std::byte* results_ = nullptr;  // in shared memory too
   Mismatch mismatch_;
   std::vector<std::uint32_t> slots_;  // scratch of the end checks
 };

@@ -20,7 +20,9 @@ verify::Tensor shifted_rows(const verify::Tensor& from, std::int64_t first, std:
   const std::int64_t rows = from.shape[0];
   verify::Tensor to(from.dtype, {count, from.shape[1]});
   for (std::int64_t i = 0; i < count; ++i) {
-    std::copy_n(from.row((first + i) % rows), from.shape[1], to.row(i));
+    const auto row = from.row_bytes((first + i) % rows);
+    std::copy(row.begin(), row.end(),
+              to.bytes.begin() + i * static_cast<std::ptrdiff_t>(row.size()));
   }
   return to;
 }
@@ -69,7 +71,13 @@ verify::Problem read_problem(const Config& config, verify::Inputs* inputs) {
     }
     if (inputs != nullptr) *inputs = std::move(loaded.inputs);
   }
-  verify::validate(p, {p.flavour == verify::Flavour::tokenweave});
+  if (p.dtype == verify::Dtype::f32 && !definition_of(config.protocol).fp32) {
+    throw std::invalid_argument(
+        fmt::format("--dtype fp32: {} moves 16-bit types; use bf16 or fp16, or --protocol "
+                    "tokenweave or pypto",
+                    config.protocol));
+  }
+  verify::validate(p, {p.flavour == verify::Flavour::tokenweave, false});
   return p;
 }
 
@@ -82,7 +90,7 @@ Payload::Payload(const Config& config, const Switches& switches)
       from_file_(!config.input.empty()),
       problem_(read_problem(config, &file_)) {
   problem_.threads = switches.threads;
-  problem_.width = switches.width;
+  problem_.width = switches.width != 0 ? switches.width : verify::vector_elements(problem_.dtype);
   problem_.tile_inner = switches.tile_inner;
   all_.reserve(std::size_t{groups_} * calls_);
   for (std::uint32_t g = 0; g < groups_; ++g) {
@@ -140,8 +148,8 @@ void Payload::fill(Call& c, std::uint32_t group, std::uint32_t call) const {
     schedule::throw_if_stopped();
     const verify::Tensor product = verify::product(p, in, r);
     verify::Tensor& partial = c.partials[static_cast<std::size_t>(r)];  // stays where it is
-    std::copy_n(product.bits(), p.tokens * p.hidden, partial.row(0));
-    partials.push_back(partial.bits());
+    std::copy(product.bytes.begin(), product.bytes.end(), partial.bytes.begin());
+    partials.push_back(partial.bytes.data());
   }
   schedule::throw_if_stopped();
   c.exact = fill_ != verify::Fill::normal || order_is_fixed(p, summation_);

@@ -31,7 +31,7 @@ class Payload {
     verify::Tensor out, residual_out;
     verify::FusedReference reference;
 
-    const std::uint16_t* partial(std::uint32_t rank) const { return partials[rank].bits(); }
+    const std::byte* partial(std::uint32_t rank) const { return partials[rank].bytes.data(); }
   };
 
   // Checks all and reads the input file; what takes long is left to prepare(). Throws

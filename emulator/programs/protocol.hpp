@@ -18,6 +18,7 @@ struct ProtocolDefinition {
   const char* summary;
   std::vector<machine::Boundary> claims;  // the boundary modes it is meant for
   verify::Flavour flavour;                // of the operator: its sharding, norm and reference
+  bool fp32;                              // it moves fp32 too
   SwitchList (*switches)();               // bound to values of their own, to the letter
   // Throws std::invalid_argument for sizes that are not to be had; the switches are legal.
   void (*check)(const Config& config, const verify::Problem& problem);
@@ -34,11 +35,13 @@ const ProtocolDefinition& definition_of(const std::string& protocol);
 template <class Program, class Values>
 ProtocolDefinition define_protocol(const char* name, const char* summary,
                                    std::vector<machine::Boundary> claims,
-                                   verify::Flavour flavour = verify::Flavour::tokenweave) {
+                                   verify::Flavour flavour = verify::Flavour::tokenweave,
+                                   bool fp32 = false) {
   return {name,
           summary,
           std::move(claims),
           flavour,
+          fp32,
           SwitchList::of<Values>,
           [](const Config& config, const verify::Problem& problem) {
             parse_switches<Values>(config.protocol, config.set).check(config, problem);

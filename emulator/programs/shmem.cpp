@@ -18,8 +18,7 @@ using machine::Proxy;
 using machine::Scope;
 using schedule::Agent;
 
-constexpr std::uint8_t kElement = 2;
-// Halves that differ by nothing: +0 in bf16 and fp16 is all bits zero.
+// +0 is all bits zero in each dtype.
 constexpr std::array<std::byte, 1024> kZeros{};
 
 constexpr Access access(Order order, Scope scope, std::uint64_t element, std::uint16_t site) {
@@ -34,6 +33,15 @@ std::uint64_t add_bf16(std::uint64_t old, std::uint64_t operand) {
 std::uint64_t add_f16(std::uint64_t old, std::uint64_t operand) {
   return verify::float_to_f16(verify::f16_to_float(static_cast<std::uint16_t>(old)) +
                               verify::f16_to_float(static_cast<std::uint16_t>(operand)));
+}
+
+std::uint64_t add_f32(std::uint64_t old, std::uint64_t operand) {
+  return verify::float_bits(verify::float_from_bits(static_cast<std::uint32_t>(old)) +
+                            verify::float_from_bits(static_cast<std::uint32_t>(operand)));
+}
+
+machine::CombineFunction add_of(verify::Dtype dtype) {
+  return dtype == verify::Dtype::f32 ? add_f32 : dtype == verify::Dtype::f16 ? add_f16 : add_bf16;
 }
 
 std::uint64_t add_u32(std::uint64_t old, std::uint64_t operand) {
@@ -194,7 +202,8 @@ std::vector<std::vector<std::uint32_t>> Graph::predecessors() const {
 // -- running --------------------------------------------------------------------------------------
 
 void Graph::store_zeros(Agent& agent, machine::Address to, std::uint64_t bytes) const {
-  const Access weak = access(Order::weak, Scope::sys, kElement, kClearData);
+  const Access weak =
+      access(Order::weak, Scope::sys, verify::dtype_bytes(world_.dtype()), kClearData);
   while (bytes > 0) {
     const std::uint64_t n = std::min<std::uint64_t>(bytes, kZeros.size());
     agent.write(to, weak, std::span(kZeros).first(n));
@@ -205,6 +214,7 @@ void Graph::store_zeros(Agent& agent, machine::Address to, std::uint64_t bytes) 
 
 void Graph::run(Agent& agent, const Operation& o) const {
   const Orders& orders = world_.orders();
+  const std::size_t element = verify::dtype_bytes(world_.dtype());
   const std::uint32_t zero = 0, one = 1;
   // Zeroing stores of counters are relaxed.sys whatever the scope under test.
   const auto clear = [&](std::uint16_t site) {
@@ -233,10 +243,10 @@ void Graph::run(Agent& agent, const Operation& o) const {
       return;
     }
     case Kind::put: {
-      const Access put = access(orders.put, Scope::sys, kElement, kPut);
+      const Access put = access(orders.put, Scope::sys, element, kPut);
       const machine::Address to = world_.data(o.slot, o.pe);
       if (o.op != PutOp::set) {
-        agent.reduce(to, put, o.from, o.op == PutOp::add ? add_bf16 : add_f16);
+        agent.reduce(to, put, o.from, add_of(world_.dtype()));
       } else {
         agent.write(to, put, o.from);
       }
@@ -260,7 +270,7 @@ void Graph::run(Agent& agent, const Operation& o) const {
       return;
     }
     case Kind::load:
-      agent.read(world_.data(o.slot, my_pe_), access(Order::weak, Scope::sys, kElement, kLoad),
+      agent.read(world_.data(o.slot, my_pe_), access(Order::weak, Scope::sys, element, kLoad),
                  o.to);
       return;
   }

@@ -26,6 +26,7 @@
 
 #include "emulator/machine/machine.hpp"
 #include "emulator/schedule/agent.hpp"
+#include "verify/dtype.hpp"
 
 namespace ringfence::programs::shmem {
 
@@ -49,8 +50,10 @@ struct Edges {
 // The symmetric memory of one group.
 class World {
  public:
-  World(std::uint16_t ranks, std::uint64_t tile_bytes, std::uint32_t slots, const Orders& orders)
-      : ranks_(ranks), tile_bytes_(tile_bytes), slots_(slots), orders_(orders) {}
+  // Elements of tiles are of `dtype`: bf16, f16 or f32.
+  World(std::uint16_t ranks, std::uint64_t tile_bytes, std::uint32_t slots, const Orders& orders,
+        verify::Dtype dtype = verify::Dtype::bf16)
+      : ranks_(ranks), tile_bytes_(tile_bytes), slots_(slots), orders_(orders), dtype_(dtype) {}
 
   // How many slots each ring has: the smallest count that the limits (bytes a rank) give, and no
   // more than `tiles` in all need. 0 if not one fits.
@@ -65,6 +68,7 @@ class World {
   std::uint32_t slots() const { return slots_; }
   std::uint64_t tile_bytes() const { return tile_bytes_; }
   const Orders& orders() const { return orders_; }
+  verify::Dtype dtype() const { return dtype_; }
   machine::Address data(std::uint32_t slot, std::uint16_t pe) const {
     return {data_[pe], slot * tile_bytes_};
   }
@@ -80,6 +84,7 @@ class World {
   std::uint64_t tile_bytes_;
   std::uint32_t slots_;
   Orders orders_;
+  verify::Dtype dtype_;
   std::vector<machine::RegionId> data_, signal_, barrier_;
 };
 
@@ -99,8 +104,8 @@ enum Site : std::uint16_t {
 };
 std::string site_name(std::uint16_t site, const Orders& orders);
 
-// add: of bf16, one element at a time (of a signal: of its number); add_f16: of fp16.
-enum class PutOp : std::uint8_t { set, add, add_f16 };
+// add: one element at a time, rounded to the dtype; of a signal: of its number.
+enum class PutOp : std::uint8_t { set, add };
 
 using Op = std::uint32_t;
 // What an operation gives to others: an edge that no switch removes.
@@ -116,7 +121,7 @@ struct Signal {
   std::uint32_t slot = 0;
 };
 
-// The operations of one rank in one launch, in program order. Elements of tensors are bf16.
+// The operations of one rank in one launch, in program order.
 class Graph {
  public:
   using Preds = std::vector<Op>;

@@ -88,7 +88,7 @@ struct Switches {
   bool waves = false;        // the groups are waves of one operator, one after the other
   // What decides the order of sums: verify::Problem has the same names.
   int threads = 0;
-  int width = verify::kVectorElements;
+  int width = 0;  // 0: those of 16 bytes
   std::int64_t tile_inner = 0;
 
  protected:

@@ -33,7 +33,7 @@ TEST_CASE("unknown options, words and subcommands are refused with a hint") {
   refused(f, "fuzz --rank 4", {"--rank", "see ringfence fuzz --help"});
   refused(f, "run --protocol tokenwave", {"--protocol tokenwave", "tokenweave", "pypto"});
   refused(f, "run --dtype bf17", {"bf17", "bf16", "fp16"});
-  refused(f, "run --protocol pypto --dtype e4m3", {"e4m3", "bf16 or fp16"});
+  refused(f, "run --protocol pypto --dtype e4m3", {"e4m3", "bf16, fp16 or fp32"});
   refused(f, "fuzz --boundary loose", {"--boundary loose", "strict, stream, coherent or all"});
   refused(f, "fuzz --policy weather=rain", {"weather", "multicast-flag"});
   refused(f, "fuzz --policy multicast-flag", {"NAME=VALUE"});

@@ -107,6 +107,40 @@ TEST_CASE("pypto adds in fp16 as well, in every order") {
             .status == 0);
 }
 
+TEST_CASE("both protocols compute in fp32, and what moves 16-bit types alone says so") {
+  const Folder f;
+  for (const std::string protocol : {"tokenweave", "pypto"}) {
+    CAPTURE(protocol);
+    for (const std::string payload : {"exact", "normal"}) {
+      const Result r = ringfence(f, "run --protocol " + protocol + " --dtype fp32 --payload " +
+                                        payload + " --json r.json --output o.safetensors");
+      CHECK_MESSAGE(r.status == 0, r.out, r.err);
+      for (const auto& tensor : json_of(f / "r.json")["tensors"]) {
+        CHECK(tensor["dtype"] == "fp32");
+        CHECK(tensor["mismatches"] == 0);
+      }
+      CHECK(verify::read_safetensors(f / "o.safetensors").find("out")->dtype == verify::Dtype::f32);
+    }
+    CHECK(ringfence(f, "fuzz --protocol " + protocol +
+                           " --dtype fp32 --payload normal --ranks 2 --tokens 4 --hidden 16 "
+                           "--inner 4 --blocks 1 --boundary coherent --schedules 50")
+              .status == 0);
+  }
+  // What a race does to the numbers is found in fp32 too.
+  const Result r =
+      ringfence(f,
+                "fuzz --dtype fp32 --ranks 2 --tokens 4 --hidden 16 --inner 4 --blocks "
+                "1 --boundary coherent --set end.put=relaxed --ignore data-race");
+  CHECK_MESSAGE(r.status == 1, r.out, r.err);
+  CHECK(ringfence(f, "run --dtype fp32 --set width=4").status == 0);
+  const Result wide = ringfence(f, "run --dtype fp32 --set width=8");
+  CHECK(wide.status == 2);
+  CHECK_MESSAGE(says(wide.err, "at most 4 elements of fp32"), wide.err);
+  const Result pull = ringfence(f, "run --protocol lamport --dtype fp32");
+  CHECK(pull.status == 2);
+  CHECK_MESSAGE(says(pull.err, "--dtype fp32: lamport moves 16-bit types"), pull.err);
+}
+
 TEST_CASE(
     "threads and width of tokenweave's blocks and tiles of pypto's product keep the numbers") {
   const Folder f;
@@ -151,6 +185,7 @@ TEST_CASE("an input's tensors may have other names, and those that are not used 
   const Result r = ringfence(f, run + " --map gamma=model.norm.weight --json r.json");
   CHECK_MESSAGE(r.status == 0, r.out, r.err);
   CHECK_MESSAGE(says(r.err, "not used: 'rotary'"), r.err);
+  CHECK_MESSAGE(says(r.err, "'model.norm.weight' is F32 beside bf16 data"), r.err);
   CHECK(json_of(f / "r.json")["configuration"]["input_map"] == "gamma=model.norm.weight");
   CHECK(ringfence(f, "run --map gamma=x").status == 2);
   CHECK(ringfence(f, run + " --map delta=x").status == 2);

@@ -54,11 +54,9 @@ TEST_CASE("pypto: all payloads stay within their bounds in any order of arrival"
   CHECK(run_all(c, 1) == "clean");
 }
 
-TEST_CASE("pypto: residual_out and out on every rank are the reference's, bit for bit") {
-  Config c = small(3, 10);
-  c.calls = 2;
-  Bench bench(c);
-  REQUIRE(verdict(bench.run(Boundary::strict, 2)) == "clean");
+namespace {
+
+void check_results(Bench& bench) {
   for (std::uint32_t call = 0; call < 2; ++call) {
     const Payload::Call& made = bench.op().payload().call(0, call);
     const verify::Problem& p = made.problem;
@@ -66,12 +64,26 @@ TEST_CASE("pypto: residual_out and out on every rank are the reference's, bit fo
     for (std::uint32_t r = 0; r < 3; ++r) partials.push_back(made.partial(r));
     const verify::Outputs expected = verify::exact_fused(p, bench.op().payload().inputs(0, call),
                                                          partials, verify::Summation::each_step);
-    const auto bytes = static_cast<std::size_t>(p.tokens * p.hidden) * 2;
+    const auto bytes = expected.out.bytes.size();
     for (std::uint32_t r = 0; r < 3; ++r) {
-      CHECK(std::memcmp(bench.op().out(0, call, r), expected.out.bits(), bytes) == 0);
-      CHECK(std::memcmp(bench.op().residual_out(0, call, r), expected.residual_out.bits(), bytes) ==
-            0);
+      CHECK(std::memcmp(bench.op().out(0, call, r), expected.out.bytes.data(), bytes) == 0);
+      CHECK(std::memcmp(bench.op().residual_out(0, call, r), expected.residual_out.bytes.data(),
+                        bytes) == 0);
     }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("pypto: residual_out and out on every rank are the reference's, bit for bit") {
+  for (const char* dtype : {"bf16", "fp32"}) {
+    Config c = small(3, 10);
+    c.calls = 2;
+    c.dtype = dtype;
+    CAPTURE(dtype);
+    Bench bench(c);
+    REQUIRE(verdict(bench.run(Boundary::strict, 2)) == "clean");
+    check_results(bench);
   }
 }
 

@@ -139,8 +139,16 @@ TEST_CASE("configurations: what cannot run is one line that says what would be r
   c.hidden = 60;
   CHECK(one_line_with(complaint(c), {"hidden", "60"}));
   c = {};
+  c.dtype = "fp64";
+  CHECK(one_line_with(complaint(c), {"--dtype fp64", "bf16, fp16 or fp32"}));
   c.dtype = "fp32";
-  CHECK(!complaint(c).empty());
+  CHECK(complaint(c).empty());
+  c.set["width"] = "8";
+  CHECK(one_line_with(complaint(c), {"--set width=8", "at most 4 elements of fp32"}));
+  c = {};
+  c.protocol = "lamport";
+  c.dtype = "fp32";
+  CHECK(one_line_with(complaint(c), {"--dtype fp32", "lamport", "bf16 or fp16"}));
   c = {};
   c.protocol = "pypto";
   c.dtype = "fp16";

@@ -85,7 +85,7 @@ Seen trial(const Bench& bench, Fault fault, std::uint64_t number) {
     if (fault == Fault::previous_call) spoilt = bench.previous[rank].row(row)[i];
     if (fault == Fault::wrong_rank) spoilt = bench.current[other].row(row)[i];
   }
-  Partials partials;
+  std::vector<const std::uint16_t*> partials;
   for (const auto& values : rows) partials.push_back(values.data());
   std::vector<std::uint16_t> v(static_cast<std::size_t>(p.hidden), 0), out = v, residual_out = v;
   if (p.flavour == Flavour::tokenweave) {
@@ -94,7 +94,8 @@ Seen trial(const Bench& bench, Fault fault, std::uint64_t number) {
     for (const std::uint16_t* partial : partials) atomic_add(p.dtype, partial, v.size(), v.data());
   }
   const Norm norm{p.dtype, p.hidden, p.eps, bench.inputs.gamma.bits(), nullptr, {}};
-  const auto whole_row = p.flavour == Flavour::pypto ? pypto_row : tokenweave_row;
+  const auto whole_row =
+      p.flavour == Flavour::pypto ? pypto_row<std::uint16_t> : tokenweave_row<std::uint16_t>;
   whole_row(norm, v.data(), bench.inputs.residual.row(row), out.data(), residual_out.data());
   const FusedReference& expected = bench.reference;
   return {!bench.compare_row("out", row, out.data(), expected.out, expected.out_bound).passed(),

@@ -236,5 +236,82 @@ TEST_CASE("a pypto row with mean 256 and H a power of two comes out as z/16·gam
   }
 }
 
+// Values with more places than bf16 and fp16 have.
+std::vector<float> wide_row(std::int64_t hidden, std::uint64_t stream) {
+  std::vector<float> row;
+  const CounterRandom random(7, stream, 0);
+  for (std::int64_t i = 0; i < hidden; ++i) {
+    row.push_back(random.normal(static_cast<std::uint64_t>(i)));
+  }
+  return row;
+}
+
+std::vector<std::uint32_t> words(const std::vector<float>& row) {
+  std::vector<std::uint32_t> bits;
+  for (const float x : row) bits.push_back(float_bits(x));
+  return bits;
+}
+
+TEST_CASE("in fp32 nothing is rounded to a dtype, in either flavour's row") {
+  constexpr std::int64_t kHidden = 64;
+  const std::vector<float> v = wide_row(kHidden, 1), residual = wide_row(kHidden, 2),
+                           gamma = wide_row(kHidden, 3), beta = wide_row(kHidden, 4);
+  std::vector<std::uint32_t> out(kHidden), residual_out(kHidden);
+  Norm norm;
+  norm.dtype = Dtype::f32;
+  norm.hidden = kHidden;
+  norm.eps = 1e-5f;
+  norm.gamma_fp32 = gamma.data();
+  norm.width = 4;
+  // Thread t of 32 has vector t, of four: pairs (x, y) as fl(x·x + fl(y·y)).
+  float lanes[32] = {};
+  std::vector<float> z;
+  for (std::size_t i = 0; i < kHidden; ++i) z.push_back(v[i] + residual[i]);
+  for (std::size_t t = 0; t < 16; ++t) {
+    const float* q = z.data() + 4 * t;
+    lanes[t] = std::fma(q[0], q[0], q[1] * q[1]) + std::fma(q[2], q[2], q[3] * q[3]);
+  }
+  for (const int mask : {16, 8, 4, 2, 1}) {
+    for (int i = 0; i < mask; ++i) lanes[i] = lanes[i] + lanes[i + mask];
+  }
+  const float s = rsqrt_rounded(lanes[0] / 64.0f + 1e-5f, nullptr);
+  tokenweave_row(norm, words(v).data(), words(residual).data(), out.data(), residual_out.data());
+  CHECK(residual_out == words(z));
+  for (std::size_t i = 0; i < kHidden; ++i) CHECK(float_from_bits(out[i]) == z[i] * s * gamma[i]);
+
+  norm.beta_fp32 = beta.data();
+  pypto_row(norm, words(v).data(), words(residual).data(), out.data(), residual_out.data());
+  float mean = 0;
+  for (const float x : z) {
+    const float square = x * x;
+    const float part = square * (1.0f / 64.0f);
+    mean += part;
+  }
+  const float root = std::sqrt(mean + 1e-5f);
+  CHECK(residual_out == words(z));
+  for (std::size_t i = 0; i < kHidden; ++i) {
+    const float normed = z[i] / root;
+    const float scaled = normed * gamma[i];
+    CHECK(float_from_bits(out[i]) == scaled + beta[i]);
+  }
+}
+
+TEST_CASE("an fp32 gamma beside bf16 data is not rounded; its product is") {
+  const std::uint16_t z = round_to(Dtype::bf16, 1.0f);
+  // Between 1.0 and 1.0078125, the next number of bf16; times 1.5 past the tie of two others.
+  const float gamma = 1.003f;
+  Norm norm;
+  norm.hidden = 8;
+  norm.gamma_fp32 = &gamma;
+  std::uint16_t out = 0;
+  tokenweave_scale_elements(norm, 1.5f, &z, 0, 1, &out);
+  CHECK(to_float(Dtype::bf16, out) == 1.5078125f);  // 1.5045 is nearer to it than to 1.5
+  const std::uint16_t rounded = round_to(Dtype::bf16, gamma);
+  norm.gamma_fp32 = nullptr;
+  norm.gamma = &rounded;
+  tokenweave_scale_elements(norm, 1.5f, &z, 0, 1, &out);
+  CHECK(to_float(Dtype::bf16, out) == 1.5f);
+}
+
 }  // namespace
 }  // namespace ringfence::verify

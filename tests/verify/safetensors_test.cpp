@@ -263,7 +263,14 @@ TEST_CASE("inputs take bias for beta, other names, an fp32 gamma, and [1, H]") {
   file.add(other, gamma);
   write_safetensors(folder.file("t"), file);
   const InputNames names = parse_input_names("gamma=" + other, "--map");
-  const LoadedInputs loaded = load_inputs(folder.file("t"), names);
+  const LoadedInputs as_they_are = load_inputs(folder.file("t"), names);
+  CHECK(as_they_are.inputs.gamma.dtype == Dtype::f32);
+  CHECK(as_they_are.inputs.gamma.shape == Shape{8});
+  CHECK(as_they_are.inputs.gamma.floats()[7] == 1.001f);
+  REQUIRE(as_they_are.notes.size() == 2);
+  CHECK(as_they_are.notes[1].find("F32 beside bf16 data") != std::string::npos);
+  // As kernels of 16-bit types read them.
+  const LoadedInputs loaded = load_inputs(folder.file("t"), names, true);
   CHECK(loaded.inputs.beta.shape == Shape{8});
   CHECK(loaded.inputs.beta.value(3) == 1);
   CHECK(loaded.inputs.gamma.dtype == Dtype::bf16);
@@ -349,8 +356,15 @@ TEST_CASE("inputs that do not fit together are refused by file and tensor") {
   file.add("beta", Tensor(Dtype::bf16, {1}));
   CHECK_ERROR(refused(file), "'beta' has shape [1]", "[8]");
   file = operator_file();
+  for (auto& entry : file.tensors) entry.second = Tensor(Dtype::f64, entry.second.shape);
+  CHECK_ERROR(refused(file), "'attn' is F64", "BF16, F16 or F32");
+  // All in fp32 is right, but not for the CUDA kernels.
   for (auto& entry : file.tensors) entry.second = Tensor(Dtype::f32, entry.second.shape);
-  CHECK_ERROR(refused(file), "'attn' is F32", "BF16 or F16");
+  write_safetensors(path, file);
+  CHECK(load_inputs(path).dtype == Dtype::f32);
+  CHECK_ERROR(load_inputs(path, {}, true), "'attn' is F32", "the kernels take BF16 or F16");
+  replace(file, "gamma", Tensor(Dtype::bf16, {8}));
+  CHECK_ERROR(refused(file), "'gamma' is bf16 and 'attn' is fp32", "use one dtype");
   for (const char* eps : {"", "small", "1e-5 ", "-1", "nan", "inf"}) {
     file = operator_file();
     file.metadata["eps"] = eps;

@@ -42,7 +42,9 @@ void add_case_options(CLI::App& app, CaseOptions& o) {
                            "Calls of the operator, each with its own payload (a case: its file's)")
                 ->capture_default_str()
                 ->group(group);
-  o.dtype = app.add_option("--dtype", c.dtype, "bf16 or fp16")->capture_default_str()->group(group);
+  o.dtype = app.add_option("--dtype", c.dtype, "bf16 or fp16; tokenweave and pypto: fp32 too")
+                ->capture_default_str()
+                ->group(group);
   o.eps = app.add_option("--eps", c.eps, "RMSNorm epsilon (default: the file's, else 1e-6)")
               ->group(group);
   CLI::Option* input = app.add_option("--input", c.input,

@@ -32,17 +32,6 @@ enum Site : std::uint16_t {
   kConsume,
 };
 
-constexpr Access weak(std::uint16_t site) {
-  return {Order::weak, Scope::sys, 2, Proxy::generic, false, site};
-}
-
-std::span<std::byte> writable(std::uint16_t* p, std::int64_t count) {
-  return std::as_writable_bytes(std::span(p, static_cast<std::size_t>(count)));
-}
-std::span<const std::byte> readable(const std::uint16_t* p, std::int64_t count) {
-  return std::as_bytes(std::span(p, static_cast<std::size_t>(count)));
-}
-
 std::uint64_t tiles_of(std::int64_t tokens, std::uint32_t tile_rows) {
   return (static_cast<std::uint64_t>(tokens) + tile_rows - 1) / tile_rows;
 }
@@ -50,7 +39,7 @@ std::uint64_t tiles_of(std::int64_t tokens, std::uint32_t tile_rows) {
 // No tile is larger than all rows.
 std::uint64_t tile_bytes_of(const verify::Problem& p, std::uint32_t tile_rows) {
   const auto rows = std::min<std::uint64_t>(tile_rows, static_cast<std::uint64_t>(p.tokens));
-  return rows * static_cast<std::uint64_t>(p.hidden) * 2;
+  return rows * static_cast<std::uint64_t>(p.hidden) * verify::dtype_bytes(p.dtype);
 }
 
 // "M,K,N": the order of a sum depends on K alone.
@@ -122,7 +111,7 @@ PyPto::PyPto(const Config& config, const PyPtoSwitches& switches)
                              switches_.barrier_wait, switches_.scope};
   const auto rows = static_cast<std::uint64_t>(p.tokens);
   for (std::uint32_t g = 0; g < payload().groups(); ++g) {
-    worlds_.emplace_back(ranks(), tile_bytes, slots, orders);
+    worlds_.emplace_back(ranks(), tile_bytes, slots, orders, p.dtype);
     for (std::uint16_t r = 0; r < ranks(); ++r) {
       const auto data = [&](const char* name, std::uint64_t bytes) {
         return add_region(name, r, g, RegionKind::data, bytes);
@@ -130,14 +119,15 @@ PyPto::PyPto(const Config& config, const PyPtoSwitches& switches)
       const auto signal = [&](const char* name) {
         return add_region(name, r, g, RegionKind::signal, slots * shmem::kSignalBytes);
       };
-      x_.push_back(data("x", rows * static_cast<std::uint64_t>(p.inner_per_rank()) * 2));
+      x_.push_back(
+          data("x", rows * static_cast<std::uint64_t>(p.inner_per_rank()) * element_bytes()));
       residual_.push_back(data("residual", rows * row_bytes()));
       out_.push_back(data("out", rows * row_bytes()));
       residual_out_.push_back(data("residual_out", rows * row_bytes()));
       data_.push_back(data("data tiles", slots * tile_bytes));
       signal_.push_back(signal("signal"));
       barrier_.push_back(signal("barrier counter"));
-      loaded_.emplace_back(rows * static_cast<std::uint64_t>(p.hidden));
+      loaded_.emplace_back(rows * row_bytes());
     }
   }
   for (std::uint16_t r = 0; r < ranks(); ++r) {
@@ -152,7 +142,8 @@ PyPto::PyPto(const Config& config, const PyPtoSwitches& switches)
 }
 
 void PyPtoSwitches::check(const Config&, const verify::Problem& p) const {
-  const std::uint64_t row_bytes = static_cast<std::uint64_t>(p.hidden) * 2;
+  const std::uint64_t row_bytes =
+      static_cast<std::uint64_t>(p.hidden) * verify::dtype_bytes(p.dtype);
   if (signal_limit < shmem::kSignalBytes) {
     throw std::invalid_argument(fmt::format("--set signal_limit={}: a slot takes {} bytes",
                                             signal_limit, shmem::kSignalBytes));
@@ -194,15 +185,14 @@ void PyPto::set_up(machine::Machine& machine, std::pmr::memory_resource* shared)
 // The launch before: this rank's columns of x, and its copy of the residual.
 void PyPto::produce(Agent& agent, const Place& p) {
   const Payload::Call& c = call_of(p);
-  const std::int64_t columns = c.problem.inner_per_rank();
-  const auto x_bytes = static_cast<std::uint64_t>(columns) * 2;
+  const std::uint64_t x_bytes =
+      static_cast<std::uint64_t>(c.problem.inner_per_rank()) * element_bytes();
   for (std::int64_t row = 0; row < c.problem.tokens; ++row) {
     agent.write(at(x_[index(p)], static_cast<std::uint64_t>(row) * x_bytes), weak(kProductX),
-                readable(c.x.row(row) + p.rank * columns, columns));
+                c.x.row_bytes(row).subspan(p.rank * x_bytes, x_bytes));
   }
   for (std::int64_t row = 0; row < c.problem.tokens; ++row) {
-    agent.write(row_of(residual_, p, row), weak(kProductResidual),
-                readable(c.residual.row(row), c.problem.hidden));
+    agent.write(row_of(residual_, p, row), weak(kProductResidual), c.residual.row_bytes(row));
   }
 }
 
@@ -222,8 +212,9 @@ std::unique_ptr<shmem::Graph> PyPto::build(const Place& p, std::uint64_t ring_in
 void PyPto::tile(shmem::Graph& g, const Place& p, std::int64_t first, std::int64_t rows) {
   using shmem::PutOp;
   const Payload::Call& c = payload().shape(p.group, p.call);
-  const std::int64_t hidden = c.problem.hidden;
-  const shmem::Tensor data = g.create_shmem_tensor(static_cast<std::uint64_t>(rows * hidden) * 2);
+  const std::uint64_t begin = static_cast<std::uint64_t>(first) * row_bytes();
+  const std::uint64_t bytes = static_cast<std::uint64_t>(rows) * row_bytes();
+  const shmem::Tensor data = g.create_shmem_tensor(bytes);
   const shmem::Signal signal = g.create_shmem_signal();
 
   shmem::Graph::Preds cleared;
@@ -233,17 +224,16 @@ void PyPto::tile(shmem::Graph& g, const Place& p, std::int64_t first, std::int64
       switches_.barrier_all ? shmem::Graph::Preds{g.shmem_barrier_all(cleared)} : cleared;
   const shmem::Value partial =
       g.compute([this, p, first, rows](Agent& a) { matmul(a, p, first, rows); },
-                readable(c.partials[p.rank].row(first), rows * hidden));
-  const PutOp add = c.problem.dtype == verify::Dtype::f16 ? PutOp::add_f16 : PutOp::add;
+                std::span(c.partials[p.rank].bytes).subspan(begin, bytes));
   for (std::uint16_t pe = 0; pe < ranks(); ++pe) {
-    const shmem::Op put = g.shmem_put(partial, data, pe, add, ready);
+    const shmem::Op put = g.shmem_put(partial, data, pe, PutOp::add, ready);
     const std::uint16_t whom = switches_.wrong_slot ? (pe + 1) % ranks() : pe;
     g.shmem_signal(signal, whom, 1, PutOp::add, {put});
   }
   const shmem::Op arrived =
       g.shmem_wait_until(signal, switches_.wait_compare, ranks(), /*clear=*/true);
-  const shmem::Value sum = g.shmem_load(
-      data, writable(loaded_[index(p)].data() + first * hidden, rows * hidden), {arrived});
+  const shmem::Value sum =
+      g.shmem_load(data, std::span(loaded_[index(p)]).subspan(begin, bytes), {arrived});
   g.compute([this, p, first, rows](Agent& a) { norm(a, p, first, rows); }, {}, {sum});
 }
 
@@ -251,28 +241,36 @@ void PyPto::tile(shmem::Graph& g, const Place& p, std::int64_t first, std::int64
 // should be. Its loads are here for the order they need.
 void PyPto::matmul(Agent& agent, const Place& p, std::int64_t first, std::int64_t rows) {
   const std::int64_t count = rows * call_of(p).problem.inner_per_rank();
-  std::vector<std::uint16_t> x(static_cast<std::size_t>(count));
-  agent.read(at(x_[index(p)], static_cast<std::uint64_t>(first * count / rows) * 2), weak(kMatmulX),
-             writable(x.data(), count));
+  std::vector<std::byte> x(static_cast<std::size_t>(count) * element_bytes());
+  agent.read(at(x_[index(p)], static_cast<std::uint64_t>(first * count / rows) * element_bytes()),
+             weak(kMatmulX), x);
 }
 
 void PyPto::norm(Agent& agent, const Place& p, std::int64_t first, std::int64_t rows) {
+  verify::with_patterns(call_of(p).problem.dtype,
+                        [&](auto bits) { norm_of<decltype(bits)>(agent, p, first, rows); });
+}
+
+template <typename Bits>
+void PyPto::norm_of(Agent& agent, const Place& p, std::int64_t first, std::int64_t rows) {
   const Payload::Call& c = call_of(p);
-  const std::int64_t hidden = c.problem.hidden;
+  const auto hidden = static_cast<std::size_t>(c.problem.hidden);
   verify::Norm norm;
   norm.dtype = c.problem.dtype;
-  norm.hidden = hidden;
+  norm.hidden = c.problem.hidden;
   norm.eps = c.problem.eps;
-  norm.gamma = c.gamma.bits();
-  norm.beta = c.problem.has_beta ? c.beta.bits() : nullptr;
-  std::vector<std::uint16_t> out(static_cast<std::size_t>(hidden)), residual(out.size());
+  norm.set_gamma(c.gamma);
+  if (c.problem.has_beta) norm.set_beta(c.beta);
+  const auto* const sums = reinterpret_cast<const Bits*>(loaded_[index(p)].data());
+  std::vector<Bits> out(hidden), residual(hidden);
   for (std::int64_t row = first; row < first + rows; ++row) {
-    agent.read(row_of(residual_, p, row), weak(kNormResidual), writable(residual.data(), hidden));
-    verify::pypto_row(norm, loaded_[index(p)].data() + row * hidden, residual.data(), out.data(),
+    agent.read(row_of(residual_, p, row), weak(kNormResidual),
+               std::as_writable_bytes(std::span(residual)));
+    verify::pypto_row(norm, sums + row * c.problem.hidden, residual.data(), out.data(),
                       residual.data());
-    agent.write(out_row(p, row), weak(kNormOut), readable(out.data(), hidden));
+    agent.write(out_row(p, row), weak(kNormOut), std::as_bytes(std::span(out)));
     agent.write(residual_out_row(p, row), weak(kNormResidualOut),
-                readable(residual.data(), hidden));
+                std::as_bytes(std::span(residual)));
   }
 }
 
@@ -356,7 +354,7 @@ ProtocolDefinition pypto() {
       "pypto",
       "push with atomic add into the peers' tiles, then the norm: a task graph over symmetric "
       "memory",
-      {strict, stream, coherent}, verify::Flavour::pypto);
+      {strict, stream, coherent}, verify::Flavour::pypto, /*fp32=*/true);
 }
 
 }  // namespace ringfence::programs

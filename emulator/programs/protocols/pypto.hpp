@@ -79,12 +79,22 @@ class PyPto final : public OperatorProgram {
   void tile(shmem::Graph& graph, const Place& place, std::int64_t first, std::int64_t rows);
   void matmul(schedule::Agent& agent, const Place& place, std::int64_t first, std::int64_t rows);
   void norm(schedule::Agent& agent, const Place& place, std::int64_t first, std::int64_t rows);
+  template <typename Bits>  // of the data's patterns
+  void norm_of(schedule::Agent& agent, const Place& place, std::int64_t first, std::int64_t rows);
+  machine::Access weak(std::uint16_t site) const {
+    return {machine::Order::weak,
+            machine::Scope::sys,
+            element_bytes(),
+            machine::Proxy::generic,
+            false,
+            site};
+  }
 
   const PyPtoSwitches switches_;
   std::vector<shmem::World> worlds_;  // by group
   // regions, by group and rank
   std::vector<std::uint32_t> x_, residual_, out_, residual_out_, data_, signal_, barrier_;
-  std::vector<std::vector<std::uint16_t>> loaded_;     // by group and rank: tiles after the load
+  std::vector<std::vector<std::byte>> loaded_;         // by group and rank: tiles after the load
   std::vector<std::unique_ptr<shmem::Graph>> graphs_;  // by rank, call and group
 };
 

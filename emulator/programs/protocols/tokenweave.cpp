@@ -22,8 +22,10 @@ using machine::Scope;
 using schedule::Agent;
 using schedule::Role;
 
-constexpr std::int64_t kVector = verify::kVectorElements;
-constexpr std::uint64_t kVectorBytes = 16;
+// Elements of 16 bytes, by the type of their patterns.
+template <typename Bits>
+constexpr std::int64_t kVector = verify::kVectorBytes / static_cast<std::int64_t>(sizeof(Bits));
+constexpr std::uint64_t kVectorBytes = verify::kVectorBytes;
 constexpr std::uint32_t kWarp = 32;
 constexpr std::uint64_t kSlotBytes = 4;
 constexpr std::uint32_t kMaxBlocks = 65535;  // of an agent's label
@@ -132,7 +134,7 @@ void TokenWeaveSwitches::list(SwitchList& list) {
             [this](std::string_view v) { return set_grid(grid, v); }, true});
   list.add({"threads", "N", "a multiple of 32 from 32 to 1024, the threads of a block",
             [this](std::string_view v) { return set_threads(threads, v); }});
-  list.add({"width", "8|4|2", "8, 4 or 2, the elements that a thread moves at once",
+  list.add({"width", "8|4|2", "8 (not of fp32), 4 or 2, the elements that a thread moves at once",
             [this](std::string_view v) {
               if (v != "8" && v != "4" && v != "2") return false;
               width = v[0] - '0';
@@ -142,7 +144,14 @@ void TokenWeaveSwitches::list(SwitchList& list) {
   list_operators(list);
 }
 
-void TokenWeaveSwitches::check(const Config& config, const verify::Problem&) const {
+void TokenWeaveSwitches::check(const Config& config, const verify::Problem& problem) const {
+  const int most = verify::vector_elements(problem.dtype);
+  if (width > most) {
+    throw std::invalid_argument(
+        fmt::format("--set width={}: a thread moves 16 bytes at once, at "
+                    "most {} elements of {}",
+                    width, most, verify::dtype_name(problem.dtype)));
+  }
   if (threads != 0 && static_cast<std::uint32_t>(threads) < config.ranks) {
     throw std::invalid_argument(
         fmt::format("--set threads={}: {} ranks need a thread each; at least {} are due", threads,
@@ -193,17 +202,14 @@ machine::Address TokenWeave::residual_out_row(const Place& p, std::int64_t row) 
 void TokenWeave::produce(Agent& agent, const Place& p) {
   const Payload::Call& c = call_of(p);
   const verify::Tensor& partial = c.partials[p.rank];
-  const auto bytes = [&](const verify::Tensor& t, std::int64_t row) {
-    return std::as_bytes(std::span(t.row(row), static_cast<std::size_t>(c.problem.hidden)));
-  };
-  Access access{Order::weak, Scope::sys, 2, Proxy::generic, false, kProductPartial};
+  Access access{Order::weak, Scope::sys, element_bytes(), Proxy::generic, false, kProductPartial};
   for (std::int64_t row = 0; row < c.problem.tokens; ++row) {
-    agent.write(out_row(p, row), access, bytes(partial, row));
+    agent.write(out_row(p, row), access, partial.row_bytes(row));
   }
   access.site = kProductResidual;
   const verify::RowRange rows = c.problem.rows_of(p.rank);
   for (std::int64_t row = rows.begin; row < rows.end; ++row) {
-    agent.write(residual_out_row(p, row), access, bytes(c.residual, row));
+    agent.write(residual_out_row(p, row), access, c.residual.row_bytes(row));
   }
 }
 
@@ -229,7 +235,11 @@ void TokenWeave::kernel(Agent& agent) {
   if (switches_.start) barrier(lane, true);
   agent.sync(lane.block.barrier, kStartSync);
   const verify::RowRange rows = lane.call.problem.rows_of(me.rank);
-  for (std::int64_t r = rows.begin + lane.block_index; r < rows.end; r += blocks) row(lane, r);
+  verify::with_patterns(lane.call.problem.dtype, [&](auto bits) {
+    for (std::int64_t r = rows.begin + lane.block_index; r < rows.end; r += blocks) {
+      row<decltype(bits)>(lane, r);
+    }
+  });
   if (switches_.end_block_barrier) agent.sync(lane.block.barrier, kEndSync);
   if (switches_.end) barrier(lane, false);
 }
@@ -255,23 +265,24 @@ void TokenWeave::barrier(Lane& lane, bool start) {
   lane.agent.await_cas(at(pad_[base + lane.place.rank], slot(peer)), wait, 1, 0);
 }
 
+template <typename Bits>
 void TokenWeave::row(Lane& lane, std::int64_t row) {
   const verify::Problem& p = lane.call.problem;
   const std::int64_t width = p.width;
   const std::int64_t vectors = p.hidden / width;
-  if (lane.agent.free_running() && width == kVector && agents_ % kWarp == 0 &&
+  if (lane.agent.free_running() && width == kVector<Bits> && agents_ % kWarp == 0 &&
       vectors % kWarp == 0) {
-    return row_by_warps(lane, row);
+    return row_by_warps<Bits>(lane, row);
   }
   const auto count = static_cast<std::size_t>(width);
-  const auto bytes = static_cast<std::uint64_t>(width) * 2;
+  const std::uint64_t bytes = count * sizeof(Bits);
   const Access residual{Order::weak, Scope::sys, 4, Proxy::generic, false, kLoadResidual};
   Access store_residual = residual;
   store_residual.site = kStoreResidual;
   const Access store{switches_.st, Scope::sys, 4, Proxy::multicast, false, kStore};
-  std::uint16_t v[kVector], r[kVector];
+  Bits v[kVector<Bits>], r[kVector<Bits>];
   if (lane.block.z.empty()) {
-    lane.block.z.resize(static_cast<std::size_t>(p.hidden));
+    lane.block.z.resize(row_bytes());
     lane.block.lanes.resize(threads_);
   }
 
@@ -280,13 +291,13 @@ void TokenWeave::row(Lane& lane, std::int64_t row) {
     machine::Address here = residual_out_row(lane.place, row);
     here.offset += static_cast<std::uint64_t>(i) * bytes;
     lane.agent.read(here, residual, std::as_writable_bytes(std::span(r, count)));
-    std::uint16_t* const z = lane.block.z.data() + i * width;
+    Bits* const z = row_at_hand<Bits>(lane.block) + i * width;
     verify::add_residual(p.dtype, v, r, count, z);
     lane.agent.write(here, store_residual, std::as_bytes(std::span(z, count)));
   }
   if (lane.thread < vectors) {
     lane.block.lanes[lane.thread] = verify::thread_sum_squares(
-        p.dtype, lane.block.z.data(), p.hidden, static_cast<int>(lane.thread),
+        p.dtype, row_at_hand<const Bits>(lane.block), p.hidden, static_cast<int>(lane.thread),
         static_cast<int>(threads_), p.width);
   }
   lane.agent.sync(lane.block.barrier, kSumSync);
@@ -297,7 +308,8 @@ void TokenWeave::row(Lane& lane, std::int64_t row) {
 
   const verify::Norm norm = norm_of(lane);
   for (std::int64_t i = lane.thread; i < vectors; i += threads_) {
-    verify::tokenweave_scale_elements(norm, lane.block.scale, lane.block.z.data() + i * width,
+    verify::tokenweave_scale_elements(norm, lane.block.scale,
+                                      row_at_hand<const Bits>(lane.block) + i * width,
                                       static_cast<std::size_t>(i * width), count, v);
     const schedule::Agent::OneInstruction multimem_st(lane.agent, store);
     for (std::uint16_t replica = 0; replica < ranks(); ++replica) {
@@ -310,22 +322,23 @@ void TokenWeave::row(Lane& lane, std::int64_t row) {
 
 // In a free run nobody picks who steps: the first thread of a warp takes the steps of all its
 // lanes, each as that lane's thread, between the same barriers.
+template <typename Bits>
 void TokenWeave::row_by_warps(Lane& lane, std::int64_t row) {
   const verify::Problem& p = lane.call.problem;
-  const std::int64_t vectors = p.hidden / kVector;
+  const std::int64_t vectors = p.hidden / kVector<Bits>;
   const bool leads = lane.thread % kWarp == 0;
   Block& block = lane.block;
   if (block.z.empty()) {
-    block.z.resize(static_cast<std::size_t>(p.hidden));
+    block.z.resize(row_bytes());
     block.lanes.resize(threads_);
   }
   for (std::int64_t i = lane.thread; leads && i < vectors; i += threads_) {
-    load_warp(lane, row, i);
+    load_warp<Bits>(lane, row, i);
   }
   for (std::uint32_t t = lane.thread; leads && t < lane.thread + kWarp; ++t) {
     block.lanes[t] =
-        verify::thread_sum_squares(p.dtype, block.z.data(), p.hidden, static_cast<int>(t),
-                                   static_cast<int>(threads_), p.width);
+        verify::thread_sum_squares(p.dtype, row_at_hand<const Bits>(block), p.hidden,
+                                   static_cast<int>(t), static_cast<int>(threads_), p.width);
   }
   lane.agent.sync(block.barrier, kSumSync);
   if (lane.thread == 0) {
@@ -333,16 +346,17 @@ void TokenWeave::row_by_warps(Lane& lane, std::int64_t row) {
   }
   lane.agent.sync(block.barrier, kScaleSync);
   for (std::int64_t i = lane.thread; leads && i < vectors; i += threads_) {
-    store_warp(lane, row, i);
+    store_warp<Bits>(lane, row, i);
   }
 }
 
 // Of the lanes' vectors, which lie side by side from `first` on: their sums and residuals into z.
+template <typename Bits>
 void TokenWeave::load_warp(Lane& lane, std::int64_t row, std::int64_t first) {
   const verify::Problem& p = lane.call.problem;
   const auto lanes = std::span(lane.block.threads).subspan(lane.thread, kWarp);
   const std::uint64_t offset = static_cast<std::uint64_t>(first) * kVectorBytes;
-  constexpr std::size_t kElements = kWarp * kVector;
+  constexpr std::size_t kElements = kWarp * kVector<Bits>;
   const auto bytes_of = [](auto& elements) { return std::as_writable_bytes(std::span(elements)); };
   std::vector<machine::Address> replicas;
   for (std::uint16_t r = 0; r < ranks(); ++r) {
@@ -351,24 +365,26 @@ void TokenWeave::load_warp(Lane& lane, std::int64_t row, std::int64_t first) {
   }
   machine::Address here = residual_out_row(lane.place, row);
   here.offset += offset;
-  const Access load{switches_.ld_reduce, Scope::sys, 2, Proxy::multicast, true, kLdReduce};
+  const Access load{switches_.ld_reduce, Scope::sys, sizeof(Bits),
+                    Proxy::multicast,    true,       kLdReduce};
   Access residual{Order::weak, Scope::sys, 4, Proxy::generic, false, kLoadResidual};
-  std::vector<std::uint16_t> parts(ranks() * kElements), added(kElements);
+  std::vector<Bits> parts(ranks() * kElements), added(kElements);
   lane.agent.act(kLdReduce, [&](machine::Machine& m) {
     read_warp(m, lanes, replicas, load, bytes_of(parts));
   });
   lane.agent.act(kLoadResidual, [&](machine::Machine& m) {
     read_warp(m, lanes, std::span(&here, 1), residual, bytes_of(added));
   });
-  std::uint16_t* const z = lane.block.z.data() + first * kVector;
+  constexpr std::int64_t kWide = kVector<Bits>;
+  Bits* const z = row_at_hand<Bits>(lane.block) + first * kWide;
   for (std::int64_t i = 0; i < static_cast<std::int64_t>(kWarp); ++i) {
-    const std::uint16_t* pointers[verify::kMaxRanks];
+    const Bits* pointers[verify::kMaxRanks];
     for (std::uint16_t r = 0; r < ranks(); ++r) {
-      pointers[r] = parts.data() + r * kElements + i * kVector;
+      pointers[r] = parts.data() + r * kElements + i * kWide;
     }
-    std::uint16_t v[kVector];
+    Bits v[kWide];
     sum(lane, row, first + i, pointers, v);
-    verify::add_residual(p.dtype, v, added.data() + i * kVector, kVector, z + i * kVector);
+    verify::add_residual(p.dtype, v, added.data() + i * kWide, kWide, z + i * kWide);
   }
   residual.site = kStoreResidual;
   lane.agent.act(kStoreResidual, [&](machine::Machine& m) {
@@ -377,6 +393,7 @@ void TokenWeave::load_warp(Lane& lane, std::int64_t row, std::int64_t first) {
   });
 }
 
+template <typename Bits>
 void TokenWeave::store_warp(Lane& lane, std::int64_t row, std::int64_t first) {
   const auto lanes = std::span(lane.block.threads).subspan(lane.thread, kWarp);
   std::vector<machine::Address> replicas;
@@ -384,10 +401,12 @@ void TokenWeave::store_warp(Lane& lane, std::int64_t row, std::int64_t first) {
     replicas.push_back(out_row({lane.place.group, r, lane.place.call}, row));
     replicas.back().offset += static_cast<std::uint64_t>(first) * kVectorBytes;
   }
-  std::uint16_t v[kWarp * kVector];
+  constexpr std::int64_t kWide = kVector<Bits>;
+  Bits v[kWarp * kWide];
   const verify::Norm norm = norm_of(lane);
-  verify::tokenweave_scale_elements(norm, lane.block.scale, lane.block.z.data() + first * kVector,
-                                    static_cast<std::size_t>(first * kVector), kWarp * kVector, v);
+  verify::tokenweave_scale_elements(norm, lane.block.scale,
+                                    row_at_hand<const Bits>(lane.block) + first * kWide,
+                                    static_cast<std::size_t>(first * kWide), kWarp * kWide, v);
   const Access store{switches_.st, Scope::sys, 4, Proxy::multicast, false, kStore};
   lane.agent.act(kStore, [&](machine::Machine& m) {
     write_warp(m, lanes, replicas, store, std::as_bytes(std::span(v)));
@@ -400,21 +419,23 @@ verify::Norm TokenWeave::norm_of(const Lane& lane) {
   norm.dtype = p.dtype;
   norm.hidden = p.hidden;
   norm.eps = p.eps;
-  norm.gamma = lane.call.gamma.bits();
+  norm.set_gamma(lane.call.gamma);
   return norm;
 }
 
 // One read for each replica, in no order that anybody may rely on; the sum is a policy.
-void TokenWeave::ld_reduce(Lane& lane, std::int64_t row, std::int64_t vector, std::uint16_t* v) {
-  const Access load{switches_.ld_reduce, Scope::sys, 2, Proxy::multicast, true, kLdReduce};
+template <typename Bits>
+void TokenWeave::ld_reduce(Lane& lane, std::int64_t row, std::int64_t vector, Bits* v) {
+  const Access load{switches_.ld_reduce, Scope::sys, sizeof(Bits),
+                    Proxy::multicast,    true,       kLdReduce};
   const auto count = static_cast<std::size_t>(lane.call.problem.width);
-  std::uint16_t parts[verify::kMaxRanks][kVector];
-  const std::uint16_t* pointers[verify::kMaxRanks];
+  Bits parts[verify::kMaxRanks][kVector<Bits>];
+  const Bits* pointers[verify::kMaxRanks];
   {
     const schedule::Agent::OneInstruction multimem_ld_reduce(lane.agent, load);
     for (std::uint16_t replica = 0; replica < ranks(); ++replica) {
       machine::Address from = out_row({lane.place.group, replica, lane.place.call}, row);
-      from.offset += static_cast<std::uint64_t>(vector) * count * 2;
+      from.offset += static_cast<std::uint64_t>(vector) * count * sizeof(Bits);
       lane.agent.read(from, load, std::as_writable_bytes(std::span(parts[replica], count)));
       pointers[replica] = parts[replica];
     }
@@ -422,8 +443,9 @@ void TokenWeave::ld_reduce(Lane& lane, std::int64_t row, std::int64_t vector, st
   sum(lane, row, vector, pointers, v);
 }
 
-void TokenWeave::sum(Lane& lane, std::int64_t row, std::int64_t vector,
-                     const std::uint16_t* const* parts, std::uint16_t* v) {
+template <typename Bits>
+void TokenWeave::sum(Lane& lane, std::int64_t row, std::int64_t vector, const Bits* const* parts,
+                     Bits* v) {
   int order[verify::kMaxRanks];
   verify::reduce_vector(payload().summation(), lane.call.problem.dtype, parts, ranks(),
                         sum_order(lane, row, vector, order),
@@ -563,7 +585,7 @@ ProtocolDefinition tokenweave() {
   return define_protocol<TokenWeave, TokenWeaveSwitches>(
       "tokenweave",
       "reduce-scatter, residual add, RMSNorm and all-gather in one pass over multicast memory",
-      {machine::Boundary::coherent});
+      {machine::Boundary::coherent}, verify::Flavour::tokenweave, /*fp32=*/true);
 }
 
 }  // namespace ringfence::programs

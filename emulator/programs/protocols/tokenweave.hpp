@@ -3,7 +3,8 @@
 // buffer that holds the partial products on entry and the result on exit.
 //
 // Rank r owns token rows r*T/R .. (r+1)*T/R. Block b of B walks rows b, b+B, ... of that slice; a
-// thread moves vectors of 8 elements: thread t has vectors t, t + threads, ... of a row. Per block:
+// thread moves vectors of 8 elements (4 of fp32): thread t has vectors t, t + threads, ... of a
+// row. Per block:
 //   1. barrier(start); block barrier
 //   2. v = multimem.ld_reduce of the row; z = v + residual, stored; sum of squares over the block
 //   3. y = z * rsqrt(mean + eps) * gamma; multimem.st of y to the row on all ranks
@@ -78,23 +79,34 @@ class TokenWeave final : public OperatorProgram {
     explicit Block(std::uint32_t agents) : barrier(agents), threads(agents) {}
     schedule::BlockBarrier barrier;
     std::vector<machine::ThreadId> threads;  // of the agents, by index
-    std::vector<float> lanes;      // each thread's sum of squares; 0 of those that are no agents
-    float scale = 0;               // 1/rms of the row at hand
-    std::vector<std::uint16_t> z;  // the row at hand; each thread its own vectors
+    std::vector<float> lanes;  // each thread's sum of squares; 0 of those that are no agents
+    float scale = 0;           // 1/rms of the row at hand
+    std::vector<std::byte> z;  // the row at hand; each thread its own vectors
   };
+  // It, as patterns.
+  template <typename Bits>
+  static Bits* row_at_hand(Block& block) {
+    return reinterpret_cast<Bits*>(block.z.data());
+  }
   struct Lane;  // a thread at work
 
   std::uint32_t grid(std::uint32_t rank) const { return grid_[rank % grid_.size()]; }
   void kernel(schedule::Agent& agent);
   void barrier(Lane& lane, bool start);
+  // By the type of the data's patterns.
+  template <typename Bits>
   void row(Lane& lane, std::int64_t row);
+  template <typename Bits>
   void row_by_warps(Lane& lane, std::int64_t row);
+  template <typename Bits>
   void load_warp(Lane& lane, std::int64_t row, std::int64_t first);
+  template <typename Bits>
   void store_warp(Lane& lane, std::int64_t row, std::int64_t first);
   static verify::Norm norm_of(const Lane& lane);
-  void sum(Lane& lane, std::int64_t row, std::int64_t vector, const std::uint16_t* const* parts,
-           std::uint16_t* v);
-  void ld_reduce(Lane& lane, std::int64_t row, std::int64_t vector, std::uint16_t* v);
+  template <typename Bits>
+  void sum(Lane& lane, std::int64_t row, std::int64_t vector, const Bits* const* parts, Bits* v);
+  template <typename Bits>
+  void ld_reduce(Lane& lane, std::int64_t row, std::int64_t vector, Bits* v);
   const int* sum_order(Lane& lane, std::int64_t row, std::int64_t vector, int* order);
   static float block_sum(const Block& block);
 
