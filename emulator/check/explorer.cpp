@@ -123,7 +123,8 @@ class Search {
     try {
       const std::unique_ptr<schedule::Program> program = make_();
       schedule::InlineExecutor executor(*program);
-      Walk in_order(agents_, sets_, schedule::passes_over_races(run_), spec_.sum_order),
+      const bool past_races = schedule::passes_over_races(run_) || program->passes_over_races();
+      Walk in_order(agents_, sets_, past_races, spec_.sum_order),
           loose(agents_, no_sets_, true, spec_.sum_order);
       Record record;
       std::unique_lock lock(mutex_);

@@ -135,7 +135,7 @@ bool Machine::collapse(Region& region, Block& block, const Clock& all) {
   if (c.count != 1 || c.readers != nullptr || m.uninitialised) return false;
   if (!m.initial) {
     if (m.run.each ? m.at.time >= all.base(m.at.slot) : !all.covers(m.at)) return false;
-    keep_initial(region);
+    keep_initial(region, block.index * kBlockLines, kBlockLines);
     std::memcpy(&region.bytes[std::size_t{block.index} * kBlockBytes], m.values, kBlockBytes);
     if (!region.ground_unset.empty()) {
       for (std::uint32_t i = 0; i < kBlockLines; ++i) {

@@ -60,6 +60,14 @@ struct Finding {
   AccessInfo first, second;  // second is the later one in the run
   bool has_first = false, has_second = false;
   Missing missing = Missing::none;
+  bool same_value = false;  // a race of two writes of one value
+};
+
+// What passes over findings that are known (Machine::passes_over).
+class FindingFilter {
+ public:
+  virtual ~FindingFilter() = default;
+  virtual bool passes_over(const Finding& finding) = 0;
 };
 
 }  // namespace ringfence::machine

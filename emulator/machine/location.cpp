@@ -370,10 +370,21 @@ void Machine::trim(Cell& cell, const Clock& all) {
   }
 }
 
-void Machine::keep_initial(Region& region) {
-  if (region.ground_changed) return;
-  region.initial.assign(region.bytes.begin(), region.bytes.end());
+void Machine::keep_initial(Region& region, std::uint32_t first, std::uint32_t count) {
+  const bool before = region.ground_changed;
   region.ground_changed = true;
+  if (!region.spec.sparse) {
+    const std::byte* const bytes = region.bytes.data();
+    if (!before) region.initial.assign(bytes, bytes + region.bytes.size());
+    return;
+  }
+  for (std::uint32_t i = first; i < first + count; ++i) {
+    if (region.is_changed[i] != 0) continue;
+    region.is_changed[i] = 1;
+    Region::Changed& c = region.changed.emplace_back();
+    c.index = i;
+    std::memcpy(c.bytes.data(), &region.bytes[std::size_t{i} * kLineBytes], kLineBytes);
+  }
 }
 
 // A line of one message that everybody knows of becomes plain bytes again.
@@ -389,7 +400,7 @@ bool Machine::collapse(Region& region, Line& line, const Clock& all) {
   };
   if (line.parts == nullptr) {
     if (!settled(line.whole)) return false;
-    keep_initial(region);
+    keep_initial(region, line.index, 1);
     store(line.whole);
     free_cell_content(line.whole);
   } else {
@@ -399,7 +410,7 @@ bool Machine::collapse(Region& region, Line& line, const Clock& all) {
     if (line.parts->fresh != 0 && !region.ground_unset.empty() && region.ground_unset[line.index]) {
       return false;
     }
-    keep_initial(region);
+    keep_initial(region, line.index, 1);
     line.parts->for_each([&](Cell& c) {
       store(c);
       free_cell_content(c);

@@ -58,10 +58,12 @@ void Machine::open_region(RegionId id) {
   Region& r = *regions_[id];
   if (!r.lines.empty()) return;
   const std::uint64_t lines = (r.spec.bytes + kLineBytes - 1) / kLineBytes;
-  r.lines.resize(lines, nullptr);
+  const bool sparse = r.spec.sparse;
+  r.lines.make(lines, sparse);
   if (r.spec.shared) return;  // what is there comes with adopt()
-  r.bytes.resize(lines * kLineBytes);
-  r.blocks.resize(r.spec.bytes / kBlockBytes, nullptr);
+  r.bytes.make(lines * kLineBytes, sparse);
+  r.blocks.make(r.spec.bytes / kBlockBytes, sparse);
+  if (sparse) r.is_changed.make(lines, true);
   if (!r.spec.initialised) r.ground_unset.resize(lines, true);
 }
 
@@ -110,6 +112,22 @@ void Machine::peek(Address from, std::span<std::byte> out) const {
   }
 }
 
+std::vector<Machine::Span> Machine::touched(RegionId id) const {
+  const Region& r = *regions_[id];
+  std::vector<Span> out;
+  for (const std::uint32_t i : r.touched)
+    out.push_back({std::uint64_t{i} * kLineBytes, kLineBytes});
+  for (const std::uint32_t i : r.touched_blocks) {
+    out.push_back({std::uint64_t{i} * kBlockBytes, kBlockBytes});
+  }
+  for (const Region::Changed& c : r.changed) {
+    out.push_back({std::uint64_t{c.index} * kLineBytes, kLineBytes});
+  }
+  std::sort(out.begin(), out.end(),
+            [](const Span& a, const Span& b) { return a.offset < b.offset; });
+  return out;
+}
+
 const Cell* Machine::cell_at(Address at) {
   Region& region = *regions_[at.region];
   const std::uint64_t b = at.offset / kBlockBytes;
@@ -129,7 +147,12 @@ void Machine::reset() {
     for (std::uint32_t index : r->touched_blocks) r->blocks[index] = nullptr;
     r->touched_blocks.clear();
     if (r->ground_changed) {
-      std::memcpy(r->bytes.data(), r->initial.data(), r->bytes.size());
+      for (const Region::Changed& c : r->changed) {
+        std::memcpy(&r->bytes[std::size_t{c.index} * kLineBytes], c.bytes.data(), kLineBytes);
+        r->is_changed[c.index] = 0;
+      }
+      r->changed.clear();
+      if (!r->spec.sparse) std::memcpy(r->bytes.data(), r->initial.data(), r->bytes.size());
       if (!r->spec.initialised) r->ground_unset.assign(r->lines.size(), true);
       r->ground_changed = false;
     }

@@ -41,6 +41,7 @@
 
 #include "emulator/machine/clock.hpp"
 #include "emulator/machine/finding.hpp"
+#include "emulator/machine/lazy_array.hpp"
 #include "emulator/machine/location.hpp"
 #include "emulator/machine/policy.hpp"
 #include "emulator/machine/pool.hpp"
@@ -93,6 +94,10 @@ struct RegionSpec {
   // Shared memory of a block: most of it is kept elsewhere as plain bytes. It has storage once
   // open_region() was called, and a line of it is used from adopt() on.
   bool shared = false;
+  // What the region costs is what is touched of it, not its bytes: for large ones, as each line
+  // that came to be plain bytes again is kept for the next run (lazy_array.hpp). Added before rank
+  // processes are.
+  bool sparse = false;
 };
 
 // An access that was made before its line came under the model (Machine::adopt).
@@ -214,9 +219,12 @@ class Machine {
   // Findings of this kind are passed over from now on; races are counted.
   void ignore(FindingKind kind) { ignored_ |= 1u << static_cast<int>(kind); }
   void ignore_none() { ignored_ = 0; }
+  // Asked of findings of other kinds; nullptr for none. It outlives the runs.
+  void set_filter(FindingFilter* filter) { filter_ = filter; }
   // Whether a finding is passed over: the one place that decides it.
   bool passes_over(const Finding& finding) const {
-    return (ignored_ & 1u << static_cast<int>(finding.kind)) != 0;
+    return (ignored_ & 1u << static_cast<int>(finding.kind)) != 0 ||
+           (filter_ != nullptr && filter_->passes_over(finding));
   }
 
   // -- memory -----------------------------------------------------------------------------------
@@ -227,6 +235,11 @@ class Machine {
   std::size_t region_count() const { return regions_.size(); }
   // What a check after all launches reads: the newest messages.
   void peek(Address from, std::span<std::byte> out) const;
+  struct Span {
+    std::uint64_t offset = 0, bytes = 0;
+  };
+  // Where a sparse region may differ from its content before every launch, in order.
+  std::vector<Span> touched(RegionId id) const;
   // Gives a region of shared memory its storage.
   void open_region(RegionId id);
   // A line of such a region comes under the model with these bytes. `history` are weak accesses
@@ -389,17 +402,26 @@ class Machine {
           touched(m),
           ground_unset(m),
           blocks(m),
-          touched_blocks(m) {}
+          touched_blocks(m),
+          changed(m),
+          is_changed(m) {}
     RegionSpec spec;
-    std::pmr::vector<std::byte> bytes;    // content of lines without messages
-    std::pmr::vector<std::byte> initial;  // content before every launch
-    std::pmr::vector<Line*> lines;
+    LazyArray<std::byte> bytes;           // content of lines without messages
+    std::pmr::vector<std::byte> initial;  // content before every launch; of a sparse one: `changed`
+    LazyArray<Line*> lines;
     std::pmr::vector<std::uint32_t> touched;
     std::pmr::vector<bool> ground_unset;  // by line, only if not initialised
     // Whole blocks of the region; where one is set, none of its lines is.
-    std::pmr::vector<Block*> blocks;
+    LazyArray<Block*> blocks;
     std::pmr::vector<std::uint32_t> touched_blocks;
     bool ground_changed = false;
+    // Of a sparse region: what lines held before every launch whose plain bytes are others now.
+    struct Changed {
+      std::uint32_t index = 0;
+      std::array<std::byte, kLineBytes> bytes{};
+    };
+    std::pmr::vector<Changed> changed;
+    LazyArray<std::uint8_t> is_changed;  // by line
   };
   // What the thread's last fence of a scope published, if no wider one came after it.
   struct FenceView {
@@ -590,7 +612,8 @@ class Machine {
   }
   void into_lines(Region& region, Block& block);
   bool collapse(Region& region, Block& block, const Clock& all);
-  void keep_initial(Region& region);
+  // Before `count` lines from `first` on come to hold other plain bytes.
+  void keep_initial(Region& region, std::uint32_t first, std::uint32_t count);
   // The part of a span from `done` on that was accessed as one block; 0: none.
   bool read_whole_block(Now& now, std::uint64_t offset, std::byte* out);
   bool write_whole_block(Now& now, std::uint64_t offset, const std::byte* in);
@@ -755,15 +778,27 @@ class Machine {
     explicit operator bool() const { return message != nullptr || reader != nullptr; }
   };
   RaceWith race_with(const Now& now, const Cell& cell, MessageSet known_set) const;
-  void check_race(const Now& now, const Cell& cell, MessageSet known_set) {
+  // `in`: what a write writes, if it is known by now.
+  void check_race(const Now& now, const Cell& cell, MessageSet known_set,
+                  const std::byte* in = nullptr) {
     const bool unknown = (cell.ids & ~known_set) != 0;
     if (unknown || (now.kind != AccessKind::read && cell.readers != nullptr)) {
-      look_for_race(now, cell, known_set);
+      look_for_race(now, cell, known_set, in);
     }
   }
-  void look_for_race(const Now& now, const Cell& cell, MessageSet known_set);
-  void report_race(const Now& now, const Epoch& at, AccessKind kind, Order order, Scope scope,
-                   Proxy proxy, std::uint8_t element, std::uint16_t site, std::uint32_t step);
+  void look_for_race(const Now& now, const Cell& cell, MessageSet known_set, const std::byte* in);
+  bool races(const Now& now, const Message& m, MessageSet known_set) const {
+    return (known_set & bit(m)) == 0 && !morally_strong(now, m) &&
+           !excused(now, m.at, m.order, m.scope);
+  }
+  bool races(const Now& now, const Reader& r) const {
+    return !in_past(now, r.at, r.order, r.scope, r.proxy) && !morally_strong(now, r) &&
+           !excused(now, r.at, r.order, r.scope);
+  }
+  // False: it is passed over.
+  bool report_race(const Now& now, const Epoch& at, AccessKind kind, Order order, Scope scope,
+                   Proxy proxy, std::uint8_t element, std::uint16_t site, std::uint32_t step,
+                   bool same_value = false);
   bool excused(const Now& now, const Epoch& earlier, Order order, Scope scope) const;
   Missing missing_ingredient(const Now& now, const Epoch& earlier, Order order, Scope scope,
                              Proxy proxy, std::uint8_t element) const;
@@ -784,6 +819,7 @@ class Machine {
   Listener* listener_ = nullptr;
   Arbiter* arbiter_ = nullptr;
   std::uint32_t ignored_ = 0;
+  FindingFilter* filter_ = nullptr;
   std::uint32_t ignored_races_ = 0;
   ClockPool clocks_;
   Pool<Message> messages_;

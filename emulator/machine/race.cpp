@@ -41,25 +41,33 @@ AccessInfo Machine::info(const Epoch& at, AccessKind kind, Order order, Scope sc
 // of a racing pair are possible runs, so the pair is found in whichever order it comes.
 Machine::RaceWith Machine::race_with(const Now& now, const Cell& cell, MessageSet known_set) const {
   for (const Message* m = cell.newest; m != nullptr && (cell.ids & ~known_set) != 0; m = m->older) {
-    if ((known_set & bit(*m)) != 0 || morally_strong(now, *m)) continue;
-    if (!excused(now, m->at, m->order, m->scope)) return {m, nullptr};
+    if (races(now, *m, known_set)) return {m, nullptr};
   }
   if (now.kind == AccessKind::read) return {};
   for (const Reader* r = cell.readers; r != nullptr; r = r->next) {
-    if (in_past(now, r->at, r->order, r->scope, r->proxy) || morally_strong(now, *r)) continue;
-    if (!excused(now, r->at, r->order, r->scope)) return {nullptr, r};
+    if (races(now, *r)) return {nullptr, r};
   }
   return {};
 }
 
-void Machine::look_for_race(const Now& now, const Cell& cell, MessageSet known_set) {
-  const RaceWith with = race_with(now, cell, known_set);
-  if (const Message* m = with.message) {
-    report_race(now, m->at, m->rmw ? AccessKind::rmw : AccessKind::write, m->order, m->scope,
-                m->proxy, m->element, m->site, m->step);
-  } else if (const Reader* r = with.reader) {
-    report_race(now, r->at, AccessKind::read, r->order, r->scope, r->proxy, r->element, r->site,
-                r->step);
+// One that is passed over hides none of the others.
+void Machine::look_for_race(const Now& now, const Cell& cell, MessageSet known_set,
+                            const std::byte* in) {
+  for (const Message* m = cell.newest; m != nullptr && (cell.ids & ~known_set) != 0; m = m->older) {
+    if (!races(now, *m, known_set)) continue;
+    const bool same =
+        in != nullptr && !m->initial && std::memcmp(m->value.data(), in, cell.size) == 0;
+    if (report_race(now, m->at, m->rmw ? AccessKind::rmw : AccessKind::write, m->order, m->scope,
+                    m->proxy, m->element, m->site, m->step, same)) {
+      return;
+    }
+  }
+  if (now.kind == AccessKind::read) return;
+  for (const Reader* r = cell.readers; r != nullptr; r = r->next) {
+    if (races(now, *r) && report_race(now, r->at, AccessKind::read, r->order, r->scope, r->proxy,
+                                      r->element, r->site, r->step)) {
+      return;
+    }
   }
 }
 
@@ -102,20 +110,23 @@ Missing Machine::missing_ingredient(const Now& now, const Epoch& earlier, Order 
   return Missing::synchronisation;
 }
 
-void Machine::report_race(const Now& now, const Epoch& at, AccessKind kind, Order order,
+bool Machine::report_race(const Now& now, const Epoch& at, AccessKind kind, Order order,
                           Scope scope, Proxy proxy, std::uint8_t element, std::uint16_t site,
-                          std::uint32_t step) {
+                          std::uint32_t step, bool same_value) {
   Finding f;
   f.kind = FindingKind::data_race;
+  f.same_value = same_value;
   f.first = info(at, kind, order, scope, proxy, site, step, now, element);
   f.second = info(now);
   f.has_first = f.has_second = true;
   if (passes_over(f)) {
     ++ignored_races_;
-    return;
+    return false;
   }
   f.missing = missing_ingredient(now, at, order, scope, proxy, element);
-  report(f);
+  // Not by report(), which would ask again.
+  if (findings_.size() < kMaxFindings) findings_.push_back(f);
+  return true;
 }
 
 // A signal that nobody waited for successfully, and that a later write takes away without reading

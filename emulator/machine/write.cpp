@@ -98,7 +98,7 @@ MessageSet Machine::place(const Now& now, Cell& cell, MessageSet required, Messa
 
 void Machine::write_cell(const Now& now, Cell& cell, const std::byte* in) {
   const Past before_it = past(cell, now);
-  check_race(now, cell, before_it.known);
+  check_race(now, cell, before_it.known, in);
   check_lost_signal(now, cell, nullptr);
   MessageSet after = 0;
   const MessageSet before = place(now, cell, before_it.required(), 0, after);

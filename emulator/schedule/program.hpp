@@ -55,6 +55,9 @@ class Program {
   // Machine::report. Of ranks that are lost() nothing is checked, nor are slots if any is.
   virtual void after_run(machine::Machine& machine) = 0;
 
+  // Whether its own filter passes over races, so that what they do is worth searching for.
+  virtual bool passes_over_races() const { return false; }
+
   // For stories and reports.
   virtual std::string site_name(std::uint16_t site) const = 0;
   virtual std::string region_name(machine::RegionId region) const = 0;

@@ -39,7 +39,8 @@ void RunState::start(const RunSpec& spec, Strategy& strategy) {
   program_.before_run(machine_);
   survive_ = spec.survive;
   // What a race that is passed over does shows only where others may step between weak accesses.
-  const bool weak_points = spec.weak_points || passes_over_races(spec);
+  const bool weak_points =
+      spec.weak_points || passes_over_races(spec) || program_.passes_over_races();
   const bool faults =
       spec.strategy.faults.any() || std::any_of(spec.decisions.begin(), spec.decisions.end(),
                                                 [](const Decision& d) { return is_fault(d.kind); });
