@@ -72,7 +72,9 @@ Exit list_file(const PtxOptions& o) {
   check_writable(o.reports);
   const ptx::Module module = ptx::parse(ptx::read_ptx(o.file), o.file);
   if (!o.case_template.empty()) {
-    fmt::print("{}", ptx::case_template(module, module.kernel(o.case_template), o.file));
+    std::vector<const ptx::Function*> kernels;
+    for (const std::string& name : o.case_template) kernels.push_back(&module.kernel(name));
+    fmt::print("{}", ptx::case_template(module, kernels, o.file));
     return Exit::clean;
   }
   const ptx::Listing listing = ptx::list(module);

@@ -2,6 +2,7 @@
 // ptx: what a PTX file holds, and what of it the executor does not support.
 
 #include <string>
+#include <vector>
 
 #include "emulator/cli/errors.hpp"
 #include "emulator/cli/report.hpp"
@@ -9,7 +10,8 @@
 namespace ringfence::cli {
 
 struct PtxOptions {
-  std::string file, case_template;
+  std::string file;
+  std::vector<std::string> case_template;  // kernels
   ReportOptions reports;
 };
 

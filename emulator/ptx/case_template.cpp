@@ -1,6 +1,9 @@
+#include <algorithm>
 #include <cctype>
 
+#include "emulator/ptx/demangle.hpp"
 #include "emulator/ptx/listing.hpp"
+#include "emulator/ptx/parameter_use.hpp"
 
 namespace ringfence::ptx {
 namespace {
@@ -14,88 +17,171 @@ std::string quoted(const std::string& text) {
   return out + '"';
 }
 
-struct Argument {
-  std::string value;
-  std::string comment;
-};
+// One kernel's [[launch]], and the memories that it needs.
+class LaunchTemplate {
+ public:
+  LaunchTemplate(const Module& module, const Function& kernel, std::string prefix)
+      : kernel_(kernel),
+        prefix_(std::move(prefix)),
+        name_(kernel.name),
+        types_(parameter_types(demangle(kernel.name))),
+        uses_(parameter_uses(kernel)) {
+    for (const KernelListing& k : list(module).kernels) {
+      if (k.name == kernel.name) listing_ = k;
+    }
+    if (types_.size() != kernel.parameters.size()) types_.clear();
+  }
 
-Argument argument_of(const Variable& parameter, std::size_t index, bool& pointer) {
-  const std::string number = std::to_string(index);
-  pointer = false;
-  switch (parameter.type) {
-    case Type::u64:
-    case Type::b64:
-    case Type::s64:
-      if (parameter.bytes == 8) {
-        pointer = true;
-        return {
-            "{memory = \"p" + number + "\"}",
-            "FILL: {memory}, {memory, peer = 1}, {multicast}, {peers} for a pointer; or {u64 = N}"};
+  const std::string& memories() const { return memories_; }
+
+  std::string launch(const std::string& path) {
+    std::string arguments;
+    for (std::size_t i = 0; i < kernel_.parameters.size(); ++i) {
+      const bool last = i + 1 == kernel_.parameters.size();
+      const Text argument = of_parameter(i);
+      arguments += "  " + argument.value + (last ? "   # " : ",  # ") + std::to_string(i) + ": " +
+                   (types_.empty() ? listing_.parameters[i].type : types_[i]) + "; " +
+                   argument.comment + "\n";
+    }
+    std::uint32_t threads = 128;
+    if (kernel_.max_threads) threads = (*kernel_.max_threads)[0];
+    if (kernel_.required_threads) threads = (*kernel_.required_threads)[0];
+    return "\n[[launch]]" + (listing_.demangled != name_ ? "  # " + listing_.demangled : "") +
+           "\nptx = " + quoted(path) + "\nkernel = " + quoted(name_) +
+           "\ngrid = [1]           # FILL, or one for each rank: [[2], [3]]\nblock = [" +
+           std::to_string(threads) + "]\nshared_bytes = 0" +
+           (listing_.dynamic_shared ? "     # FILL: the kernel uses dynamic shared memory" : "") +
+           "\nstream = 0\nargs = [\n" + arguments + "]\n";
+  }
+
+ private:
+  struct Text {
+    std::string value, comment;
+  };
+
+  // Of a kind that a reader has to see to: what is not filled in is refused.
+  void add_memory(const std::string& name, const std::string& kind) {
+    memories_ += "\n[memory." + name + "]\nkind = \"FILL\"        # " + kind +
+                 "\nbytes = 4096         # FILL\ninit = \"zero\"        # FILL: zero | poison | "
+                 "{ bf16 = \"integers\" } | { u32 = [1, 2] } | { file = \"x.safetensors\", "
+                 "tensor = \"x\" }\n";
+  }
+
+  Text address(const std::string& name, const ParameterUse& use) {
+    add_memory(name, use.multicast      ? "symmetric, as multimem accesses it"
+                     : use.of_addresses ? "symmetric, as the kernel takes its peers' addresses"
+                                        : "symmetric | local");
+    if (use.multicast) return {"{multicast = \"" + name + "\"}", "multimem accesses it"};
+    if (use.of_addresses) {
+      return {"{peers = \"" + name + "\"}",
+              "the addresses of all replicas; FILL if of other memories"};
+    }
+    return {"{memory = \"" + name + "\"}", "FILL: {memory}, {memory, peer = 1}, {multicast}"};
+  }
+
+  static Text number(Type type, std::uint64_t bytes) {
+    if (type == Type::f32 && bytes == 4) return {"{f32 = 0.0}", "FILL"};
+    if (type == Type::f64) return {"{f64 = 0.0}", "FILL"};
+    const std::string key = "u" + std::to_string(8 * bytes);
+    return {"{" + key + " = 0}",
+            bytes == 4 ? "FILL: {u32 = N}, \"rank\" or \"world\"" : "FILL: a number"};
+  }
+
+  // What the signature says, else what the kernel does with it.
+  Text of_parameter(std::size_t i) {
+    const Variable& p = kernel_.parameters[i];
+    const std::string name = prefix_ + "p" + std::to_string(i);
+    const bool word = p.bytes <= 8 && p.bytes == size_of(p.type);
+    if (!word) return structure(i, name);
+    if (p.bytes != 8) return number(p.type, p.bytes);
+    ParameterUse use;
+    if (!uses_[i].empty()) use = uses_[i].front();
+    if (!types_.empty()) {
+      const std::string& type = types_[i];
+      const auto stars = std::count(type.begin(), type.end(), '*');
+      if (stars == 0 && !type.ends_with("&") && type.find("(*") == std::string::npos) {
+        // A class of 8 bytes may hold an address.
+        const bool known = type.find("long") != std::string::npos || type == "double";
+        if (known || !use.address) return number(p.type, p.bytes);
       }
-      break;
-    case Type::u32:
-    case Type::b32:
-    case Type::s32:
-      if (parameter.bytes == 4) return {"{u32 = 0}", "FILL: {u32 = N}, \"rank\" or \"world\""};
-      break;
-    case Type::f32:
-      if (parameter.bytes == 4) return {"{f32 = 0.0}", "FILL"};
-      break;
-    case Type::f64:
-      if (parameter.bytes == 8) return {"{f64 = 0.0}", "FILL"};
-      break;
-    default:
-      break;
+      use.of_addresses = use.of_addresses || stars > 1;
+      return address(name, use);
+    }
+    if (!use.address)
+      return {number(p.type, p.bytes).value, "FILL: the kernel does not access memory there"};
+    return address(name, use);
   }
-  if (parameter.bytes <= 2) {
-    const std::string key = "u" + std::to_string(8 * parameter.bytes);
-    return {"{" + key + " = 0}", "FILL"};
+
+  // By value: the parts that are loaded, in the layout of C++.
+  Text structure(std::size_t i, const std::string& name) {
+    const Variable& p = kernel_.parameters[i];
+    std::string fields;
+    std::uint64_t at = 0;
+    const auto add = [&](const std::string& field) {
+      fields += fields.empty() ? field : ", " + field;
+    };
+    const auto skip = [&](std::uint64_t to) {
+      std::string zeros;
+      for (; at < to; ++at) zeros += zeros.empty() ? "0" : ", 0";
+      if (!zeros.empty()) add("{bytes = [" + zeros + "]}");
+    };
+    std::uint64_t widest = 1;
+    for (const ParameterUse& use : uses_[i]) {
+      const std::uint64_t size = size_of(use.type);
+      if (size == 0 || use.offset + size > p.bytes) continue;
+      // Fields are aligned by themselves.
+      if ((at + size - 1) / size * size != use.offset) skip(use.offset);
+      if (size == 8 && use.address) {
+        add(address(name + "_" + std::to_string(use.offset), use).value);
+      } else {
+        add(number(use.type, size).value);
+      }
+      at = use.offset + size;
+      widest = std::max(widest, size);
+    }
+    if ((at + widest - 1) / widest * widest != p.bytes) skip(p.bytes);
+    return {
+        "{struct = [" + fields + "]}",
+        "FILL: a struct of " + std::to_string(p.bytes) + " bytes, aligned to " +
+            std::to_string(p.alignment) +
+            "; its fields are guessed from what the kernel loads, bytes are not loaded by name"};
   }
-  std::string bytes;
-  for (std::uint64_t i = 0; i < parameter.bytes; ++i) bytes += i == 0 ? "0" : ", 0";
-  return {"{bytes = [" + bytes + "]}", "FILL: a struct of " + std::to_string(parameter.bytes) +
-                                           " bytes, aligned to " +
-                                           std::to_string(parameter.alignment)};
-}
+
+  const Function& kernel_;
+  std::string prefix_;
+  std::string name_;
+  std::vector<std::string> types_;  // by parameter; empty: not known
+  std::vector<std::vector<ParameterUse>> uses_;
+  KernelListing listing_;
+  std::string memories_;
+};
 
 }  // namespace
 
-std::string case_template(const Module& module, const Function& kernel, const std::string& path) {
-  const KernelListing listing = [&] {
-    for (KernelListing& candidate : list(module).kernels) {
-      if (candidate.name == kernel.name) return std::move(candidate);
-    }
-    return KernelListing{};
-  }();
-  std::string out = "# A case for " + listing.demangled +
-                    "\n# Replace what is marked FILL; delete memories that no argument names.\n"
-                    "version = 1\nranks = 2\ncalls = 1\n";
-  std::string arguments;
-  for (std::size_t i = 0; i < kernel.parameters.size(); ++i) {
-    bool pointer = false;
-    const Argument argument = argument_of(kernel.parameters[i], i, pointer);
-    arguments += "  " + argument.value + (i + 1 < kernel.parameters.size() ? ",  # " : "   # ") +
-                 std::to_string(i) + ": " + listing.parameters[i].type + "; " + argument.comment +
-                 "\n";
-    if (!pointer) continue;
-    out += "\n[memory.p" + std::to_string(i) +
-           "]\nkind = \"FILL\"        # symmetric | local\n"
-           "bytes = 4096         # FILL\ninit = \"zero\"        # FILL: zero | poison | { bf16 = "
-           "\"integers\" } | { file = \"x.safetensors\", tensor = \"x\" }\n";
+std::string case_template(const Module& module, const std::vector<const Function*>& kernels,
+                          const std::string& path) {
+  std::string names, memories, launches;
+  for (std::size_t k = 0; k < kernels.size(); ++k) {
+    // Memories of several kernels may be one: the reader says which.
+    LaunchTemplate one(module, *kernels[k],
+                       kernels.size() == 1 ? "" : "k" + std::to_string(k) + "_");
+    launches += one.launch(path);
+    memories += one.memories();
+    names += (names.empty() ? "" : ", ") + demangle(kernels[k]->name);
   }
-  std::uint32_t threads = 128;
-  if (kernel.max_threads) threads = (*kernel.max_threads)[0];
-  if (kernel.required_threads) threads = (*kernel.required_threads)[0];
-  out += "\n[[launch]]\nptx = " + quoted(path) + "\nkernel = " + quoted(listing.name) +
-         "\ngrid = [1]           # FILL, or one for each rank: [[2], [3]]\nblock = [" +
-         std::to_string(threads) + "]\nshared_bytes = 0" +
-         (listing.dynamic_shared ? "     # FILL: the kernel uses dynamic shared memory" : "") +
-         "\nstream = 0\nargs = [\n" + arguments + "]\n";
-  out +=
-      "\n[check]\n# modes = [\"coherent\"]        # default: all\n"
-      "# equal = [\"p0\"]              # memories whose replicas agree at the end\n"
-      "# restored = [\"p1\"]           # memories that end as they began\n";
-  return out;
+  return "# A case for " + names +
+         "\n# Replace what is marked FILL; delete memories that no argument names.\n"
+         "version = 1\nranks = 2\ncalls = 1\n" +
+         memories + launches +
+         "\n[check]\n"
+         "modes = [\"stream\"]          # what a launch orders for other ranks: strict (nothing), "
+         "stream\n"
+         "                            # (as a fence at its start and end), coherent (relies on "
+         "hardware)\n"
+         "# equal = [\"p0\"]              # memories whose replicas agree at the end\n"
+         "# restored = [\"p1\"]           # memories that end as they began\n"
+         "# [check.expected.p0]         # what a memory should hold: docs/values.md\n"
+         "# sum = \"p1\"\n";
 }
 
 }  // namespace ringfence::ptx

@@ -1,21 +1,11 @@
 #include "emulator/ptx/listing.hpp"
 
-#include <cxxabi.h>
-
 #include <algorithm>
-#include <cstdlib>
-#include <memory>
+
+#include "emulator/ptx/demangle.hpp"
 
 namespace ringfence::ptx {
 namespace {
-
-std::string demangle(std::string_view name) {
-  int status = 0;
-  const std::string text(name);
-  const std::unique_ptr<char, void (*)(void*)> out(
-      abi::__cxa_demangle(text.c_str(), nullptr, nullptr, &status), std::free);
-  return status == 0 && out ? std::string(out.get()) : text;
-}
 
 std::string dimensions(const std::array<std::uint32_t, 3>& d) {
   return std::to_string(d[0]) + ", " + std::to_string(d[1]) + ", " + std::to_string(d[2]);

@@ -43,9 +43,11 @@ Listing list(const Module& module);
 /// Plain text, one block a kernel; ends in a newline.
 std::string to_text(const Listing& listing);
 
-/// A case file (TOML) to fill in for one kernel: every parameter with its size, placeholders where
+/// A case file (TOML) to fill in, with a launch of each kernel: every parameter with its size, by
+/// the signature where the name has one, else by what the kernel does with it; placeholders where
 /// the launch decides. It loads only after the entries marked FILL are replaced.
 /// `path` is what the case's `ptx` key says.
-std::string case_template(const Module& module, const Function& kernel, const std::string& path);
+std::string case_template(const Module& module, const std::vector<const Function*>& kernels,
+                          const std::string& path);
 
 }  // namespace ringfence::ptx

@@ -1,5 +1,6 @@
 #include "emulator/ptx/module.hpp"
 
+#include "emulator/ptx/demangle.hpp"
 #include "emulator/ptx/error.hpp"
 
 namespace ringfence::ptx {
@@ -14,22 +15,24 @@ std::string Instruction::spelling() const {
 }
 
 const Function& Module::kernel(std::string_view part) const {
-  const Function* found = nullptr;
+  std::vector<const Function*> mangled, others;
   std::string names;
-  unsigned matches = 0;
   for (const Function& function : functions) {
     if (!function.entry || !function.has_body) continue;
     if (function.name == part) return function;
     names += names.empty() ? "" : ", ";
     names += function.name;
-    if (function.name.find(part) == std::string_view::npos) continue;
-    ++matches;
-    found = &function;
+    if (function.name.find(part) != std::string_view::npos) {
+      mangled.push_back(&function);
+    } else if (demangle(function.name).find(part) != std::string::npos) {
+      others.push_back(&function);
+    }
   }
-  if (matches == 1) return *found;
+  const auto& found = mangled.empty() ? others : mangled;
+  if (found.size() == 1) return *found[0];
   throw Error(file, 0,
               "the kernel name '" + std::string(part) + "' matches " +
-                  (matches == 0 ? "none" : std::to_string(matches)) + " of: " + names);
+                  (found.empty() ? "none" : std::to_string(found.size())) + " of: " + names);
 }
 
 const Variable& variable_of(const Module& module, const Function& function,

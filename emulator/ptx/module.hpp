@@ -129,8 +129,8 @@ struct Module {
   std::vector<Variable> variables;  ///< .global, .const, .shared of the module
   std::vector<Function> functions;  ///< entries, functions and external declarations
 
-  /// The kernel whose name contains `part` (an equal name wins). Throws Error when none or several
-  /// do.
+  /// The kernel whose name contains `part` (an equal name wins); where no name does, that whose
+  /// demangled name does. Throws Error when none or several do.
   const Function& kernel(std::string_view part) const;
 };
 

@@ -201,7 +201,7 @@ TEST_CASE("listing: parameters, resources, histogram and a case to fill in") {
   const std::string text = to_text(listing);
   CHECK(contains(text, "multimem.st.relaxed.sys.global.v4.f32"));
   CHECK(contains(text, "unsupported: none"));
-  const std::string templ = case_template(module, module.kernel("fused"), "fused.ptx");
+  const std::string templ = case_template(module, {&module.kernel("fused")}, "fused.ptx");
   CHECK(contains(templ, "[[launch]]\nptx = \"fused.ptx\"\nkernel = \"fused_rs_ln_ag\""));
   CHECK(contains(templ, "{f32 = 0.0}"));
   CHECK(contains(templ, "[memory.p0]"));

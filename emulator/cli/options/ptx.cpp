@@ -17,9 +17,10 @@ void add_ptx(CLI::App& app, Exit& exit) {
   sub->add_option("file", o->file,
                   "PTX text, a program or library with PTX inside, or a .cu (nvcc)")
       ->required();
-  sub->add_option(
-      "--case-template", o->case_template,
-      "Print a case file to fill in for this kernel (a part of its name that is unique)");
+  sub->add_option("--case-template", o->case_template,
+                  "Print a case file to fill in for this kernel (a part of its name, mangled or "
+                  "not, that is unique); may be repeated for several launches in one case")
+      ->allow_extra_args(false);
   add_report_options(*sub, o->reports);
   sub->callback([o, &exit] { exit = run(*o); });
 }
