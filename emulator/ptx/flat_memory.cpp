@@ -188,21 +188,23 @@ void FlatMemory::atomic(Request& request, const Region& region, std::byte* base)
   const std::uint32_t size = size_of(access.type);
   each_lane(request.agents.mask, [&](std::uint32_t lane) {
     std::byte* at = base + (request.address[lane] - region.address);
+    std::uint64_t operands[kMostElements] = {};
+    for (std::uint32_t e = 0; e < access.elements; ++e) {
+      std::memcpy(&operands[e], request.elements[e] + lane * request.lane_bytes, size);
+    }
     for (std::uint32_t e = 0; e < access.elements; ++e) {
       std::uint64_t old = 0;
-      std::uint64_t operand = 0;
       std::uint64_t compare = 0;
       std::memcpy(&old, at + e * size, size);
-      std::memcpy(&operand, request.elements[e] + lane * request.lane_bytes, size);
       if (request.compare != nullptr) {
         std::memcpy(&compare, request.compare + lane * request.lane_bytes, size);
         request.yield = request.yield || old != compare;
       }
       const std::uint64_t fresh =
-          apply_atomic(access.combine, access.type, access.flush, old, operand, compare);
+          apply_atomic(access.combine, access.type, access.flush, old, operands[e], compare);
       std::memcpy(at + e * size, &fresh, size);
-      if (request.result != nullptr) {
-        std::memcpy(request.result + lane * request.lane_bytes, &old, request.lane_bytes);
+      if (request.results[e] != nullptr) {
+        std::memcpy(request.results[e] + lane * request.lane_bytes, &old, request.lane_bytes);
       }
     }
   });

@@ -64,11 +64,11 @@ struct Request {
   std::array<std::uint64_t, kLanes> address;
   /// elements[e] + lane * lane_bytes holds element e of a lane: read for stores and reductions,
   /// written for loads (zero-extended to lane_bytes, 4 or 8). For atom and red, elements[0] is the
-  /// operand, compare the expected value of cas, and result where the old value goes (null for
-  /// red).
+  /// operand, compare the expected value of cas, and results where the old values go (null for
+  /// red). A result's register may be another element's operand.
   std::array<std::byte*, kMostElements> elements{};
   std::byte* compare = nullptr;
-  std::byte* result = nullptr;
+  std::array<std::byte*, kMostElements> results{};
   std::uint32_t lane_bytes = 4;
   std::uint32_t instruction = 0;         ///< index in Function::instructions
   const std::byte* registers = nullptr;  ///< the warp's, see lane_digest; null for copies

@@ -109,6 +109,15 @@ std::optional<Special> special_of(std::string_view name) {
   for (const auto& [text, special] : kSpecials) {
     if (text == name) return special;
   }
+  constexpr std::string_view kEnvironment = "%envreg";
+  if (name.starts_with(kEnvironment)) {
+    const std::string_view number = name.substr(kEnvironment.size());
+    const bool digits = !number.empty() && number.size() <= 2 &&
+                        number.find_first_not_of("0123456789") == std::string_view::npos;
+    if (digits && (number.size() == 1 || (number[0] != '0' && number <= "31"))) {
+      return Special::envreg;
+    }
+  }
   return std::nullopt;
 }
 

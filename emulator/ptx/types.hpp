@@ -100,6 +100,7 @@ enum class Special : std::uint8_t {
   globaltimer_hi,
   dynamic_smem_size,
   total_smem_size,
+  envreg,  ///< any of %envreg0 to %envreg31: nothing sets them, so 0
 };
 /// "%tid.x" -> Special::tid_x.
 std::optional<Special> special_of(std::string_view name);

@@ -63,6 +63,10 @@ enum class Alu : std::uint8_t {
   clz,
   bfind,
   bfind_shift,
+  bmsk_wrap,
+  bmsk_clamp,
+  szext_wrap,
+  szext_clamp,
   fns,
   prmt,
   lop3,
@@ -128,6 +132,8 @@ struct AluKey {
   bool approximate = false;    ///< .approx or .full
   bool finite = false;         ///< .satfinite
   bool relu = false;
+  bool three = false;     ///< min, max: of three operands
+  bool xorsign = false;   ///< min, max: of magnitudes, with the product's sign
   bool low_part = false;  ///< cvt: the source is the low part of a register of 64 bits
 };
 

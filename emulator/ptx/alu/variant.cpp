@@ -90,6 +90,8 @@ Handler find(const AluKey& key) {
   if (const Handler bits = find_bits(key); bits != nullptr) return bits;
   if (is_half(key.type)) return find_half(key);
   if (key.type == Type::f32) return find_float(key);
+  if (key.type == Type::f32x2) return find_pair_of_floats(key);
+  if ((key.three || key.xorsign)) return nullptr;
   if (key.type == Type::f64) return find_double(key);
   return find_integer(key);
 }

@@ -15,14 +15,15 @@ Space Decoder::space() {
 }
 
 void Decoder::order(Access& access) {
+  // Each access once and none merged (PTX ISA 8.4.1): so are all here. It is relaxed at sys scope.
+  const bool mmio = mods_.take("mmio");
   const std::string_view word =
-      mods_.take_one({"weak", "volatile", "relaxed", "acquire", "release", "acq_rel", "mmio"});
+      mods_.take_one({"weak", "volatile", "relaxed", "acquire", "release", "acq_rel"});
   std::optional<Scope> scope = mods_.take_scope();
   if (word == "volatile") {
     access.order = Order::relaxed;
     scope = Scope::sys;
-  } else if (word == "relaxed" || word == "mmio") {
-    mods_.take("relaxed");
+  } else if (word == "relaxed") {
     access.order = Order::relaxed;
   } else if (word == "acquire") {
     access.order = Order::acquire;
@@ -31,6 +32,7 @@ void Decoder::order(Access& access) {
   } else if (word == "acq_rel") {
     access.order = Order::acq_rel;
   }
+  if (mmio && (word != "relaxed" || scope != Scope::sys)) fail(".mmio is .relaxed.sys");
   const bool plain = access.operation == Operation::load || access.operation == Operation::store;
   if (plain && access.order != Order::weak && !scope) fail("a strong access needs a scope");
   const bool atomic =
@@ -253,7 +255,9 @@ void Decoder::atomic() {
   access.elements = static_cast<std::uint8_t>(vector_length(mods_));
   access.type = type();
   if (!combines(access.combine, access.type)) fail("unsupported form");
-  if (access.elements > 1 && (returns || !is_float(access.type))) fail("unsupported form");
+  const bool vector = access.elements > 1;
+  const bool reaches_global = access.space == Space::global || access.space == Space::generic;
+  if (vector && (!is_float(access.type) || (returns && !reaches_global))) fail("unsupported form");
   if (!returns && (access.combine == Combine::cas || access.combine == Combine::exchange)) {
     fail("unsupported form");
   }
@@ -263,7 +267,18 @@ void Decoder::atomic() {
   operand_count(first + (cas ? 3 : 2), first + (cas ? 3 : 2));
   memory.lane_bytes = size_of(access.type) == 8 ? 8 : 4;
   memory.register_bytes = memory.lane_bytes;
-  if (returns) op_.d = destination(0, access.type);
+  std::vector<Slot> results;
+  if (vector && returns) {
+    const Operand& to = operand(0);
+    if (to.kind != Operand::Kind::vector || to.elements.size() != access.elements) {
+      fail("the vector's length differs from the modifier");
+    }
+    for (const Operand& element : to.elements) {
+      results.push_back(destination(element, access.type));
+    }
+  } else if (returns) {
+    op_.d = destination(0, access.type);
+  }
   if (cas) {
     op_.c = source(first + 1, access.type);
     extra({}, {source(first + 2, access.type)});
@@ -276,7 +291,7 @@ void Decoder::atomic() {
       slots.push_back(source(value, access.type));
     }
     if (slots.size() != access.elements) fail("the vector's length differs from the modifier");
-    extra({}, slots);
+    extra(results, slots);
   }
   finish_access(memory, operand(first));
 }
@@ -437,6 +452,22 @@ void Decoder::mapa() {
   op_.d = destination(0, width);
   op_.a = source(1, width);
   op_.b = source(2, Type::u32);
+}
+
+// How a cache treats what is accessed: an opaque word, of no effect here.
+void Decoder::create_policy() {
+  const bool range = mods_.take("range");
+  const bool convert = !range && mods_.take("cvt");
+  if (!range && !convert && !mods_.take("fractional")) fail("unsupported form");
+  mods_.drop({"L2"});
+  mods_.take("global");
+  if (type() != Type::b64) fail("unsupported form");
+  operand_count(range ? 4 : 1, range ? 4 : convert ? 2 : 2);
+  AluKey key;
+  key.type = Type::b64;
+  op_.d = destination(0, Type::b64);
+  op_.a = integer_constant(0, true);
+  use(key);
 }
 
 void Decoder::hint() {

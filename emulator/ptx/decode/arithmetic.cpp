@@ -142,16 +142,21 @@ void Decoder::rem() {
 }
 
 void Decoder::min_max() {
-  operand_count(3, 3);
   AluKey key;
+  key.three = in_->operands.size() == 4;
+  operand_count(3, 4);
   key.op = in_->opcode == "min" ? Alu::min : Alu::max;
   key.flush = mods_.take("ftz");
   key.propagate_nan = mods_.take("NaN");
+  key.xorsign = mods_.take("xorsign");
+  if (key.xorsign && (!mods_.take("abs") || key.three)) fail("unsupported form");
   key.type = type();
+  if ((key.three || key.xorsign) && key.type != Type::f32) fail("unsupported form");
   if (key.propagate_nan && key.type == Type::f64) fail("unsupported form");
   op_.d = destination(0, key.type);
   op_.a = source(1, key.type);
   op_.b = source(2, key.type);
+  if (key.three) op_.c = source(3, key.type);
   use(key);
 }
 
@@ -211,6 +216,17 @@ void Decoder::unary_function() {
   key.rounding = rounding();
   key.flush = mods_.take("ftz");
   key.type = type();
+  const bool half = key.type == Type::f16 || key.type == Type::f16x2 || key.type == Type::bf16 ||
+                    key.type == Type::bf16x2;
+  if (half) {
+    if (!key.approximate || (key.op != Alu::ex2 && key.op != Alu::tanh)) fail("unsupported form");
+    // bf16 comes with .ftz alone, and tanh without (PTX ISA, ex2 and tanh).
+    const bool brain = key.type == Type::bf16 || key.type == Type::bf16x2;
+    if (key.op == Alu::ex2 ? key.flush != brain : key.flush) fail("unsupported form");
+    op_.d = destination(0, key.type);
+    op_.a = source(1, key.type);
+    return use(key);
+  }
   if (key.type != Type::f32 && (key.type != Type::f64 || key.approximate)) fail("unsupported form");
   op_.d = destination(0, key.type);
   op_.a = source(1, key.type);

@@ -26,6 +26,7 @@ bool known_at_launch(Special special) {
     case Special::gridid:
     case Special::dynamic_smem_size:
     case Special::total_smem_size:
+    case Special::envreg:
       return true;
     default:
       return false;
@@ -167,6 +168,25 @@ void Decoder::bit_count() {
   if (size_of(key.type) < 4) fail("unsupported form");
   op_.d = destination(0, result);
   op_.a = source(1, key.type);
+  use(key);
+}
+
+void Decoder::mask_or_extend() {
+  operand_count(3, 3);
+  const bool clamp = mods_.take("clamp");
+  if (!clamp && !mods_.take("wrap")) fail("the instruction needs .clamp or .wrap");
+  AluKey key;
+  key.type = type();
+  if (in_->opcode == "bmsk") {
+    key.op = clamp ? Alu::bmsk_clamp : Alu::bmsk_wrap;
+    if (key.type != Type::b32) fail("unsupported form");
+  } else {
+    key.op = clamp ? Alu::szext_clamp : Alu::szext_wrap;
+    if (key.type != Type::u32 && key.type != Type::s32) fail("unsupported form");
+  }
+  op_.d = destination(0, key.type);
+  op_.a = source(1, key.type);
+  op_.b = source(2, Type::u32);
   use(key);
 }
 

@@ -80,6 +80,7 @@ class Decoder {
   void funnel();
   void bit_field();
   void bit_count();
+  void mask_or_extend();
   void fns();
   void permute();
   void lop3();
@@ -104,6 +105,7 @@ class Decoder {
   void isspacep();
   void mapa();
   void hint();
+  void create_policy();
   Space space();
   void order(Access& access);
   Combine combine(Access& access);

@@ -216,8 +216,9 @@ void Execution::State::atomic_plain(Warp& warp, const MemoryOp& memory, Request&
       const std::uint64_t fresh =
           apply_atomic(access.combine, access.type, false, old, operand, compare);
       std::memcpy(at + e * size, &fresh, size);
-      if (request.result != nullptr) {
-        std::memcpy(request.result + lane * memory.lane_bytes, &old, memory.lane_bytes);
+      // Vectors are of global memory alone.
+      if (request.results[e] != nullptr) {
+        std::memcpy(request.results[e] + lane * memory.lane_bytes, &old, memory.lane_bytes);
       }
     }
   });
@@ -235,11 +236,15 @@ Execution::State::Outcome Execution::State::memory_op(Warp& warp, const Op& op, 
   request.line = op.line;
   request.registers = warp.registers.get();
   addresses(warp, op.a, memory.offset, memory.wide_address, mask, request.address);
+  // An atomic with a vector of results has them first.
+  const bool results = access.operation == Operation::atomic && op.extra_written != 0;
   for (std::uint32_t e = 0; e < access.elements; ++e) {
-    request.elements[e] = place(warp, program_.extra[op.extra + e]);
+    const std::uint32_t at = op.extra + e + (results ? op.extra_written : 0U);
+    request.elements[e] = place(warp, program_.extra[at]);
+    if (results) request.results[e] = place(warp, program_.extra[op.extra + e]);
   }
   if (op.c) request.compare = place(warp, op.c);
-  if (op.d) request.result = place(warp, op.d);
+  if (op.d) request.results[0] = place(warp, op.d);
 
   std::uint32_t masks[6] = {};
   if (access.space == Space::generic) {

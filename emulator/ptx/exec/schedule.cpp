@@ -25,10 +25,9 @@ std::uint64_t lane_digest(const Program& program, const Request& request, std::u
   std::uint64_t hash = 0x9E3779B97F4A7C15ULL;
   const std::byte* const base = request.registers;
   const auto written = [&](const std::byte* slot) {
-    if (slot == request.result) return true;
-    if (request.access->operation != Operation::load) return false;
+    const bool loads = request.access->operation == Operation::load;
     for (std::uint32_t e = 0; e < request.access->elements; ++e) {
-      if (slot == request.elements[e]) return true;
+      if (slot == request.results[e] || (loads && slot == request.elements[e])) return true;
     }
     return false;
   };
