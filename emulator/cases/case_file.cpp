@@ -21,91 +21,51 @@ namespace ringfence::cases {
 
 namespace {
 
-void read_payload(const Reader& r, const toml::key& key, const toml::node& value,
-                  std::string_view where, Initial& out) {
-  bool integer = false;
-  try {
-    integer = verify::is_integer(verify::parse_dtype(out.dtype));
-  } catch (const verify::InputError&) {
-    r.fail(key.source(),
-           "{}: init of dtype '{}'; known: bf16, f16, f32, f64, e4m3, e5m2, s8 to s64, u8 to u64",
-           where, out.dtype);
-  }
-  const std::string word = r.text(value, "init");
-  if (word == "integers") {
-    out.kind = Initial::Kind::integers;
-  } else if (word == "adversarial") {
-    out.kind = Initial::Kind::adversarial;
-  } else if (word == "normal" && !integer) {
-    out.kind = Initial::Kind::normal;
-  } else {
-    r.fail(value.source(), "{}: init of {} is 'integers'{} or 'adversarial', not '{}'", where,
-           out.dtype, integer ? "" : ", 'normal'", word);
-  }
-}
-
-Initial read_initial(const Reader& r, const toml::node& n, std::string_view where) {
-  Initial out;
-  if (n.is_string()) {
-    const std::string word = r.text(n, where);
-    if (word == "zero") return out;
-    if (word != "poison") {
-      r.fail(n.source(),
-             "{}: init is 'zero', 'poison', {{fill = BYTE}}, {{DTYPE = 'integers' | 'normal' | "
-             "'adversarial'}} or "
-             "{{file = ..., tensor = ...}}, not '{}'",
-             where, word);
-    }
-    out.kind = Initial::Kind::poison;
-    return out;
-  }
-  const toml::table& t = r.table(n, fmt::format("{}: init", where));
-  if (t.contains("file")) {
-    r.only(t, fmt::format("{}: init", where), {"file", "tensor"});
-    out.kind = Initial::Kind::file;
-    out.file = r.text(r.need(t, where, "file"), "file");
-    out.tensor = r.text(r.need(t, where, "tensor"), "tensor");
-    return out;
-  }
-  if (t.contains("fill")) {
-    r.only(t, fmt::format("{}: init", where), {"fill"});
-    out.kind = Initial::Kind::fill;
-    out.fill = static_cast<std::uint8_t>(r.number(*t.get("fill"), "fill", 0, 255));
-    return out;
-  }
-  for (const auto& [key, value] : t) {
-    if (key == "same") {
-      const auto* same = value.as_boolean();
-      if (same == nullptr) r.fail(value.source(), "{}: same is true or false", where);
-      out.same = same->get();
-    } else if (key == "columns") {
-      out.columns = r.number(value, "columns", 1, std::uint64_t{1} << 32);
-    } else if (out.dtype.empty()) {
-      out.dtype = key.str();
-      read_payload(r, key, value, where, out);
-    } else {
-      r.fail(key.source(), "{}: init names one dtype", where);
-    }
-  }
-  if (out.dtype.empty()) r.fail(n.source(), "{}: init names one dtype", where);
-  return out;
-}
-
-Dim3 read_dim(const Reader& r, const toml::array& a, std::string_view what, std::uint64_t most_x) {
+Dim3 read_dim(const Reader& r, const toml::array& a, std::string_view what, std::uint64_t most_x,
+              std::uint64_t least = 1) {
   if (a.empty() || a.size() > 3) r.fail(a.source(), "{} has 1 to 3 numbers", what);
   Dim3 out{1, 1, 1};
   for (std::size_t i = 0; i < a.size(); ++i) {
-    out[i] = static_cast<std::uint32_t>(r.number(a[i], what, 1, i == 0 ? most_x : 65535));
+    out[i] = static_cast<std::uint32_t>(r.number(a[i], what, least, i == 0 ? most_x : 65535));
   }
   return out;
 }
 
 Dim3 read_grid(const Reader& r, const toml::array& a) {
-  const Dim3 out = read_dim(r, a, "grid", ptx::kMostBlocks);
+  const Dim3 out = read_dim(r, a, "grid", ptx::kMostBlocks, 0);
   // Within 64 bits: of three numbers the first has 25, the others 16.
   if (std::uint64_t{out[0]} * out[1] * out[2] > ptx::kMostBlocks) {
     r.fail(a.source(), "a grid has at most {} blocks", ptx::kMostBlocks);
   }
+  return out;
+}
+
+Dim3 read_block(const Reader& r, const toml::array& a) {
+  const Dim3 out = read_dim(r, a, "block", 1024);
+  if (std::uint64_t{out[0]} * out[1] * out[2] > 1024) {
+    r.fail(a.source(), "a block has at most 1024 threads");
+  }
+  return out;
+}
+
+// One for all ranks, or a list with one for each: `one` of a list is itself a list.
+template <class Read>
+auto read_by_rank(const Reader& r, const toml::table& t, std::string_view key, std::uint32_t ranks,
+                  const Read& read) {
+  const toml::node& n = r.need(t, "[[launch]]", key);
+  std::vector<decltype(read(n))> out;
+  const auto* const list = n.as_array();
+  const bool each =
+      list != nullptr && !list->empty() && (list->front().is_array() || list->front().is_string());
+  if (!each) {
+    out.push_back(read(n));
+    return out;
+  }
+  if (list->size() != ranks) {
+    r.fail(n.source(), "{} has {} entries for {} ranks; give one for all or one for each", key,
+           list->size(), ranks);
+  }
+  for (const toml::node& one : *list) out.push_back(read(one));
   return out;
 }
 
@@ -114,24 +74,20 @@ Launch read_launch(const Reader& r, const toml::table& t, std::uint32_t ranks) {
          {"ptx", "kernel", "grid", "block", "cluster", "shared_bytes", "stream", "args"});
   Launch out;
   out.line = static_cast<std::uint32_t>(t.source().begin.line);
-  out.ptx = r.text(r.need(t, "[[launch]]", "ptx"), "ptx");
-  out.kernel = r.text(r.need(t, "[[launch]]", "kernel"), "kernel");
-  const toml::array& grid = r.array(r.need(t, "[[launch]]", "grid"), "grid");
-  if (!grid.empty() && grid[0].is_array()) {
-    if (grid.size() != ranks) {
-      r.fail(grid.source(), "grid has {} entries for {} ranks; give one for all or one for each",
-             grid.size(), ranks);
-    }
-    for (const toml::node& g : grid) {
-      out.grid.push_back(read_grid(r, r.array(g, "grid")));
-    }
-  } else {
-    out.grid.push_back(read_grid(r, grid));
-  }
-  out.block = read_dim(r, r.array(r.need(t, "[[launch]]", "block"), "block"), "block", 1024);
-  if (std::uint64_t{out.block[0]} * out.block[1] * out.block[2] > 1024) {
-    r.fail(t.source(), "a block has at most 1024 threads");
-  }
+  const auto words = [&](const char* key, std::string& all, std::vector<std::string>& each) {
+    each = read_by_rank(r, t, key, ranks, [&](const toml::node& n) { return r.text(n, key); });
+    all = each[0];
+    if (each.size() == 1) each.clear();
+  };
+  words("ptx", out.ptx, out.ptx_by_rank);
+  words("kernel", out.kernel, out.kernel_by_rank);
+  out.grid = read_by_rank(r, t, "grid", ranks,
+                          [&](const toml::node& n) { return read_grid(r, r.array(n, "grid")); });
+  out.block_by_rank = read_by_rank(r, t, "block", ranks, [&](const toml::node& n) {
+    return read_block(r, r.array(n, "block"));
+  });
+  out.block = out.block_by_rank[0];
+  if (out.block_by_rank.size() == 1) out.block_by_rank.clear();
   if (const auto* n = t.get("cluster")) {
     out.cluster = read_dim(r, r.array(*n, "cluster"), "cluster", 16);
   }
@@ -142,7 +98,7 @@ Launch read_launch(const Reader& r, const toml::table& t, std::uint32_t ranks) {
     out.stream = static_cast<std::uint32_t>(r.number(*n, "stream", 0, 15));
   }
   for (const toml::node& a : r.array(r.need(t, "[[launch]]", "args"), "args")) {
-    out.args.push_back(read_argument(r, a));
+    out.args.push_back(read_argument(r, a, ranks));
   }
   return out;
 }
@@ -157,7 +113,8 @@ Check read_check(const Reader& r, const toml::table& t) {
       if (!mode) r.fail(m.source(), "mode '{}'; known: strict, stream, coherent", word);
       out.modes.push_back(*mode);
     }
-    if (out.modes.empty()) r.fail(n->source(), "modes is empty; leave it out to claim all");
+    out.names_modes = true;
+    if (out.modes.empty()) r.fail(n->source(), "modes is empty; leave it out to claim stream");
   }
   for (const auto& [key, list] :
        {std::pair<const char*, std::vector<std::string>*>{"equal", &out.equal},
@@ -227,7 +184,8 @@ std::string CaseFile::beside(const std::string& relative) const {
 CaseFile parse_case(std::string_view text, const std::string& path) {
   const Reader r(path);
   const toml::table root = r.parse(text);
-  r.only(root, "a case file", {"version", "ranks", "calls", "budget", "memory", "launch", "check"});
+  r.only(root, "a case file",
+         {"version", "ranks", "calls", "budget", "memory", "launch", "host", "check", "ignore"});
   CaseFile c;
   c.path = path;
   const auto version = r.number(r.need(root, "the file", "version"), "version", 0, 1u << 30);
@@ -243,37 +201,22 @@ CaseFile parse_case(std::string_view text, const std::string& path) {
     c.budget = r.number(*n, "budget", 1, std::uint64_t{1} << 40);
   }
   if (const auto* n = root.get("memory")) {
-    // toml++ orders keys by name; the file's order is by line.
-    for (const auto& [key, node] : r.table(*n, "memory")) {
-      const std::string where = fmt::format("[memory.{}]", key.str());
-      const toml::table& t = r.table(node, where);
-      r.only(t, where, {"kind", "bytes", "init"});
-      Memory m;
-      m.name = key.str();
-      const std::string kind = r.text(r.need(t, where, "kind"), "kind");
-      if (kind != "symmetric" && kind != "local") {
-        r.fail(t.get("kind")->source(), "{}: kind '{}'; known: symmetric, local", where, kind);
-      }
-      m.kind = kind == "local" ? MemoryKind::local : MemoryKind::symmetric;
-      m.bytes = r.number(r.need(t, where, "bytes"), "bytes", 1, kMaxMemory);
-      if (const auto* i = t.get("init")) m.initial = read_initial(r, *i, where);
-      c.memories.push_back(m);
-    }
-    const auto line = [&](const Memory& m) {
-      return root["memory"][m.name].node()->source().begin.line;
-    };
-    std::stable_sort(c.memories.begin(), c.memories.end(),
-                     [&](const Memory& a, const Memory& b) { return line(a) < line(b); });
+    c.memories = read_memories(r, r.table(*n, "memory"), c.ranks);
   }
   for (const toml::node& n : r.array(r.need(root, "the file", "launch"), "launch")) {
     c.launches.push_back(read_launch(r, r.table(n, "a launch"), c.ranks));
   }
   if (c.launches.empty()) r.fail(root.source(), "the file has no [[launch]]");
-  if (const auto* n = root.get("check")) c.check = read_check(r, r.table(*n, "check"));
-  if (c.check.modes.empty()) {
-    c.check.modes = {machine::Boundary::strict, machine::Boundary::stream,
-                     machine::Boundary::coherent};
+  if (const auto* n = root.get("host")) {
+    for (const toml::node& step : r.array(*n, "host")) {
+      c.host.push_back(read_host_step(r, r.table(step, "[[host]]"), c));
+    }
   }
+  c.ignore = read_ignores(r, root, path);
+  if (const auto* n = root.get("check")) c.check = read_check(r, r.table(*n, "check"));
+  // What shipped kernels are written for: the launches of a stream, and what they order, are in the
+  // manual (PTX ISA 8.9.4).
+  if (c.check.modes.empty()) c.check.modes = {machine::Boundary::stream};
   resolve(r, root, c);
   if (c.check.reference) express_reference(r, *root["check"]["reference"].as_table(), c);
   resolve_expected(r, root, c);

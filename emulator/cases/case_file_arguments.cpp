@@ -1,9 +1,12 @@
 // A launch's `args`.
 
+#include <fmt/format.h>
+
 #include <cstring>
 #include <limits>
 #include <map>
 #include <set>
+#include <stdexcept>
 
 #include "emulator/cases/case_reader.hpp"
 
@@ -17,32 +20,99 @@ void put(std::vector<std::uint8_t>& out, T value) {
   out.insert(out.end(), raw, raw + sizeof(T));
 }
 
-void integer_argument(const Reader& r, const toml::node& n, std::string_view type, Argument& out) {
-  const auto* v = n.as_integer();
-  const unsigned bits = static_cast<unsigned>(std::stoul(std::string(type.substr(1))));
+struct Range {
+  std::int64_t least = 0, most = 0;
+};
+
+Range range_of(std::string_view type) {
+  const auto bits = static_cast<unsigned>(std::stoul(std::string(type.substr(1))));
   const bool is_signed = type[0] == 's';
-  const std::int64_t least = !is_signed   ? 0
-                             : bits == 64 ? std::numeric_limits<std::int64_t>::min()
-                                          : -(std::int64_t{1} << (bits - 1));
-  const std::int64_t most = bits == 64 ? std::numeric_limits<std::int64_t>::max()
-                                       : (std::int64_t{1} << (is_signed ? bits - 1 : bits)) - 1;
-  if (v == nullptr || v->get() < least || v->get() > most) {
-    r.fail(n.source(), "argument {} must be a whole number from {} to {}", type, least, most);
+  Range out;
+  out.least = !is_signed   ? 0
+              : bits == 64 ? std::numeric_limits<std::int64_t>::min()
+                           : -(std::int64_t{1} << (bits - 1));
+  out.most = bits == 64 ? std::numeric_limits<std::int64_t>::max()
+                        : (std::int64_t{1} << (is_signed ? bits - 1 : bits)) - 1;
+  return out;
+}
+
+// One entry for each rank.
+const toml::array& by_rank(const Reader& r, const toml::node& n, std::string_view type,
+                           std::uint32_t ranks) {
+  const toml::array& list = r.array(n, type);
+  if (list.size() != ranks) {
+    r.fail(n.source(), "argument {} has {} entries for {} ranks; give one for all or one for each",
+           type, list.size(), ranks);
   }
-  const std::int64_t value = v->get();
-  for (unsigned i = 0; i < bits / 8; ++i) {
-    out.bytes.push_back(static_cast<std::uint8_t>(static_cast<std::uint64_t>(value) >> (8 * i)));
+  return list;
+}
+
+void integer_argument(const Reader& r, const toml::node& n, std::string_view type,
+                      std::uint32_t ranks, Argument& out) {
+  out.type = type;
+  if (n.is_array()) {
+    for (const toml::node& one : by_rank(r, n, type, ranks)) {
+      out.numbers.push_back(read_formula(r, one, type));
+    }
+  } else if (n.is_string()) {
+    out.numbers.push_back(read_formula(r, n, type));
+  } else {
+    static_cast<void>(read_formula(r, n, type));
+    static_cast<void>(put_integer(type, n.as_integer()->get(), out.bytes));
+    return;
+  }
+  for (const Formula& f : out.numbers) {
+    if (f.uses_index()) r.fail(n.source(), "argument {}: 'index' is of a memory's elements", type);
+  }
+  static_cast<void>(put_integer(type, 0, out.bytes));
+}
+
+void real_argument(const Reader& r, const toml::node& n, std::string_view type, std::uint32_t ranks,
+                   Argument& out) {
+  const auto one = [&](const toml::node& value) {
+    const double x = r.real(value, fmt::format("argument {}", type));
+    std::vector<std::uint8_t> bytes;
+    if (type == "f32") {
+      put(bytes, static_cast<float>(x));
+    } else {
+      put(bytes, x);
+    }
+    return bytes;
+  };
+  if (!n.is_array()) {
+    out.bytes = one(n);
+    return;
+  }
+  for (const toml::node& value : by_rank(r, n, type, ranks)) out.by_rank.push_back(one(value));
+  out.bytes = out.by_rank[0];
+}
+
+// Whose replica: `peer` ranks on, or that of `rank`.
+void read_owner(const Reader& r, const toml::table& t, std::uint32_t ranks, Argument& out) {
+  if (const auto* o = t.get("peer")) {
+    out.peer = static_cast<std::uint32_t>(r.number(*o, "peer", 1, kMaxRanks - 1));
+  }
+  if (const auto* o = t.get("rank")) {
+    if (out.peer != 0) r.fail(o->source(), "an address is of a peer or of a rank, not both");
+    out.of_rank = static_cast<std::uint32_t>(r.number(*o, "rank", 0, ranks - 1));
   }
 }
 
 // {tensor_map = {memory, dtype, dims, strides, box, swizzle}}: sizes in elements, innermost first.
-void tensor_map_argument(const Reader& r, const toml::node& n, Argument& out) {
+void tensor_map_argument(const Reader& r, const toml::node& n, std::uint32_t ranks, Argument& out) {
   constexpr std::string_view kWhere = "tensor_map";
   const toml::table& t = r.table(n, kWhere);
   r.only(t, kWhere,
-         {"memory", "offset", "offset_per_rank", "dtype", "dims", "strides", "box", "swizzle"});
+         {"memory", "multicast", "peer", "rank", "offset", "offset_per_rank", "dtype", "dims",
+          "strides", "box", "swizzle"});
   out.kind = Argument::Kind::tensor_map;
-  out.name = r.text(r.need(t, kWhere, "memory"), "memory");
+  out.by_multicast = t.contains("multicast");
+  if (out.by_multicast && (t.contains("memory") || t.contains("peer") || t.contains("rank"))) {
+    r.fail(n.source(), "a tensor map is of a memory, which may be a peer's, or of a multicast");
+  }
+  const char* const key = out.by_multicast ? "multicast" : "memory";
+  out.name = r.text(r.need(t, kWhere, key), key);
+  read_owner(r, t, ranks, out);
   if (const auto* o = t.get("offset")) out.offset = r.number(*o, "offset", 0, kMaxMemory);
   if (const auto* o = t.get("offset_per_rank")) {
     out.offset_per_rank = r.number(*o, "offset_per_rank", 0, kMaxMemory);
@@ -103,7 +173,35 @@ constexpr unsigned kMostNested = 8;
 
 }  // namespace
 
-Argument read_argument(const Reader& r, const toml::node& n, unsigned depth) {
+bool put_integer(std::string_view type, std::int64_t value, std::vector<std::uint8_t>& out) {
+  const Range range = range_of(type);
+  if (value < range.least || value > range.most) return false;
+  const auto bytes = std::stoul(std::string(type.substr(1))) / 8;
+  for (unsigned i = 0; i < bytes; ++i) {
+    out.push_back(static_cast<std::uint8_t>(static_cast<std::uint64_t>(value) >> (8 * i)));
+  }
+  return true;
+}
+
+Formula read_formula(const Reader& r, const toml::node& n, std::string_view type) {
+  if (n.is_string()) {
+    const std::string text = r.text(n, type);
+    try {
+      return Formula::parse(text);
+    } catch (const std::invalid_argument& e) {
+      r.fail(n.source(), "{}", e.what());
+    }
+  }
+  const auto* v = n.as_integer();
+  const Range range = range_of(type);
+  if (v == nullptr || v->get() < range.least || v->get() > range.most) {
+    r.fail(n.source(), "argument {} must be a whole number from {} to {}", type, range.least,
+           range.most);
+  }
+  return Formula(v->get());
+}
+
+Argument read_argument(const Reader& r, const toml::node& n, std::uint32_t ranks, unsigned depth) {
   Argument out;
   if (n.is_string()) {
     const std::string word = r.text(n, "argument");
@@ -119,8 +217,8 @@ Argument read_argument(const Reader& r, const toml::node& n, unsigned depth) {
   const toml::table& t = r.table(n, "an argument");
   const auto address = [&](const char* key, Argument::Kind kind) {
     if (kind == Argument::Kind::memory) {
-      r.only(t, "an argument", {key, "peer", "offset", "offset_per_rank"});
-    } else if (kind != Argument::Kind::replicas) {
+      r.only(t, "an argument", {key, "peer", "rank", "offset", "offset_per_rank"});
+    } else if (kind != Argument::Kind::replicas && kind != Argument::Kind::distances) {
       r.only(t, "an argument", {key, "offset", "offset_per_rank"});
     }
     out.kind = kind;
@@ -132,22 +230,21 @@ Argument read_argument(const Reader& r, const toml::node& n, unsigned depth) {
     return out;
   };
   if (t.contains("memory")) {
-    if (const auto* o = t.get("peer")) {
-      out.peer = static_cast<std::uint32_t>(r.number(*o, "peer", 1, kMaxRanks - 1));
-    }
+    read_owner(r, t, ranks, out);
     return address("memory", Argument::Kind::memory);
   }
   if (t.contains("multicast")) return address("multicast", Argument::Kind::multicast);
   if (t.contains("peers")) return address("peers", Argument::Kind::peers);
   if (t.contains("tensor_map")) {
     r.only(t, "an argument", {"tensor_map"});
-    tensor_map_argument(r, *t.get("tensor_map"), out);
+    tensor_map_argument(r, *t.get("tensor_map"), ranks, out);
     return out;
   }
-  if (t.contains("replicas")) {
-    r.only(t, "an argument", {"replicas", "count", "offset", "offset_per_rank"});
-    address("replicas", Argument::Kind::replicas);
-    out.count = r.number(r.need(t, "replicas", "count"), "count", 1, 1024);
+  for (const char* key : {"replicas", "distances"}) {
+    if (!t.contains(key)) continue;
+    r.only(t, "an argument", {key, "count", "offset", "offset_per_rank"});
+    address(key, *key == 'r' ? Argument::Kind::replicas : Argument::Kind::distances);
+    out.count = r.number(r.need(t, key, "count"), "count", 1, 1024);
     return out;
   }
   if (t.contains("struct")) {
@@ -156,15 +253,15 @@ Argument read_argument(const Reader& r, const toml::node& n, unsigned depth) {
     out.kind = Argument::Kind::structure;
     if (const auto* c = t.get("count")) out.count = r.number(*c, "count", 1, 1024);
     for (const toml::node& field : r.array(*t.get("struct"), "struct")) {
-      out.fields.push_back(read_argument(r, field, depth + 1));
+      out.fields.push_back(read_argument(r, field, ranks, depth + 1));
     }
     if (out.fields.empty()) r.fail(n.source(), "a struct has at least one field");
     return out;
   }
   if (t.size() != 1) {
     r.fail(n.source(),
-           "an argument has one key: memory, multicast, peers, replicas, struct, tensor_map, u8 "
-           "to u64, s8 to s64, f32, f64 or bytes");
+           "an argument has one key: memory, multicast, peers, replicas, distances, struct, "
+           "tensor_map, u8 to u64, s8 to s64, f32, f64 or bytes");
   }
   // The iterator owns what it refers to.
   const auto only = t.begin();
@@ -173,11 +270,9 @@ Argument read_argument(const Reader& r, const toml::node& n, unsigned depth) {
   const std::string type(key.str());
   const std::set<std::string> integers{"u8", "u16", "u32", "u64", "s8", "s16", "s32", "s64"};
   if (integers.count(type) != 0) {
-    integer_argument(r, value, type, out);
-  } else if (type == "f32") {
-    put(out.bytes, static_cast<float>(r.real(value, "argument f32")));
-  } else if (type == "f64") {
-    put(out.bytes, r.real(value, "argument f64"));
+    integer_argument(r, value, type, ranks, out);
+  } else if (type == "f32" || type == "f64") {
+    real_argument(r, value, type, ranks, out);
   } else if (type == "bytes") {
     for (const toml::node& b : r.array(value, "bytes")) {
       out.bytes.push_back(static_cast<std::uint8_t>(r.number(b, "a byte", 0, 255)));
@@ -185,8 +280,8 @@ Argument read_argument(const Reader& r, const toml::node& n, unsigned depth) {
     if (out.bytes.empty()) r.fail(value.source(), "bytes is empty");
   } else {
     r.fail(key.source(),
-           "unknown kind of argument '{}'; known: memory, multicast, peers, replicas, struct, "
-           "tensor_map, "
+           "unknown kind of argument '{}'; known: memory, multicast, peers, replicas, distances, "
+           "struct, tensor_map, "
            "u8 to u64, s8 to s64, f32, f64, bytes",
            type);
   }

@@ -1,6 +1,10 @@
 // What holds between the parts of a case file.
 
+#include <algorithm>
+#include <map>
+
 #include "emulator/cases/case_reader.hpp"
+#include "emulator/cases/encode.hpp"
 #include "verify/dtype.hpp"
 #include "verify/problem.hpp"
 
@@ -15,40 +19,79 @@ void resolve(const Reader& r, const toml::table& root, const CaseFile& c) {
     }
     return *m;
   };
-  for (const Launch& l : c.launches) {
-    const auto check = [&](const auto& self, const Argument& a) -> void {
-      for (const Argument& field : a.fields) self(self, field);
-      if (a.name.empty()) return;
-      const Memory& m = at(a.name, fmt::format("the launch at line {}", l.line));
-      const bool own =
-          (a.kind == Argument::Kind::memory && a.peer == 0) || a.kind == Argument::Kind::tensor_map;
-      if (!own && m.kind != MemoryKind::symmetric) {
-        r.fail(root.source(),
-               "the launch at line {} wants {} of '{}', which is local; make it symmetric", l.line,
-               a.kind == Argument::Kind::multicast ? "a multicast address" : "the peers", a.name);
+  const auto check = [&](const Argument& a, const std::string& where) {
+    if (a.name.empty()) return;
+    const Memory& m = at(a.name, where);
+    const bool own = (a.kind == Argument::Kind::memory || a.kind == Argument::Kind::tensor_map) &&
+                     a.peer == 0 && !a.of_rank && !a.by_multicast;
+    if (!own && m.kind != MemoryKind::symmetric) {
+      r.fail(root.source(), "{} wants {} of '{}', which is local; make it symmetric", where,
+             a.kind == Argument::Kind::multicast || a.by_multicast ? "a multicast address"
+                                                                   : "the peers",
+             a.name);
+    }
+    std::uint64_t farthest = a.offset + a.offset_per_rank * (c.ranks - 1);
+    if (a.kind == Argument::Kind::tensor_map) {
+      if (farthest % 16 != 0) {
+        r.fail(root.source(), "{}: a tensor map's offset is a multiple of 16", where);
       }
-      std::uint64_t farthest = a.offset + a.offset_per_rank * (c.ranks - 1);
-      if (a.kind == Argument::Kind::tensor_map) {
-        if (farthest % 16 != 0) {
-          r.fail(root.source(), "the launch at line {}: a tensor map's offset is a multiple of 16",
-                 l.line);
-        }
-        for (unsigned i = 0; i < a.map.dimensions; ++i) {
-          farthest += (a.map.size[i] - 1) * a.map.stride[i];
-        }
-        farthest += a.map.element_bytes - 1;
-        if (farthest >= m.bytes) {
-          r.fail(root.source(),
-                 "the launch at line {}: a tensor map of '{}' reaches byte {}; it has {}", l.line,
-                 a.name, farthest, m.bytes);
-        }
+      for (unsigned i = 0; i < a.map.dimensions; ++i) {
+        farthest += (a.map.size[i] - 1) * a.map.stride[i];
       }
+      farthest += a.map.element_bytes - 1;
       if (farthest >= m.bytes) {
-        r.fail(root.source(), "the launch at line {} starts {} bytes into '{}', which has {}",
-               l.line, farthest, a.name, m.bytes);
+        r.fail(root.source(), "{}: a tensor map of '{}' reaches byte {}; it has {}", where, a.name,
+               farthest, m.bytes);
       }
-    };
-    for (const Argument& a : l.args) check(check, a);
+    }
+    if (farthest >= m.bytes) {
+      r.fail(root.source(), "{} starts {} bytes into '{}', which has {}", where, farthest, a.name,
+             m.bytes);
+    }
+  };
+  for (const Launch& l : c.launches) {
+    for (const Argument& argument : l.args) {
+      each_argument(argument, [&](const Argument& a) {
+        check(a, fmt::format("the launch at line {}", l.line));
+      });
+    }
+  }
+  std::map<std::string, std::vector<const HostStep*>> records;
+  for (const HostStep& h : c.host) {
+    const std::string where = fmt::format("the [[host]] at line {}", h.line);
+    for (const Argument* a : {&h.from, &h.to}) {
+      if (a->name.empty()) continue;
+      check(*a, where);
+      const std::uint64_t last = a->offset + a->offset_per_rank * (c.ranks - 1) + h.bytes;
+      if (last > c.find(a->name)->bytes) {
+        r.fail(root.source(), "{} reaches byte {} of '{}', which has {}", where, last - 1, a->name,
+               c.find(a->name)->bytes);
+      }
+      if (!h.type.empty() && (a->offset | a->offset_per_rank) % h.bytes != 0) {
+        r.fail(root.source(), "{}: a {} is at a multiple of {} bytes", where, h.type, h.bytes);
+      }
+    }
+    if (h.kind == HostStep::Kind::record) records[h.event].push_back(&h);
+  }
+  for (const HostStep& h : c.host) {
+    if (h.kind != HostStep::Kind::wait_event) continue;
+    for (std::uint32_t rank = 0; rank < c.ranks; ++rank) {
+      if (!h.on(rank)) continue;
+      const std::uint32_t owner = h.of_rank ? *h.of_rank : (rank + h.peer) % c.ranks;
+      const auto& there = records[h.event];
+      if (std::none_of(there.begin(), there.end(),
+                       [&](const HostStep* record) { return record->on(owner); })) {
+        r.fail(root.source(),
+               "the [[host]] at line {} waits for the event '{}', which rank {} never records",
+               h.line, h.event, owner);
+      }
+    }
+  }
+  for (const Memory& m : c.memories) {
+    each_argument(m, [&](const Argument& a) { check(a, fmt::format("[memory.{}]", m.name)); });
+  }
+  for (const Suppression& s : c.ignore) {
+    if (!s.memory.empty()) at(s.memory, fmt::format("[[ignore]] at {}", s.place));
   }
   for (const auto& n : c.check.equal) at(n, "check.equal");
   for (const auto& n : c.check.restored) at(n, "check.restored");
@@ -80,7 +123,8 @@ void resolve(const Reader& r, const toml::table& root, const CaseFile& c) {
     for (const std::string* name : {&f.tensor, &f.x, &f.weight, &f.residual, &f.gamma, &f.beta}) {
       if (name->empty()) continue;
       const Initial::Kind kind = at(*name, "check.reference").initial.kind;
-      if (kind < Initial::Kind::integers) {
+      const bool once = at(*name, "check.reference").initial.once;
+      if (kind < Initial::Kind::integers || once) {
         r.fail(root.source(),
                "check.reference needs init {{{} = 'integers'}} or 'normal' or a file's of '{}'",
                f.dtype == "fp16" ? "f16" : "bf16", *name);

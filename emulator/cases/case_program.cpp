@@ -19,6 +19,8 @@ using schedule::Agent;
 using schedule::Role;
 
 constexpr std::size_t kMostSites = 65535;
+// Bytes of a memory beyond which it costs what kernels touch of it.
+constexpr std::uint64_t kMostDense = std::uint64_t{64} << 20;
 
 // The weak accesses of plain kernels; halves, so that what the kernel accesses may have any size.
 machine::Access weak(std::uint16_t site, std::uint64_t bytes) {
@@ -56,7 +58,10 @@ CaseProgram::CaseProgram(CaseFile file, const Settings& settings)
       payload_(file_, calls_, settings.payload_seed, settings.summation),
       expectations_(file_, calls_, payload_, settings.summation),
       signals_(file_.ranks) {
+  file_.ignore.insert(file_.ignore.end(), settings.ignore.begin(), settings.ignore.end());
+  check_suppressions();
   map_memories();
+  fill_memories();
   load_kernels();
 }
 
@@ -91,27 +96,44 @@ void CaseProgram::map_memories() {
     const bool pad = std::find(restored.begin(), restored.end(), memory.name) != restored.end();
     memory_region_.emplace_back();
     memory_address_.emplace_back();
+    std::uint64_t first = 0;  // replica, where they are a distance apart
     for (std::uint32_t r = 0; r < file_.ranks; ++r) {
       Region region;
       region.name = fmt::format("{} of rank {}", memory.name, r);
       region.spec = {static_cast<std::uint16_t>(r),
                      pad ? machine::RegionKind::signal : machine::RegionKind::data, memory.bytes,
                      memory.initial.kind != Initial::Kind::poison};
+      const auto all = [&](std::uint8_t byte) {
+        region.initial.push_back({0, std::vector<std::byte>(memory.bytes, std::byte{byte})});
+      };
       // Before the first product has run: NaN in every dtype.
-      if (payload_.renewed(m)) region.initial.assign(memory.bytes, std::byte{0xff});
-      if (memory.initial.kind == Initial::Kind::fill) {
-        region.initial.assign(memory.bytes, std::byte{memory.initial.fill});
+      if (payload_.renewed(m)) all(0xff);
+      if (memory.initial.kind == Initial::Kind::fill && memory.initial.fill != 0) {
+        all(memory.initial.fill);
       }
+      if (memory.initial.once) {
+        const auto content = payload_.content(0, r, m);
+        region.initial.push_back({0, {content.begin(), content.end()}});
+      }
+      region.spec.sparse = memory.bytes > kMostDense && region.initial.empty();
       const std::string name = region.name;
       const std::uint32_t index = add_region(std::move(region));
       memory_region_[m].push_back(index);
-      memory_address_[m].push_back(space_.add({name, 0, memory.bytes, false, {index}, r}));
+      Mapping mapping{name, 0, memory.bytes, false, {index}, r};
+      if (memory.distance == 0) {
+        memory_address_[m].push_back(space_.add(std::move(mapping)));
+      } else {
+        if (r == 0) first = space_.reserve(memory.distance, file_.ranks);
+        mapping.address = first + r * memory.distance;
+        memory_address_[m].push_back(space_.add_at(std::move(mapping)));
+      }
     }
     // What is made anew for each call is data.
     if (!payload_.renewed(m)) signals_.follow(memory_region_[m], memory.bytes);
     // What was never written and is not initialised is a finding where it is read.
-    usage_.follow(memory_region_[m], memory.bytes,
-                  !payload_.renewed(m) && memory.initial.kind != Initial::Kind::poison);
+    usage_.follow(
+        memory_region_[m], memory.bytes,
+        memory.initial.kind == Initial::Kind::zero || memory.initial.kind == Initial::Kind::fill);
     multicast_address_.push_back(
         memory.kind == MemoryKind::symmetric
             ? space_.add({memory.name + " (multicast)", 0, memory.bytes, true, memory_region_[m]})
@@ -121,9 +143,8 @@ void CaseProgram::map_memories() {
 
 // A region for each block's shared memory in each call: what a call's blocks leave there is not
 // what the next ones find.
-void CaseProgram::add_shared_memory(const Launch& launch, const ptx::Program& program,
-                                    Prepared& prepared) {
-  prepared.first_shared.assign(file_.ranks, {});
+void CaseProgram::add_shared_memory(const Launch& launch, std::uint32_t rank, Prepared& prepared) {
+  const ptx::Program& program = kernels_[prepared.kernel[rank]]->program;
   const bool counts = std::any_of(program.barriers.begin(), program.barriers.end(),
                                   [](const ptx::BarrierOp& b) { return b.has_count; });
   // A kernel may name some where the case gives none.
@@ -133,93 +154,119 @@ void CaseProgram::add_shared_memory(const Launch& launch, const ptx::Program& pr
   std::uint64_t bytes = program.static_shared + launch.shared_bytes;
   if (bytes == 0 && !counts && !names) return;
   constexpr std::uint64_t kLine = machine::kLineBytes, kBarriers = 16;
-  prepared.barriers_at = (bytes + kLine - 1) / kLine * kLine;
-  prepared.mbarriers_at = prepared.barriers_at + kBarriers * kLine;
-  bytes = prepared.mbarriers_at + (program.mbarriers.empty() ? 0 : prepared.barriers_at);
-  for (std::uint32_t r = 0; r < file_.ranks; ++r) {
-    const auto grid = launch.grid_of(r);
-    for (std::uint32_t call = 0; call < calls_; ++call) {
-      prepared.first_shared[r].push_back(static_cast<std::uint32_t>(regions_.size()));
-      for (std::uint32_t b = 0; b < grid[0] * grid[1] * grid[2]; ++b) {
-        add_region({fmt::format("shared memory of block {} of rank {}", b, r),
-                    {static_cast<std::uint16_t>(r), machine::RegionKind::data, bytes, true, true},
-                    {},
-                    prepared.mbarriers_at});
-      }
+  const std::uint64_t barriers_at = (bytes + kLine - 1) / kLine * kLine;
+  const std::uint64_t mbarriers_at = barriers_at + kBarriers * kLine;
+  prepared.barriers_at[rank] = barriers_at;
+  prepared.mbarriers_at[rank] = mbarriers_at;
+  bytes = mbarriers_at + (program.mbarriers.empty() ? 0 : barriers_at);
+  const auto grid = launch.grid_of(rank);
+  for (std::uint32_t call = 0; call < calls_; ++call) {
+    prepared.first_shared[rank].push_back(static_cast<std::uint32_t>(regions_.size()));
+    for (std::uint32_t b = 0; b < grid[0] * grid[1] * grid[2]; ++b) {
+      add_region({fmt::format("shared memory of block {} of rank {}", b, rank),
+                  {static_cast<std::uint16_t>(rank), machine::RegionKind::data, bytes, true, true},
+                  {},
+                  mbarriers_at});
     }
+  }
+}
+
+CaseProgram::PtxFile& CaseProgram::ptx_file(const std::string& path, Edits& left) {
+  for (const auto& f : ptx_files_) {
+    if (f->path == path) return *f;
+  }
+  ptx_files_.push_back(std::make_unique<PtxFile>(path));
+  PtxFile& made = *ptx_files_.back();
+  apply_edits(made.module, settings_.edits, left, made.edited);
+  return made;
+}
+
+std::uint32_t CaseProgram::kernel_of(PtxFile& file, const ptx::Function& function) {
+  for (std::uint32_t k = 0; k < kernels_.size(); ++k) {
+    if (kernels_[k]->program.function == &function) return k;
+  }
+  const auto number = static_cast<std::uint32_t>(kernels_.size());
+  auto kernel = std::make_unique<Kernel>();
+  kernel->program = ptx::decode(file.module, function);
+  kernel->site.assign(kernel->program.ops.size(), kBarrier);
+  for (std::uint32_t i = 0; i < kernel->program.ops.size(); ++i) {
+    const std::string_view text = function.instructions[i].text;
+    if (text.find(".approx") != std::string_view::npos) ptx::prepare_approximation(text);
+    if (!is_site(kernel->program.ops[i].kind)) continue;
+    if (sites_.size() + kFirstInstruction + file_.host.size() >= kMostSites) {
+      throw CaseError(fmt::format("{}: the kernels have more than {} accesses", file_.path,
+                                  kMostSites - kFirstInstruction));
+    }
+    kernel->site[i] = static_cast<std::uint16_t>(kFirstInstruction + sites_.size());
+    sites_.push_back({number, i});
+  }
+  kernels_.push_back(std::move(kernel));
+  return number;
+}
+
+// Each rank has its own copy of the module's variables.
+std::uint64_t CaseProgram::globals_of(PtxFile& file, const std::string& shown,
+                                      const ptx::Program& program, std::uint32_t rank) {
+  if (program.global_bytes == 0) return 0;
+  file.globals.resize(file_.ranks, 0);
+  if (file.globals[rank] != 0) return file.globals[rank];
+  const std::string name = fmt::format("variables of {} on rank {}", shown, rank);
+  const std::uint32_t index = add_region(
+      {name,
+       {static_cast<std::uint16_t>(rank), machine::RegionKind::data, program.global_bytes, true},
+       {}});
+  const std::uint64_t at = space_.add({name, 0, program.global_bytes, false, {index}});
+  Piece& variables = regions_[index].initial.emplace_back();
+  for (const std::uint8_t b : ptx::initial_globals(program, at)) {
+    variables.bytes.push_back(std::byte{b});
+  }
+  return file.globals[rank] = at;
+}
+
+void CaseProgram::use_stream(std::uint32_t number) {
+  if (std::find(stream_slots_.begin(), stream_slots_.end(), number) == stream_slots_.end()) {
+    stream_slots_.push_back(number);
   }
 }
 
 void CaseProgram::load_kernels() {
   Edits left = settings_.edits;
+  constexpr std::size_t kMostLaunches = 16;  // of an agent's label
+  if (file_.launches.size() + file_.host.size() > kMostLaunches) {
+    throw CaseError(fmt::format("{}: {} launches and steps of the host; at most {} fit", file_.path,
+                                file_.launches.size() + file_.host.size(), kMostLaunches));
+  }
   for (const Launch& launch : file_.launches) {
-    if (std::find(stream_slots_.begin(), stream_slots_.end(), launch.stream) ==
-        stream_slots_.end()) {
-      stream_slots_.push_back(launch.stream);
-    }
-    const std::string path = file_.beside(launch.ptx);
-    auto found = std::find_if(ptx_files_.begin(), ptx_files_.end(),
-                              [&](const auto& f) { return f->path == path; });
-    if (found == ptx_files_.end()) {
-      ptx_files_.push_back(std::make_unique<PtxFile>(path));
-      found = ptx_files_.end() - 1;
-      apply_edits((*found)->module, settings_.edits, left, (*found)->edited);
-    }
-    PtxFile& ptx_file = **found;
-    const ptx::Function& function = ptx_file.module.kernel(launch.kernel);
+    use_stream(launch.stream);
     Prepared prepared;
-    for (; prepared.kernel < kernels_.size(); ++prepared.kernel) {
-      if (kernels_[prepared.kernel]->program.function == &function) break;
-    }
-    if (prepared.kernel == kernels_.size()) {
-      auto kernel = std::make_unique<Kernel>();
-      kernel->program = ptx::decode(ptx_file.module, function);
-      kernel->site.assign(kernel->program.ops.size(), kBarrier);
-      for (std::uint32_t i = 0; i < kernel->program.ops.size(); ++i) {
-        const std::string_view text = function.instructions[i].text;
-        if (text.find(".approx") != std::string_view::npos) ptx::prepare_approximation(text);
-        if (!is_site(kernel->program.ops[i].kind)) continue;
-        if (sites_.size() + kFirstInstruction == kMostSites) {
-          throw CaseError(fmt::format("{}: the kernels have more than {} accesses", file_.path,
-                                      kMostSites - kFirstInstruction));
-        }
-        kernel->site[i] = static_cast<std::uint16_t>(kFirstInstruction + sites_.size());
-        sites_.push_back({prepared.kernel, i});
-      }
-      kernels_.push_back(std::move(kernel));
-    }
-    const ptx::Program& program = kernels_[prepared.kernel]->program;
-    // Each rank has its own copy of the module's variables.
-    if (program.global_bytes != 0 && ptx_file.globals.empty()) {
-      for (std::uint32_t r = 0; r < file_.ranks; ++r) {
-        const std::string name = fmt::format("variables of {} on rank {}", launch.ptx, r);
-        const std::uint32_t index = add_region(
-            {name,
-             {static_cast<std::uint16_t>(r), machine::RegionKind::data, program.global_bytes, true},
-             {}});
-        const std::uint64_t at = space_.add({name, 0, program.global_bytes, false, {index}});
-        for (const std::uint8_t b : ptx::initial_globals(program, at)) {
-          regions_[index].initial.push_back(std::byte{b});
-        }
-        ptx_file.globals.push_back(at);
-      }
+    prepared.globals.assign(file_.ranks, 0);
+    prepared.kernel.assign(file_.ranks, kNoKernel);
+    prepared.first_shared.assign(file_.ranks, {});
+    prepared.barriers_at.assign(file_.ranks, 0);
+    prepared.mbarriers_at.assign(file_.ranks, 0);
+    prepared.parameters.resize(file_.ranks);
+    for (std::uint32_t r = 0; r < file_.ranks; ++r) {
+      if (!launch.on(r)) continue;
+      PtxFile& ptx_file = this->ptx_file(file_.beside(launch.ptx_of(r)), left);
+      prepared.kernel[r] = kernel_of(ptx_file, ptx_file.module.kernel(launch.kernel_of(r)));
+      prepared.globals[r] =
+          globals_of(ptx_file, launch.ptx_of(r), kernels_[prepared.kernel[r]]->program, r);
     }
     for (std::uint32_t r = 0; r < file_.ranks; ++r) {
-      ptx::check_launch(program, config_of(launches_.size(), r));
+      if (!launch.on(r)) continue;
+      ptx::check_launch(kernels_[prepared.kernel[r]]->program, config_of(launches_.size(), r));
     }
-    add_shared_memory(launch, program, prepared);
-    prepared.globals.assign(file_.ranks, 0);
-    if (program.global_bytes != 0) prepared.globals = ptx_file.globals;
+    for (std::uint32_t r = 0; r < file_.ranks; ++r) {
+      if (launch.on(r)) add_shared_memory(launch, r, prepared);
+    }
     bind(launch, prepared);
     launches_.push_back(std::move(prepared));
   }
   refuse_edits(file_, left);
+  for (const HostStep& step : file_.host) use_stream(step.stream);
   std::sort(stream_slots_.begin(), stream_slots_.end());
-  constexpr std::size_t kMostLaunches = 16;  // of an agent's label
-  if (file_.launches.size() > kMostLaunches) {
-    throw CaseError(fmt::format("{}: {} launches; at most {} fit", file_.path,
-                                file_.launches.size(), kMostLaunches));
-  }
+  first_host_site_ = sites_.size();
+  prepare_host_steps();
 }
 
 ptx::LaunchConfig CaseProgram::config_of(std::size_t l, std::uint32_t rank) const {
@@ -228,7 +275,7 @@ ptx::LaunchConfig CaseProgram::config_of(std::size_t l, std::uint32_t rank) cons
   config.rank = rank;
   config.launch = static_cast<std::uint32_t>(l);
   config.grid = launch.grid_of(rank);
-  config.block = launch.block;
+  config.block = launch.block_of(rank);
   config.cluster = launch.cluster;
   config.dynamic_shared = launch.shared_bytes;
   return config;
@@ -241,6 +288,7 @@ std::uint64_t CaseProgram::shared_bytes() const {
   std::uint64_t bytes = sizeof(Shared) + consumed_bytes_ * file_.ranks * calls_ + 64;
   // Of shared memory, pointers only, where it comes under the model.
   for (const Region& r : regions_) {
+    if (r.spec.sparse) continue;  // it has mappings of its own
     bytes += (r.spec.shared ? r.spec.bytes / 2 + 512 : r.spec.bytes * 5 / 2) + 64;
   }
   bytes += signals_.shared_bytes() + usage_.shared_bytes() + 128;
@@ -251,7 +299,7 @@ void CaseProgram::set_up(machine::Machine& machine, std::pmr::memory_resource* s
   first_region_ = static_cast<machine::RegionId>(machine.region_count());
   for (const Region& r : regions_) {
     const machine::RegionId id = machine.add_region(r.spec);
-    if (!r.initial.empty()) machine.set_initial({id, 0}, r.initial);
+    for (const Piece& p : r.initial) machine.set_initial({id, p.offset}, p.bytes);
   }
   shared_ = ::new (shared->allocate(sizeof(Shared), alignof(Shared))) Shared;
   const std::size_t bytes = std::max<std::size_t>(consumed_bytes_ * file_.ranks * calls_, 1);
@@ -268,6 +316,7 @@ void CaseProgram::set_up(machine::Machine& machine, std::pmr::memory_resource* s
 
 void CaseProgram::before_run(machine::Machine& machine) {
   machine_ = &machine;
+  machine.set_filter(file_.ignore.empty() ? nullptr : this);
   signals_.begin(++shared_->run);
   for (std::uint16_t r = 0; r < file_.ranks; ++r) {
     for (std::size_t s = 0; s < stream_slots_.size(); ++s) {
@@ -307,36 +356,58 @@ void CaseProgram::consume(Agent& agent, std::uint32_t rank, std::uint32_t call) 
   }
 }
 
+void CaseProgram::run_launch(Agent& host, std::uint32_t rank, std::uint32_t call,
+                             std::uint32_t slot, std::size_t l) {
+  const Prepared& prepared = launches_[l];
+  ptx::LaunchConfig config = config_of(l, rank);
+  const auto& by_call = prepared.parameters[rank];
+  config.parameters = by_call[by_call.size() == 1 ? 0 : call];
+  config.globals = prepared.globals[rank];
+  KernelRun::Settings settings;
+  settings.first_region = first_region_;
+  settings.barrier_site = kBarrier;
+  settings.policy = policy_of(settings_.summation);
+  settings.seed = (settings_.payload_seed * 1000003 + call) * 31 + l;
+  settings.budget = file_.budget;
+  settings.signals = &signals_;
+  settings.usage = &usage_;
+  settings.run = shared_->run;
+  if (!prepared.first_shared[rank].empty()) {
+    settings.first_shared = prepared.first_shared[rank][call];
+    settings.barriers_at = prepared.barriers_at[rank];
+    settings.mbarriers_at = prepared.mbarriers_at[rank];
+  }
+  KernelRun run(*kernels_[prepared.kernel[rank]], std::move(config), space_, settings,
+                shared_->fault[rank], shared_->clock[rank]);
+  host.launch(stream(rank, slot), static_cast<std::uint16_t>(call), run.children(),
+              static_cast<std::uint16_t>(l));
+  counts_.warp_instructions += run.counts().warp_instructions;
+  counts_.thread_instructions += run.counts().thread_instructions;
+}
+
+// Of the stream, those that precede launch `before` and no earlier one.
+void CaseProgram::run_host_steps(Agent& host, std::uint32_t rank, std::uint32_t call,
+                                 std::uint32_t slot, std::size_t before) {
+  for (std::size_t i = 0; i < file_.host.size(); ++i) {
+    const HostStep& step = file_.host[i];
+    if (step.before != before || step.stream != stream_slots_[slot] || !step.on(rank)) continue;
+    std::vector<Agent::ChildSpec> children(1);
+    children[0].body = [this, rank, call, i](Agent& a) { run_host_step(a, rank, call, i); };
+    host.launch(stream(rank, slot), static_cast<std::uint16_t>(call), std::move(children),
+                static_cast<std::uint16_t>(file_.launches.size() + i));
+  }
+}
+
 void CaseProgram::run_stream(Agent& host, std::uint32_t rank, std::uint32_t call,
                              std::uint32_t slot) {
   for (std::size_t l = 0; l < file_.launches.size(); ++l) {
+    run_host_steps(host, rank, call, slot, l);
     const Launch& launch = file_.launches[l];
-    if (launch.stream != stream_slots_[slot]) continue;
-    const Prepared& prepared = launches_[l];
-    ptx::LaunchConfig config = config_of(l, rank);
-    config.parameters = prepared.parameters[rank];
-    config.globals = prepared.globals[rank];
-    KernelRun::Settings settings;
-    settings.first_region = first_region_;
-    settings.barrier_site = kBarrier;
-    settings.policy = policy_of(settings_.summation);
-    settings.seed = (settings_.payload_seed * 1000003 + call) * 31 + l;
-    settings.budget = file_.budget;
-    settings.signals = &signals_;
-    settings.usage = &usage_;
-    settings.run = shared_->run;
-    if (!prepared.first_shared[rank].empty()) {
-      settings.first_shared = prepared.first_shared[rank][call];
-      settings.barriers_at = prepared.barriers_at;
-      settings.mbarriers_at = prepared.mbarriers_at;
+    if (launch.stream == stream_slots_[slot] && launch.on(rank)) {
+      run_launch(host, rank, call, slot, l);
     }
-    KernelRun run(*kernels_[prepared.kernel], std::move(config), space_, settings,
-                  shared_->fault[rank], shared_->clock[rank]);
-    host.launch(stream(rank, slot), static_cast<std::uint16_t>(call), run.children(),
-                static_cast<std::uint16_t>(l));
-    counts_.warp_instructions += run.counts().warp_instructions;
-    counts_.thread_instructions += run.counts().thread_instructions;
   }
+  run_host_steps(host, rank, call, slot, file_.launches.size());
 }
 
 void CaseProgram::host(Agent& agent, std::uint16_t rank) {
@@ -387,6 +458,8 @@ std::string CaseProgram::site_name(std::uint16_t site) const {
   }
   const std::size_t index = site - kFirstInstruction;
   if (index >= sites_.size()) return fmt::format("site {}", site);
+  if (sites_[index].kernel == kNoKernel)
+    return host_step_name(file_.host[sites_[index].instruction]);
   const ptx::Program& program = kernels_[sites_[index].kernel]->program;
   const ptx::Instruction& i = program.function->instructions[sites_[index].instruction];
   const std::string& file = program.module->file;

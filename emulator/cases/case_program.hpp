@@ -16,6 +16,7 @@
 
 #include "emulator/cases/case_file.hpp"
 #include "emulator/cases/edits.hpp"
+#include "emulator/cases/encode.hpp"
 #include "emulator/cases/expected.hpp"
 #include "emulator/cases/kernel_run.hpp"
 #include "emulator/cases/payload.hpp"
@@ -29,10 +30,11 @@ struct Settings {
   std::uint32_t calls = 0;  // 0: the file's
   std::uint64_t payload_seed = 1;
   verify::Summation summation = verify::Summation::fp32_rank_order;
-  Edits edits;  // to the kernels
+  Edits edits;                      // to the kernels
+  std::vector<Suppression> ignore;  // beside those of the file
 };
 
-class CaseProgram final : public schedule::Program {
+class CaseProgram final : public schedule::Program, private machine::FindingFilter {
  public:
   // Reads and decodes the PTX files, makes the payloads, checks the arguments. Throws CaseError or
   // ptx::Error, one line each.
@@ -56,6 +58,8 @@ class CaseProgram final : public schedule::Program {
   // before a run has ended whole.
   std::vector<std::string> values_not_judged() const;
   std::vector<std::string> never_written() const;
+  // What was told to be passed over, and was not in any run of this process and its children.
+  std::vector<std::string> unused_suppressions() const;
   // Every memory as the last run left it, as "NAME.RANK": of the dtype and shape that is expected
   // of it, else of its init's dtype, else bytes. While the executor lives.
   verify::Safetensors final_memories() const;
@@ -76,29 +80,41 @@ class CaseProgram final : public schedule::Program {
   std::string slot_writer(machine::Address at, const machine::Wanted& wanted) const override;
   schedule::SlotName barrier_name(std::uint64_t label) const override;
   std::string last_mismatch() const override;
+  bool passes_over_races() const override;
 
  private:
+  bool passes_over(const machine::Finding& finding) override;
+  bool is_of(const Suppression& s, const machine::Finding& f) const;
+  bool is_of(const Suppression& s, const machine::AccessInfo& a) const;
+
   static constexpr std::uint32_t kMostStreams = 16;
   enum Site : std::uint16_t { kEndCheck, kProduct, kConsumer, kBarrier, kFirstInstruction };
 
+  struct Piece {
+    std::uint64_t offset = 0;
+    std::vector<std::byte> bytes;
+  };
   struct Region {
     std::string name;
     machine::RegionSpec spec;
-    std::vector<std::byte> initial;  // empty: zero
+    std::vector<Piece> initial;      // zero elsewhere; a later one over an earlier one
     std::uint64_t mbarriers_at = 0;  // of shared memory: see KernelRun::Settings
   };
   struct PtxFile;
   // A launch with what it needs on each rank.
   struct Prepared {
-    std::uint32_t kernel = 0;                           // in kernels_
-    std::vector<std::vector<std::uint8_t>> parameters;  // by rank
-    std::vector<std::uint64_t> globals;                 // by rank
+    std::vector<std::uint32_t> kernel;  // by rank; in kernels_
+    // By rank, and by call or the same in all.
+    std::vector<std::vector<std::vector<std::uint8_t>>> parameters;
+    std::vector<std::uint64_t> globals;  // by rank
     // By rank and call: the region of block 0's shared memory, the other blocks' behind it.
     std::vector<std::vector<std::uint32_t>> first_shared;
-    std::uint64_t barriers_at = 0, mbarriers_at = 0;  // in it: see KernelRun::Settings
+    // By rank: in it, see KernelRun::Settings.
+    std::vector<std::uint64_t> barriers_at, mbarriers_at;
   };
+  static constexpr std::uint32_t kNoKernel = ~0U;
   struct SiteOf {
-    std::uint32_t kernel;
+    std::uint32_t kernel;  // kNoKernel: a step of the host, `instruction` in file_.host
     std::uint32_t instruction;
   };
   struct Shared {
@@ -108,13 +124,32 @@ class CaseProgram final : public schedule::Program {
     ptx::VirtualClock clock[kMaxRanks];
   };
 
+  void check_suppressions() const;
   void map_memories();
-  void add_shared_memory(const Launch& launch, const ptx::Program& program, Prepared& prepared);
+  void add_shared_memory(const Launch& launch, std::uint32_t rank, Prepared& prepared);
   ptx::LaunchConfig config_of(std::size_t launch, std::uint32_t rank) const;
   void load_kernels();
+  PtxFile& ptx_file(const std::string& path, Edits& left);
+  std::uint32_t kernel_of(PtxFile& file, const ptx::Function& function);
+  std::uint64_t globals_of(PtxFile& file, const std::string& shown, const ptx::Program& program,
+                           std::uint32_t rank);
+  void use_stream(std::uint32_t number);
+  void prepare_host_steps();
+  FormulaContext context(std::uint32_t rank, std::uint32_t call) const;
+  std::string host_step_name(const HostStep& step) const;
+  void run_host_step(schedule::Agent& agent, std::uint32_t rank, std::uint32_t call,
+                     std::size_t index);
+  void run_host_steps(schedule::Agent& host, std::uint32_t rank, std::uint32_t call,
+                      std::uint32_t slot, std::size_t before);
+  void run_launch(schedule::Agent& host, std::uint32_t rank, std::uint32_t call, std::uint32_t slot,
+                  std::size_t launch);
+  void fill_memories();
   void bind(const Launch& launch, Prepared& out);
-  void encode(const Launch& launch, const Argument& argument, std::uint32_t rank,
-              std::size_t address_bytes, std::vector<std::uint8_t>& out) const;
+  std::vector<std::uint8_t> parameters_of(const Launch& launch, const ptx::Program& program,
+                                          std::uint32_t rank, std::uint32_t call) const;
+  Addresses addresses() const;
+  // What the region holds before every launch, from `offset` on.
+  static void initial_of(const Region& region, std::uint64_t offset, std::span<std::byte> out);
   std::uint64_t address(const std::string& memory, std::uint32_t rank) const;
   std::uint64_t peers_table(const std::string& memory, std::uint32_t rank);
   std::uint32_t add_region(Region region);
@@ -165,8 +200,10 @@ class CaseProgram final : public schedule::Program {
   std::vector<std::unique_ptr<PtxFile>> ptx_files_;
   std::vector<std::unique_ptr<Kernel>> kernels_;
   std::vector<Prepared> launches_;
-  std::vector<SiteOf> sites_;                // from kFirstInstruction on
-  std::vector<std::uint32_t> stream_slots_;  // the file's stream numbers in use, ascending
+  std::vector<SiteOf> sites_;                    // from kFirstInstruction on
+  std::size_t first_host_site_ = 0;              // in sites_
+  std::map<std::string, std::uint32_t> events_;  // regions, by name
+  std::vector<std::uint32_t> stream_slots_;      // the file's stream numbers in use, ascending
   Space space_;
   std::vector<Region> regions_;
   std::vector<std::vector<std::uint32_t>> memory_region_;    // by memory and rank

@@ -8,13 +8,30 @@ namespace ringfence::cases {
 
 using Reader = verify::TomlReader<CaseError>;
 
-Argument read_argument(const Reader& r, const toml::node& n, unsigned depth = 0);
+// `ranks`: how many entries a list of numbers by rank has.
+Argument read_argument(const Reader& r, const toml::node& n, std::uint32_t ranks,
+                       unsigned depth = 0);
+// A whole number, or a string with a formula.
+Formula read_formula(const Reader& r, const toml::node& n, std::string_view type);
+// Adds the bytes of a number of type u8 to s64; false: it does not fit.
+bool put_integer(std::string_view type, std::int64_t value, std::vector<std::uint8_t>& out);
+
+// [memory.*], in the file's order.
+std::vector<Memory> read_memories(const Reader& r, const toml::table& memories,
+                                  std::uint32_t ranks);
+
+// A [[host]]; the file's launches are there.
+HostStep read_host_step(const Reader& r, const toml::table& t, const CaseFile& file);
 
 // [check.expected.*] and [check.let].
 void read_expected(const Reader& r, const toml::table& check, Check& out);
 // What a reference with `round` or `tiles` says as expressions, in place of check.reference.
 void express_reference(const Reader& r, const toml::table& reference, CaseFile& file);
 void resolve_expected(const Reader& r, const toml::table& root, const CaseFile& c);
+
+// [[ignore]] of a file.
+std::vector<Suppression> read_ignores(const Reader& r, const toml::table& root,
+                                      const std::string& path);
 
 // Names that are used are declared, and kinds fit.
 void resolve(const Reader& r, const toml::table& root, const CaseFile& c);

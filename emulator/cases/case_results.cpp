@@ -260,27 +260,47 @@ std::string CaseProgram::numerics() const {
   return {};
 }
 
+void CaseProgram::initial_of(const Region& region, std::uint64_t offset, std::span<std::byte> out) {
+  std::fill(out.begin(), out.end(), std::byte{0});
+  for (const Piece& p : region.initial) {
+    const std::uint64_t begin = std::max(offset, p.offset);
+    const std::uint64_t end = std::min(offset + out.size(), p.offset + p.bytes.size());
+    if (begin >= end) continue;
+    std::copy_n(p.bytes.begin() + static_cast<std::ptrdiff_t>(begin - p.offset), end - begin,
+                out.begin() + static_cast<std::ptrdiff_t>(begin - offset));
+  }
+}
+
 bool CaseProgram::check_restored(machine::Machine& machine) {
   for (const std::string& name : file_.check.restored) {
     const std::size_t m = index_of(name);
-    std::vector<std::byte> now(file_.memories[m].bytes);
+    const std::uint64_t bytes = file_.memories[m].bytes;
     for (std::uint32_t r = 0; r < file_.ranks; ++r) {
-      const machine::RegionId region = first_region_ + memory_region_[m][r];
-      machine.peek({region, 0}, now);
-      const std::vector<std::byte>& initial = regions_[memory_region_[m][r]].initial;
-      for (std::size_t i = 0; i < now.size(); ++i) {
-        const std::byte was = initial.empty() ? std::byte{0} : initial[i];
-        if (now[i] == was) continue;
+      const Region& region = regions_[memory_region_[m][r]];
+      const machine::RegionId id = first_region_ + memory_region_[m][r];
+      // Of a large one, what was touched.
+      std::vector<machine::Machine::Span> spans{{0, bytes}};
+      if (region.spec.sparse) spans = machine.touched(id);
+      std::vector<std::byte> now, was;
+      for (const machine::Machine::Span& span : spans) {
+        const std::uint64_t count = std::min(span.bytes, bytes - span.offset);
+        now.resize(count);
+        was.resize(count);
+        machine.peek({id, span.offset}, now);
+        initial_of(region, span.offset, was);
+        const auto differs = std::mismatch(now.begin(), now.end(), was.begin()).first;
+        if (differs == now.end()) continue;
+        const auto at = static_cast<std::size_t>(differs - now.begin());
         mismatch_ = fmt::format("byte {} of {} is 0x{:02x} after the last launch, and was 0x{:02x}",
-                                i, regions_[memory_region_[m][r]].name,
-                                static_cast<unsigned>(now[i]), static_cast<unsigned>(was));
+                                span.offset + at, region.name, static_cast<unsigned>(now[at]),
+                                static_cast<unsigned>(was[at]));
         machine::Finding f;
         f.kind = machine::FindingKind::unrestored_signal;
         schedule::AgentLabel owner;
         owner.rank = static_cast<std::uint16_t>(r);
         f.second.label = schedule::pack(owner);
-        f.second.region = region;
-        f.second.offset = i;
+        f.second.region = id;
+        f.second.offset = span.offset + at;
         f.second.bytes = 1;
         f.has_second = true;
         machine.report(f);

@@ -29,7 +29,10 @@ std::uint64_t add_file(std::uint64_t digest, const std::string& path) {
 
 std::string digest(const CaseFile& file) {
   std::uint64_t digest = add_file(1, file.path);
-  for (const Launch& launch : file.launches) digest = add_file(digest, file.beside(launch.ptx));
+  for (const Launch& launch : file.launches) {
+    if (launch.ptx_by_rank.empty()) digest = add_file(digest, file.beside(launch.ptx));
+    for (const std::string& ptx : launch.ptx_by_rank) digest = add_file(digest, file.beside(ptx));
+  }
   for (const Memory& memory : file.memories) {
     if (memory.initial.kind == Initial::Kind::file) {
       digest = add_file(digest, file.beside(memory.initial.file));

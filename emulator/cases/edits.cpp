@@ -343,8 +343,7 @@ std::vector<EditSite> edit_sites(const CaseFile& file, const Edits& edits) {
   EditedText text;
   std::set<const ptx::Function*> seen;
   Edits left = edits;
-  for (const Launch& launch : file.launches) {
-    const std::string path = file.beside(launch.ptx);
+  const auto add = [&](const std::string& path, const std::string& kernel) {
     auto found = std::find_if(modules.begin(), modules.end(),
                               [&](const auto& m) { return m.first == path; });
     if (found == modules.end()) {
@@ -353,8 +352,13 @@ std::vector<EditSite> edit_sites(const CaseFile& file, const Edits& edits) {
       found = modules.end() - 1;
       apply_edits(*found->second, edits, left, text);
     }
-    const ptx::Function& f = found->second->kernel(launch.kernel);
+    const ptx::Function& f = found->second->kernel(kernel);
     if (seen.insert(&f).second) add_sites(*found->second, f, out);
+  };
+  for (const Launch& launch : file.launches) {
+    for (std::uint32_t r = 0; r < file.ranks; ++r) {
+      if (launch.on(r)) add(file.beside(launch.ptx_of(r)), launch.kernel_of(r));
+    }
   }
   return out;
 }

@@ -87,6 +87,10 @@ void KernelRun::atomic(Warp& warp, ptx::Request& request, const Target* targets,
     request.completed |= bit;
     bool effect = false;
     std::uint64_t first_old = 0;
+    std::uint64_t operands[ptx::kMostElements] = {};
+    for (std::uint32_t e = 0; e < access.elements; ++e) {
+      operands[e] = operand_at(request.elements[e], size);
+    }
     Poll poll;
     poll.instruction = request.instruction;
     poll.digest = state;
@@ -94,7 +98,7 @@ void KernelRun::atomic(Warp& warp, ptx::Request& request, const Target* targets,
     poll.access = how;
     poll.by_rmw = true;
     for (std::uint32_t e = 0; e < access.elements; ++e) {
-      const std::uint64_t operand = operand_at(request.elements[e], size);
+      const std::uint64_t operand = operands[e];
       std::uint64_t old = 0;
       if (cas) {
         const std::uint64_t compare = operand_at(request.compare, size);
@@ -116,9 +120,10 @@ void KernelRun::atomic(Warp& warp, ptx::Request& request, const Target* targets,
         poll.needs = {machine::Compare::ne, old};
       }
       if (e == 0) first_old = old;
-    }
-    if (request.result != nullptr) {
-      std::memcpy(request.result + lane * request.lane_bytes, &first_old, request.lane_bytes);
+      if (e > 0) agent.note(old);
+      if (request.results[e] != nullptr) {
+        std::memcpy(request.results[e] + lane * request.lane_bytes, &old, request.lane_bytes);
+      }
     }
     agent.note(first_old);
     if (effect) signalled(warp, at, access.bytes(), true, how.site);

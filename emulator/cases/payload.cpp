@@ -173,7 +173,7 @@ Payload::Payload(const CaseFile& file, std::uint32_t calls, std::uint64_t seed,
                  verify::Summation summation)
     : ranks_(file.ranks) {
   for (const Memory& m : file.memories) {
-    renewed_.push_back(m.initial.kind >= Initial::Kind::integers);
+    renewed_.push_back(m.initial.kind >= Initial::Kind::integers && !m.initial.once);
     dtype_.push_back(verify::parse_dtype(m.initial.dtype.empty() ? "u8" : m.initial.dtype));
     filled_.push_back(m.bytes);
   }
@@ -181,8 +181,8 @@ Payload::Payload(const CaseFile& file, std::uint32_t calls, std::uint64_t seed,
   expected_.resize(calls);
   for (std::uint32_t call = 0; call < calls; ++call) {
     for (std::size_t m = 0; m < renewed_.size(); ++m) {
-      if (!renewed_[m]) continue;
       const Memory& memory = file.memories[m];
+      if (memory.initial.kind < Initial::Kind::integers) continue;
       for (std::uint32_t rank = 0; rank < ranks_; ++rank) {
         if (memory.initial.kind == Initial::Kind::file) {
           verify::Tensor t = from_file(file, memory, rank);
@@ -191,7 +191,7 @@ Payload::Payload(const CaseFile& file, std::uint32_t calls, std::uint64_t seed,
           at(call, rank, m) = std::move(t.bytes);
           at(call, rank, m).resize(memory.bytes);
         } else {
-          at(call, rank, m) = generate(file, m, rank, seed, call);
+          at(call, rank, m) = generate(file, m, rank, seed, memory.initial.once ? 0 : call);
         }
       }
     }
@@ -211,7 +211,8 @@ std::span<const std::byte> Payload::content(std::uint32_t call, std::uint32_t ra
 namespace {
 
 // Where a tensor of the case is, of one rank.
-using Content = std::function<std::vector<std::byte>&(std::uint32_t rank, const std::string& name)>;
+using ContentOf =
+    std::function<std::vector<std::byte>&(std::uint32_t rank, const std::string& name)>;
 
 verify::Problem problem_of(const CaseFile& file) {
   const Reference& f = *file.check.reference;
@@ -238,7 +239,7 @@ struct Fed {
 // A payload whose result is exact, so that any difference is a fault of the protocol; or normal
 // numbers, if the case asks for them.
 Fed generated(const CaseFile& file, const verify::Problem& p, std::uint32_t call,
-              std::uint64_t seed, const Content& content) {
+              std::uint64_t seed, const ContentOf& content) {
   const Reference& f = *file.check.reference;
   const bool whole = !f.x.empty();
   const bool normal = file.find(whole ? f.x : f.tensor)->initial.kind == Initial::Kind::normal;
@@ -273,7 +274,7 @@ Fed generated(const CaseFile& file, const verify::Problem& p, std::uint32_t call
 }
 
 // What the memories hold from files, or that is generated memory by memory.
-Fed recorded(const CaseFile& file, const verify::Problem& p, const Content& content) {
+Fed recorded(const CaseFile& file, const verify::Problem& p, const ContentOf& content) {
   const Reference& f = *file.check.reference;
   const auto take = [&](std::uint32_t rank, const std::string& name, verify::Shape shape) {
     verify::Tensor t(p.dtype, std::move(shape));
@@ -303,8 +304,8 @@ Fed recorded(const CaseFile& file, const verify::Problem& p, const Content& cont
 void Payload::fill_operator(const CaseFile& file, std::uint32_t call, std::uint64_t seed,
                             verify::Summation summation) {
   const Reference& f = *file.check.reference;
-  const Content content = [&](std::uint32_t rank,
-                              const std::string& name) -> std::vector<std::byte>& {
+  const ContentOf content = [&](std::uint32_t rank,
+                                const std::string& name) -> std::vector<std::byte>& {
     return at(call, rank, static_cast<std::size_t>(file.find(name) - file.memories.data()));
   };
   Expected e;

@@ -30,7 +30,8 @@ class Payload {
   // recorded content. Others keep what they have from call to call.
   bool renewed(std::size_t memory) const { return renewed_[memory]; }
   bool any_renewed() const;
-  // Empty for memories that are not renewed.
+  // Of one that is generated or recorded once it is the same for all calls, and there at the start.
+  // Empty for memories of other content.
   std::span<const std::byte> content(std::uint32_t call, std::uint32_t rank,
                                      std::size_t memory) const;
   // Of a renewed memory: what its elements are, and how many bytes of it the payload fills.

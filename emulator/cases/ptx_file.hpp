@@ -16,7 +16,7 @@ struct CaseProgram::PtxFile {
   std::string path;
   EditedText edited;
   ptx::Module module;
-  std::vector<std::uint64_t> globals;  // address of its variables, by rank; empty: not mapped yet
+  std::vector<std::uint64_t> globals;  // address of its variables, by rank; 0: not mapped yet
 };
 
 }  // namespace ringfence::cases

@@ -1,15 +1,30 @@
 #include "emulator/cases/space.hpp"
 
+#include <algorithm>
+#include <bit>
 #include <utility>
 
 namespace ringfence::cases {
 
 std::uint64_t Space::add(Mapping mapping) {
-  mapping.address = kBase + (std::uint64_t{pages_.size()} << kPageBits);
-  const auto index = static_cast<std::int32_t>(mappings_.size());
   const std::uint64_t pages = (mapping.bytes + (1ULL << kPageBits) - 1) >> kPageBits;
-  pages_.insert(pages_.end(), pages, index);
-  pages_.push_back(-1);
+  mapping.address = kBase + (std::uint64_t{pages_.size()} << kPageBits);
+  pages_.resize(pages_.size() + pages + 1, -1);
+  return add_at(std::move(mapping));
+}
+
+std::uint64_t Space::reserve(std::uint64_t distance, std::uint64_t count) {
+  std::uint64_t first = kBase + (std::uint64_t{pages_.size()} << kPageBits);
+  if (std::has_single_bit(distance)) first = (first + distance - 1) / distance * distance;
+  pages_.resize(((first - kBase + distance * count) >> kPageBits) + 1, -1);
+  return first;
+}
+
+std::uint64_t Space::add_at(Mapping mapping) {
+  const auto first = static_cast<std::size_t>((mapping.address - kBase) >> kPageBits);
+  const std::uint64_t pages = (mapping.bytes + (1ULL << kPageBits) - 1) >> kPageBits;
+  std::fill_n(pages_.begin() + static_cast<std::ptrdiff_t>(first), pages,
+              static_cast<std::int32_t>(mappings_.size()));
   mappings_.push_back(std::move(mapping));
   return mappings_.back().address;
 }

@@ -21,6 +21,10 @@ class Space {
  public:
   // Returns the address: a multiple of 2 MiB, with an unmapped page behind the mapping.
   std::uint64_t add(Mapping mapping);
+  // An address for `count` mappings that are `distance` apart, itself a multiple of `distance` if
+  // that is a power of two; and one of them, at its address.
+  std::uint64_t reserve(std::uint64_t distance, std::uint64_t count);
+  std::uint64_t add_at(Mapping mapping);
   // The mapping whose pages hold the address; null if there is none. An address behind its end but
   // on its last page is found too.
   const Mapping* find(std::uint64_t address) const {

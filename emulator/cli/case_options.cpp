@@ -149,6 +149,12 @@ Case resolve(const CaseOptions& o) {
   } else {
     c.claimed = protocol_of(c.config.protocol).claims;
   }
+  if (!o.suppress.empty()) {
+    if (!is_case(c.config)) {
+      throw UsageError("--suppress: it is about compiled kernels; give one by --case");
+    }
+    c.config.suppress = read_suppressions(o.suppress);
+  }
   for (const std::string& s : o.set) {
     const auto [key, value] = key_value("--set", s);
     if (!c.config.set.emplace(key, value).second) {
@@ -205,6 +211,7 @@ std::string command_options(const programs::Config& c) {
     number("payload-seed", c.payload_seed, d.payload_seed);
     for (const auto& [key, value] : c.set) text += fmt::format(" --set {}={}", key, value);
     if (c.summation != d.summation) text += " --policy summation=" + c.summation;
+    if (!c.suppress.empty()) text += " --suppress FILE";
     return text;
   }
   number("ranks", c.ranks, d.ranks);

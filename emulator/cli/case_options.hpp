@@ -18,6 +18,7 @@ struct CaseOptions {
   programs::Config config;
   std::vector<std::string> set, policy, ignore;
   std::string boundary = "all";
+  std::string suppress;           // a file of [[ignore]] tables
   std::string model;              // whose sizes are the defaults
   CLI::Option* tokens = nullptr;  // sizes and dtype that an input file decides instead
   CLI::Option* hidden = nullptr;

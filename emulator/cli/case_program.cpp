@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <stdexcept>
 
 #include "emulator/cases/case_program.hpp"
@@ -39,6 +41,16 @@ std::string digest_at(const std::string& path) {
 
 }  // namespace
 
+std::string read_suppressions(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::string text{std::istreambuf_iterator<char>(in), {}};
+  if (!in.is_open() || in.bad()) {
+    throw std::invalid_argument(fmt::format("--suppress {}: cannot be read", path));
+  }
+  as_invalid_argument([&] { cases::read_suppressions(text, path); });
+  return text;
+}
+
 void check_config(const programs::Config& config) {
   if (!is_case(config)) return programs::validate(config);
   note_case();
@@ -57,7 +69,8 @@ void check_config(const programs::Config& config) {
                       "trace ({})",
                       config.case_file, now, config.case_digest));
     }
-    if (!config.set.empty()) build_program(config);  // says which edit is wrong
+    // Says which edit is wrong, or which memory no case has.
+    if (!config.set.empty() || !config.suppress.empty()) build_program(config);
   });
 }
 
@@ -69,6 +82,9 @@ std::unique_ptr<schedule::Program> build_program(const programs::Config& config)
     settings.payload_seed = config.payload_seed;
     settings.summation = verify::parse_summation(config.summation);
     settings.edits = config.set;
+    if (!config.suppress.empty()) {
+      settings.ignore = cases::read_suppressions(config.suppress, "--suppress");
+    }
     return std::make_unique<cases::CaseProgram>(cases::read_case(config.case_file), settings);
   });
 }

@@ -10,6 +10,9 @@
 
 namespace ringfence::cli {
 
+// The text of a file of suppressions, which is checked. Throws std::invalid_argument.
+std::string read_suppressions(const std::string& path);
+
 inline bool is_case(const programs::Config& config) { return !config.case_file.empty(); }
 
 // Checks a configuration, and that a case file is still the one of its digest (if it has one).

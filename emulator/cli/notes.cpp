@@ -15,7 +15,7 @@ namespace ringfence::cli {
 Notes notes_of(const schedule::Program& program) {
   const auto* const c = dynamic_cast<const cases::CaseProgram*>(&program);
   if (c == nullptr) return {};
-  return {c->values_not_judged(), c->never_written()};
+  return {c->values_not_judged(), c->never_written(), c->unused_suppressions()};
 }
 
 Notes notes_of_default_schedule(const Case& c, machine::Boundary mode) {
@@ -34,11 +34,15 @@ void print_notes(const Notes& notes) {
   if (!notes.never_written.empty()) {
     fmt::print("read and never written: {}\n", fmt::join(notes.never_written, "; "));
   }
+  if (!notes.unused_suppressions.empty()) {
+    fmt::print("ignored nothing: {}\n", fmt::join(notes.unused_suppressions, "; "));
+  }
 }
 
 void add_notes(Json& result, const Notes& notes) {
   result["values_not_judged"] = notes.values_not_judged;
   result["never_written"] = notes.never_written;
+  result["unused_suppressions"] = notes.unused_suppressions;
 }
 
 }  // namespace ringfence::cli

@@ -14,7 +14,10 @@ namespace ringfence::cli {
 struct Notes {
   std::vector<std::string> values_not_judged;
   std::vector<std::string> never_written;
-  bool any() const { return !values_not_judged.empty() || !never_written.empty(); }
+  std::vector<std::string> unused_suppressions;  // of all runs of this process
+  bool any() const {
+    return !values_not_judged.empty() || !never_written.empty() || !unused_suppressions.empty();
+  }
 };
 
 // Of the runs that the program's executor has made; none for protocols. The executor must live.
@@ -24,7 +27,7 @@ Notes notes_of_default_schedule(const Case& c, machine::Boundary mode);
 
 // A line for each list that has anything.
 void print_notes(const Notes& notes);
-// "values_not_judged" and "never_written".
+// "values_not_judged", "never_written" and "unused_suppressions".
 void add_notes(Json& result, const Notes& notes);
 
 }  // namespace ringfence::cli

@@ -32,6 +32,7 @@ struct Config {
   // A case file in place of a protocol: of the fields above only calls, payload_seed, summation and
   // set (edits to the kernels) then count, and ranks as the file says.
   std::string case_file;
+  std::string suppress;     // of a case: [[ignore]] tables of another file, as TOML
   std::string case_digest;  // of the file and all that it names: 16 hex digits
 };
 

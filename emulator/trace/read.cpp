@@ -72,6 +72,7 @@ void read_config(Fields f, Header& h) {
     c.payload_seed = f.integer<std::uint64_t>("payload_seed");
     c.summation = f.string("summation");
     if (f.has("set")) c.set = f.object("set").strings();
+    if (f.has("suppress")) c.suppress = f.string("suppress");
     f.end();
     return;
   }

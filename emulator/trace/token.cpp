@@ -68,6 +68,7 @@ Json plain_config(const programs::Config& like) {
   c.case_file = like.case_file;
   c.input = like.input;
   c.input_map = like.input_map;
+  c.suppress = like.suppress;
   return config_json(c, "");
 }
 
@@ -128,8 +129,8 @@ std::string to_token(const Trace& trace) {
   const Json config = config_json(h.config, h.input_digest);
   for (const auto& [key, value] : config.items()) {
     if (key == "protocol" || key == "set") continue;
-    if (key != "case" && key != "input" && key != "input_map" && plain.contains(key) &&
-        plain[key] == value)
+    if (key != "case" && key != "input" && key != "input_map" && key != "suppress" &&
+        plain.contains(key) && plain[key] == value)
       continue;
     item(key, value_text(value));
   }
@@ -171,6 +172,7 @@ Trace parse_token(std::string_view token) {
     if (item.starts_with("case=")) like.case_file = decoded(item.substr(5));
     if (item.starts_with("input=")) like.input = decoded(item.substr(6));
     if (item.starts_with("input_map=")) like.input_map = decoded(item.substr(10));
+    if (item.starts_with("suppress=")) like.suppress = decoded(item.substr(9));
   }
   if (like.protocol == "case" && like.case_file.empty()) fail("a case without the key 'case'");
   Json config = plain_config(like);

@@ -60,8 +60,9 @@ std::string sentence(const Finding& f, const schedule::Program& program) {
   };
   switch (f.kind) {
     case FindingKind::data_race:
-      return fmt::format("{} {} while nothing orders it with {}, which {} it", side(a), at,
-                         who(f.first.label), verb(f.first.kind));
+      return fmt::format("{} {} while nothing orders it with {}, which {} it{}", side(a), at,
+                         who(f.first.label), verb(f.first.kind),
+                         f.same_value ? " (both write the same value)" : "");
     case FindingKind::stale_read:
       return told(
           "it got an old value, although a newer one was written before, and the result uses it");

@@ -31,6 +31,7 @@ Json config_json(const programs::Config& c, const std::string& input_digest) {
     Json j{{"case", c.case_file}, {"case_digest", c.case_digest},   {"ranks", c.ranks},
            {"calls", c.calls},    {"payload_seed", c.payload_seed}, {"summation", c.summation}};
     if (!set.empty()) j["set"] = set;
+    if (!c.suppress.empty()) j["suppress"] = c.suppress;
     return j;
   }
   Json j{{"protocol", c.protocol},

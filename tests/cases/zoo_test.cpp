@@ -40,13 +40,16 @@ constexpr Fault kFaults[] = {
 
 }  // namespace
 
-TEST_CASE("the bug zoo: each fault is found in the modes it claims, its twin is clean in them") {
+TEST_CASE("the bug zoo: each fault is found in the modes it is for, its twin is clean in them") {
   for (const Fault& fault : kFaults) {
     const std::string path = std::string("tests/zoo/") + fault.name;
     const auto broken = open(path + "-fault.toml");
     const auto fixed = open(path + "-fixed.toml");
     REQUIRE(broken->file().check.modes == fixed->file().check.modes);
-    for (const machine::Boundary mode : broken->file().check.modes) {
+    const cases::Check& check = broken->file().check;
+    const std::vector<machine::Boundary> all{machine::Boundary::strict, machine::Boundary::stream,
+                                             machine::Boundary::coherent};
+    for (const machine::Boundary mode : check.names_modes ? check.modes : all) {
       CAPTURE(fault.name);
       CAPTURE(machine::name(mode));
       const std::string kind = found(fuzz(*broken, mode, 300));

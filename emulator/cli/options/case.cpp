@@ -97,6 +97,11 @@ void add_model_options(CLI::App& app, CaseOptions& o) {
       ->group(group)
       ->allow_extra_args(false);
   app.add_option(
+         "--suppress", o.suppress,
+         "A file of findings of a case that are known and passed over: [[ignore]] tables as "
+         "in a case file (docs/cases.md)")
+      ->group(group);
+  app.add_option(
          "--ignore", o.ignore,
          "A kind of finding to pass over; may be repeated. data-race: what the race does is "
          "searched for; deadlock, livelock: a run that is stuck ends there")

@@ -1,0 +1,158 @@
+// What a launcher's case needs of the commands: modes that are claimed by default, findings that
+// are known, and templates that become cases.
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "tests/cli/command.hpp"
+
+namespace ringfence::cli {
+namespace {
+
+bool says(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+void write(const std::string& path, const std::string& text) {
+  std::ofstream(path, std::ios::binary) << text;
+}
+
+// Each rank puts a number into its peer's memory; a value that is written without a fence, and a
+// wait that acquires nothing, tell the peer.
+const char* const kPtx = R"(.version 8.6
+.target sm_90a
+.address_size 64
+.visible .entry put(.param .u64 data, .param .u32 number)
+{
+  .reg .b32 %n;
+  .reg .b64 %d;
+  ld.param.u64 %d, [data];
+  ld.param.u32 %n, [number];
+  st.global.u32 [%d], %n;
+  ret;
+}
+.visible .entry get(.param .u64 data, .param .u64 out)
+{
+  .reg .b32 %n;
+  .reg .b64 %d, %o;
+  ld.param.u64 %d, [data];
+  ld.param.u64 %o, [out];
+  ld.global.u32 %n, [%d];
+  st.global.u32 [%o], %n;
+  ret;
+}
+)";
+
+std::string exchange(const std::string& check) {
+  return R"(version = 1
+ranks = 2
+[memory.data]
+kind = "symmetric"
+bytes = 4
+[memory.out]
+kind = "local"
+bytes = 4
+[memory.flag]
+kind = "symmetric"
+bytes = 4
+[[launch]]
+ptx = "k.ptx"
+kernel = "put"
+grid = [1]
+block = [1]
+args = [ {memory = "data", peer = 1}, {u32 = 6} ]
+[[host]]
+write = { to = {memory = "flag", peer = 1}, u32 = 1, fence = false }
+[[host]]
+wait = { at = {memory = "flag"}, u32 = 1 }
+[[launch]]
+ptx = "k.ptx"
+kernel = "get"
+grid = [1]
+block = [1]
+args = [ {memory = "data"}, {memory = "out"} ]
+)" + check;
+}
+
+}  // namespace
+
+TEST_CASE("a case without modes is judged in stream, with strict and coherent shown beside it") {
+  const Folder f;
+  write(f / "k.ptx", kPtx);
+  write(f / "case.toml", exchange(""));
+  const std::string command = " --case case.toml --no-remedies --json r.json";
+  for (const std::string search : {"fuzz --executor inline --schedules 100", "check"}) {
+    const Result r = ringfence(f, search + command);
+    CHECK_MESSAGE(r.status == 0, r.out, r.err);
+    const auto modes = json_of(f / "r.json")["modes"];
+    CHECK(modes["strict"] == "finding");
+    CHECK(modes["stream"] == "pass");
+    CHECK(modes["coherent"] == "pass");
+  }
+  write(f / "case.toml", exchange("[check]\nmodes = [\"strict\"]\n"));
+  CHECK(ringfence(f, "fuzz --executor inline --schedules 100" + command).status == 1);
+}
+
+TEST_CASE("run takes the first mode that a case claims") {
+  const Folder f;
+  write(f / "k.ptx", kPtx);
+  write(f / "case.toml", exchange(""));
+  CHECK(says(ringfence(f, "run --case case.toml").out, "boundary mode stream"));
+  write(f / "case.toml", exchange("[check]\nmodes = [\"coherent\", \"strict\"]\n"));
+  CHECK(says(ringfence(f, "run --case case.toml").out, "boundary mode coherent"));
+}
+
+TEST_CASE("a file of suppressions passes over findings, and says which entries were of no use") {
+  const Folder f;
+  write(f / "k.ptx", kPtx);
+  write(f / "case.toml", exchange("[check]\nmodes = [\"strict\"]\n"));
+  const std::string fuzz =
+      "fuzz --case case.toml --executor inline --schedules 100 --boundary strict --no-remedies "
+      "--json r.json ";
+  CHECK(ringfence(f, fuzz).status == 1);
+  const std::string used =
+      "[[ignore]]\nkind = \"data-race\"\nmemory = \"data\"\nreason = \"the host waits\"\n";
+  const std::string unused =
+      "[[ignore]]\nkind = \"data-race\"\nmemory = \"out\"\nreason = \"old\"\n";
+  write(f / "known.toml", used + unused);
+  const Result r = ringfence(f, fuzz + "--suppress known.toml");
+  CHECK_MESSAGE(r.status == 0, r.out, r.err);
+  CHECK(says(r.out, "ignored nothing: --suppress:5, data-race in out: old"));
+  CHECK(json_of(f / "r.json")["unused_suppressions"].size() == 1);
+  write(f / "known.toml", unused);
+  const Result other = ringfence(f, fuzz + "--suppress known.toml --trace x.trace.jsonl");
+  CHECK(other.status == 1);
+  // The trace has what it was found under.
+  CHECK(says(ringfence(f, "replay x.trace.jsonl").out, "bit for bit"));
+  write(f / "known.toml", "[[ignore]]\nkind = \"data-race\"\n");
+  const Result bad = ringfence(f, fuzz + "--suppress known.toml");
+  CHECK(bad.status == 2);
+  CHECK(says(bad.err, "known.toml:1:"));
+  CHECK(ringfence(f, fuzz + "--suppress absent.toml").status == 2);
+  write(f / "known.toml", "[[ignore]]\nkind = \"data-race\"\nmemory = \"none\"\nreason = \"x\"\n");
+  CHECK(ringfence(f, fuzz + "--suppress known.toml").status == 2);
+  CHECK(ringfence(f, "fuzz --suppress known.toml --schedules 1").status == 2);
+}
+
+TEST_CASE("a template of several kernels is a case once its memories have a kind") {
+  const Folder f;
+  write(f / "k.ptx", kPtx);
+  const Result r = ringfence(f, "ptx k.ptx --case-template put --case-template get");
+  CHECK_MESSAGE(r.status == 0, r.err);
+  write(f / "case.toml", r.out);
+  CHECK(ringfence(f, "fuzz --case case.toml --schedules 1").status == 2);
+  std::string text = r.out;
+  const std::string open = "kind = \"FILL\"";
+  for (auto at = text.find(open); at != std::string::npos; at = text.find(open)) {
+    text.replace(at, open.size(), "kind = \"local\"");
+  }
+  write(f / "case.toml", text);
+  const Result filled = ringfence(f, "fuzz --case case.toml --executor inline --schedules 10");
+  // 128 threads put into one word.
+  CHECK_MESSAGE(filled.status == 1, filled.out, filled.err);
+  CHECK(says(filled.out, "both write the same value"));
+}
+
+}  // namespace ringfence::cli
