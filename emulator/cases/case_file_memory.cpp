@@ -44,7 +44,7 @@ bool read_flag(const Reader& r, const toml::node& n, std::string_view where, std
 // Whether the init says what is there at the start, piece by piece.
 bool is_content(const toml::table& t) {
   for (const char* key :
-       {"struct", "memory", "multicast", "peers", "replicas", "distances", "at"}) {
+       {"struct", "memory", "multicast", "peers", "replicas", "distances", "tensor_map", "at"}) {
     if (t.contains(key)) return true;
   }
   for (const auto& [key, value] : t) {
@@ -75,7 +75,8 @@ void read_elements(const Reader& r, const toml::table& t, std::string_view where
     } catch (const verify::InputError&) {
       r.fail(key.source(),
              "{}: init has the key '{}'; known: a dtype (bf16 f16 f32 f64 e4m3 e5m2 s8 to s64 u8 "
-             "to u64), struct, memory, multicast, peers, replicas, distances, at",
+             "to u64), struct, memory, multicast, peers, replicas, distances, "
+             "tensor_map, at",
              where, out.dtype);
     }
     const auto one = [&](const toml::node& n) {
@@ -110,7 +111,8 @@ Content read_content(const Reader& r, const toml::node& n, std::string_view wher
   rest.erase("at");
   const bool scalar = rest.size() == 1 && !rest.contains("struct") && !rest.contains("memory") &&
                       !rest.contains("multicast") && !rest.contains("peers") &&
-                      !rest.contains("replicas") && !rest.contains("distances");
+                      !rest.contains("replicas") && !rest.contains("distances") &&
+                      !rest.contains("tensor_map");
   if (scalar || rest.empty()) {
     read_elements(r, t, where, out);
   } else {

@@ -318,6 +318,7 @@ void CaseProgram::before_run(machine::Machine& machine) {
   machine_ = &machine;
   machine.set_filter(file_.ignore.empty() ? nullptr : this);
   signals_.begin(++shared_->run);
+  shared_->policy = machine.policy();
   for (std::uint16_t r = 0; r < file_.ranks; ++r) {
     for (std::size_t s = 0; s < stream_slots_.size(); ++s) {
       shared_->streams[r][s] = static_cast<std::uint16_t>(machine.add_stream(r));
@@ -372,6 +373,8 @@ void CaseProgram::run_launch(Agent& host, std::uint32_t rank, std::uint32_t call
   settings.signals = &signals_;
   settings.usage = &usage_;
   settings.run = shared_->run;
+  settings.plain_multicast = shared_->policy.plain_multicast == machine::PlainMulticast::allow;
+  settings.fresh_lines = shared_->policy.fresh_lines == machine::FreshLines::on;
   if (!prepared.first_shared[rank].empty()) {
     settings.first_shared = prepared.first_shared[rank][call];
     settings.barriers_at = prepared.barriers_at[rank];

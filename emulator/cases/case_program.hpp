@@ -118,7 +118,8 @@ class CaseProgram final : public schedule::Program, private machine::FindingFilt
     std::uint32_t instruction;
   };
   struct Shared {
-    std::uint32_t run = 0;  // number of the run, from 1 on
+    std::uint32_t run = 0;   // number of the run, from 1 on
+    machine::Policy policy;  // of the run
     std::uint16_t streams[kMaxRanks][kMostStreams] = {};
     FaultText fault[kMaxRanks];
     ptx::VirtualClock clock[kMaxRanks];

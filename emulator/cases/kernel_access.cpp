@@ -94,9 +94,13 @@ void KernelRun::locate(Warp& warp, const ptx::Request& request, Target* targets)
       refuse_outside(warp, address, bytes, request.instruction, copies ? 1 : 0, lane);
     }
     const machine::Address at{settings_.first_region + mapping->regions[0], offset};
-    if (mapping->multicast != multicast) {
+    const bool stores = access.operation == Operation::store;
+    if (mapping->multicast != multicast &&
+        !(mapping->multicast && stores && settings_.plain_multicast)) {
       refuse(warp, at, ptx::FaultKind::multicast_misuse,
              multicast ? "multimem access to '" + mapping->name + "', which is no multicast address"
+             : stores  ? "store to '" + mapping->name +
+                            "' that is no multimem one (--policy plain-multicast=allow takes it)"
                        : "access to '" + mapping->name + "' that is no multimem one",
              lane);
     }
@@ -186,6 +190,25 @@ std::uint32_t KernelRun::choose_lanes(Warp& warp, std::uint32_t lanes) {
   return lanes & (0U - lanes);
 }
 
+bool KernelRun::is_fresh(const Warp& warp, const ptx::Request& request, const Target* targets) {
+  constexpr std::uint64_t kLine = 128;
+  if (!settings_.fresh_lines || request.shared || request.access->non_coherent) return false;
+  std::unordered_set<std::uint64_t>& read = lines_read_[warp.block];
+  std::vector<std::uint64_t> lines;
+  each_lane(request.agents.mask, [&](std::uint32_t lane) {
+    const machine::Address at = place(targets[lane]);
+    const std::uint64_t last = (at.offset + request.access->bytes() - 1) / kLine;
+    for (std::uint64_t l = at.offset / kLine; l <= last; ++l) {
+      lines.push_back(std::uint64_t{at.region} << 40 | l);
+    }
+  });
+  // The lanes of one instruction read together.
+  bool fresh = true;
+  for (const std::uint64_t line : lines) fresh = fresh && read.count(line) == 0;
+  read.insert(lines.begin(), lines.end());
+  return fresh;
+}
+
 bool KernelRun::side_by_side(const ptx::Request& request, const Target* targets) const {
   if (request.agents.mask != 0xFFFFFFFFU || request.access->bytes() != machine::kLineBytes ||
       targets[0].offset % machine::kBlockBytes != 0) {
@@ -225,12 +248,14 @@ void KernelRun::load_lane(machine::Machine& machine, Warp& warp, ptx::Request& r
 }
 
 void KernelRun::load(Warp& warp, ptx::Request& request, const Target* targets,
-                     const machine::Access& how) {
+                     const machine::Access& written) {
   schedule::Agent& agent = *warp.agent;
   const std::uint32_t lanes = request.agents.mask;
   std::uint64_t digest = 0;
-  if (how.order == Order::weak) {
+  if (written.order == Order::weak) {
     if (agent.weak_points()) agent.point();
+    machine::Access how = written;
+    how.fresh = is_fresh(warp, request, targets);
     agent.act(how.site, [&](machine::Machine& m) {
       if (side_by_side(request, targets)) {
         moved_.resize(std::max<std::size_t>(moved_.size(), machine::kBlockBytes));
@@ -251,6 +276,7 @@ void KernelRun::load(Warp& warp, ptx::Request& request, const Target* targets,
     request.completed = lanes;
     return;
   }
+  const machine::Access& how = written;
   agent.point();
   const bool single = std::popcount(lanes) <= kMostSingleLanes;
   std::uint32_t todo = lanes;
@@ -347,7 +373,7 @@ void KernelRun::load(Warp& warp, ptx::Request& request, const Target* targets,
 }
 
 void KernelRun::store(Warp& warp, ptx::Request& request, const Target* targets,
-                      const machine::Access& how) {
+                      const machine::Access& written) {
   schedule::Agent& agent = *warp.agent;
   const ptx::Access& access = *request.access;
   const std::uint32_t size = size_of(access.type);
@@ -365,6 +391,9 @@ void KernelRun::store(Warp& warp, ptx::Request& request, const Target* targets,
       }
     }
     note_taken(m, warp, lane, targets[lane], access.bytes());
+    // A plain store may be to a multicast address, too.
+    machine::Access how = written;
+    if (targets[lane].mapping->multicast) how.proxy = machine::Proxy::multicast;
     const std::size_t replicas = targets[lane].mapping->regions.size();
     for (std::size_t r = 0; r < replicas; ++r) {
       m.write(agent.lane_thread(lane), place(targets[lane], r), how, {buffer, bytes});
@@ -373,9 +402,11 @@ void KernelRun::store(Warp& warp, ptx::Request& request, const Target* targets,
       }
     }
   };
+  machine::Access how = written;
   const bool strong = how.order != Order::weak;
   if (strong || agent.weak_points()) agent.point();
   if (side_by_side(request, targets)) {
+    if (targets[0].mapping->multicast) how.proxy = machine::Proxy::multicast;
     const auto to = places(targets[0]);
     moved_.resize(std::max<std::size_t>(moved_.size(), machine::kBlockBytes));
     give_lanes(request, moved_.data());

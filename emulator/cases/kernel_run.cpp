@@ -58,6 +58,7 @@ KernelRun::KernelRun(const Kernel& kernel, ptx::LaunchConfig config, const Space
   warps_a_block_ = (threads_a_block_ + kLanes - 1) / kLanes;
   const std::uint32_t blocks = c.grid[0] * c.grid[1] * c.grid[2];
   levels_.resize(blocks);
+  if (settings_.fresh_lines) lines_read_.resize(blocks);
   if (settings_.first_shared) {
     shared_.resize(blocks);
     for (std::uint32_t b = 0; b < blocks; ++b) shared_[b].regions = {*settings_.first_shared + b};

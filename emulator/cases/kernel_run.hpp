@@ -19,6 +19,7 @@
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "emulator/cases/signals.hpp"
@@ -60,9 +61,11 @@ class KernelRun final : public ptx::GlobalMemory {
     std::uint64_t seed = 0;    // of seeded sums
     std::uint64_t budget = 0;  // warp instructions
     schedule::Role role = schedule::Role::thread;
-    Signals* signals = nullptr;  // told of strong writes
-    Usage* usage = nullptr;      // told of all accesses
-    std::uint32_t run = 0;       // number of the run for it
+    Signals* signals = nullptr;    // told of strong writes
+    Usage* usage = nullptr;        // told of all accesses
+    std::uint32_t run = 0;         // number of the run for it
+    bool plain_multicast = false;  // stores to multicast addresses are no misuse
+    bool fresh_lines = false;      // machine::FreshLines::on
     // Of each block's shared memory, one after the other; none: the kernel has none. Behind its
     // bytes lie the block's barriers, 16 bytes each.
     std::optional<std::uint32_t> first_shared;
@@ -210,6 +213,8 @@ class KernelRun final : public ptx::GlobalMemory {
   void note_taken(machine::Machine& machine, const Warp& warp, std::uint32_t lane,
                   const Target& target, std::uint32_t bytes) const;
 
+  // Whether the line, of 128 bytes, is read by the warp's block for the first time in this launch.
+  bool is_fresh(const Warp& warp, const ptx::Request& request, const Target* targets);
   // Whether the lanes, all of them, access 16 bytes each side by side: the machine may then take
   // them together.
   bool side_by_side(const ptx::Request& request, const Target* targets) const;
@@ -245,8 +250,9 @@ class KernelRun final : public ptx::GlobalMemory {
   std::uint32_t warps_a_block_ = 1;
   std::uint32_t threads_a_block_ = 1;
   std::vector<Warp> warps_;
-  std::vector<std::uint32_t> levels_;  // by block: see ptx::SharedMoments
-  std::vector<Mapping> shared_;        // by block
+  std::vector<std::uint32_t> levels_;                          // by block: see ptx::SharedMoments
+  std::vector<Mapping> shared_;                                // by block
+  std::vector<std::unordered_set<std::uint64_t>> lines_read_;  // by block, with fresh_lines
   std::unordered_map<ptx::SyncToken, Token> tokens_;
   std::vector<Departure> departures_;
   std::vector<ptx::SyncToken> retired_;

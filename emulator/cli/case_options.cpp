@@ -10,6 +10,7 @@
 #include "emulator/cli/errors.hpp"
 #include "emulator/cli/models.hpp"
 #include "emulator/machine/names.hpp"
+#include "emulator/trace/story.hpp"
 #include "emulator/trace/trace.hpp"
 #include "verify/inputs.hpp"
 
@@ -120,9 +121,17 @@ void apply_policy(const std::string& text, machine::Policy& policy, std::string&
         value == "off" ? machine::LoadBuffering::off : machine::LoadBuffering::on;
   } else if (name == "summation") {
     summation = value;
+  } else if (name == "plain-multicast") {
+    if (value != "refuse" && value != "allow") wrong("refuse or allow");
+    policy.plain_multicast =
+        value == "refuse" ? machine::PlainMulticast::refuse : machine::PlainMulticast::allow;
+  } else if (name == "fresh-lines") {
+    if (value != "off" && value != "on") wrong("off or on");
+    policy.fresh_lines = value == "off" ? machine::FreshLines::off : machine::FreshLines::on;
   } else {
     throw UsageError(fmt::format(
-        "--policy {}: unknown; there are multicast-flag, alias-data, load-buffering and summation",
+        "--policy {}: unknown; there are multicast-flag, alias-data, load-buffering, summation, "
+        "plain-multicast and fresh-lines",
         name));
   }
 }
@@ -162,6 +171,10 @@ Case resolve(const CaseOptions& o) {
     }
   }
   for (const std::string& p : o.policy) apply_policy(p, c.policy, c.config.summation);
+  if (!is_case(c.config) && !trace::kernel_policies(c.policy).empty()) {
+    throw UsageError(fmt::format("--policy {}: it is about compiled kernels; give one by --case",
+                                 trace::kernel_policies(c.policy)[0].first));
+  }
   if (c.policy.load_buffering != machine::LoadBuffering::off) {
     throw UsageError(
         "--policy load-buffering=on: off is due; what depends on what in a kernel is not known, so "

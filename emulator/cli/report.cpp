@@ -12,6 +12,7 @@
 #include "emulator/cli/version.hpp"
 #include "emulator/machine/names.hpp"
 #include "emulator/trace/config_json.hpp"
+#include "emulator/trace/story.hpp"
 #include "emulator/trace/trace.hpp"
 
 namespace ringfence::cli {
@@ -70,10 +71,12 @@ Json config_json(const programs::Config& c) {
 }
 
 Json policy_json(const machine::Policy& p, const programs::Config& c) {
-  return Json{{"multicast-flag", machine::name(p.multicast_flag)},
-              {"alias-data", machine::name(p.alias_data)},
-              {"load-buffering", "off"},
-              {"summation", c.summation}};
+  Json j{{"multicast-flag", machine::name(p.multicast_flag)},
+         {"alias-data", machine::name(p.alias_data)},
+         {"load-buffering", "off"},
+         {"summation", c.summation}};
+  for (const auto& [name, value] : trace::kernel_policies(p)) j[name] = value;
+  return j;
 }
 
 std::vector<std::pair<std::string, std::string>> properties(const programs::Config& c) {

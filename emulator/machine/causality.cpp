@@ -18,7 +18,8 @@ Machine::Past Machine::past(const Cell& cell, const Now& now) const {
     return p;
   }
   for (const Message* m = cell.newest; m != nullptr; m = m->older) {
-    if (m->initial || in_past(now, m->at, m->order, m->scope, m->proxy)) {
+    if (m->initial || in_past(now, m->at, m->order, m->scope, m->proxy) ||
+        (now.access->fresh && now.thread->view.observed.covers(m->at))) {
       p.known |= bit(*m);
     } else if ((p.known & bit(*m)) == 0) {
       for (const Observer* o = m->observers; o != nullptr; o = o->next) {

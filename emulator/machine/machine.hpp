@@ -79,6 +79,8 @@ struct Access {
   // A step of a barrier, or a look at one: order of execution is its coherence order, and it races
   // with nothing, publishes nothing and takes nothing in. What the barrier orders, a Meeting does.
   bool of_barrier = false;
+  // A weak read that a policy lets see all that precedes it in observed time (FreshLines).
+  bool fresh = false;
 };
 
 enum class RegionKind : std::uint8_t {

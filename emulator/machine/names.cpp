@@ -34,6 +34,9 @@ std::string_view name(FindingKind k) { return kFindingNames[static_cast<std::siz
 std::string_view name(MulticastFlag p) { return p == MulticastFlag::cohere ? "cohere" : "strict"; }
 std::string_view name(AliasData p) { return p == AliasData::cohere ? "cohere" : "fence-required"; }
 
+std::string_view name(PlainMulticast p) { return p == PlainMulticast::refuse ? "refuse" : "allow"; }
+std::string_view name(FreshLines p) { return p == FreshLines::off ? "off" : "on"; }
+
 std::optional<Scope> parse_scope(std::string_view t) { return parse<Scope>(kScopeNames, t); }
 std::optional<Order> parse_order(std::string_view t) {
   const auto order = parse<Order>(kOrderNames, t);

@@ -28,11 +28,23 @@ enum class AliasData : std::uint8_t { cohere, fence_required };
 // it. The machine executes in order; an exhaustive search explores the rest (emulator/check).
 enum class LoadBuffering : std::uint8_t { off, on };
 
+// Whether a plain store to a multicast address is a write of each replica, as multimem.st is, or a
+// misuse, as the manual has it.
+enum class PlainMulticast : std::uint8_t { refuse, allow };
+
+// Whether a weak load of a line that its block has not read in this launch returns the newest write
+// that precedes it in observed time, and does not race with those: a cache that does not have the
+// line cannot return what is older. By the manual's letter a relaxed read orders no weak load.
+enum class FreshLines : std::uint8_t { off, on };
+
 struct Policy {
   Boundary boundary = Boundary::coherent;
   MulticastFlag multicast_flag = MulticastFlag::cohere;
   AliasData alias_data = AliasData::cohere;
   LoadBuffering load_buffering = LoadBuffering::off;
+  // Of compiled kernels.
+  PlainMulticast plain_multicast = PlainMulticast::refuse;
+  FreshLines fresh_lines = FreshLines::off;
 };
 
 // Whether two virtual addresses of one location count as one, for two accesses of which both are

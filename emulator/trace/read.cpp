@@ -120,6 +120,13 @@ Header read_header(Fields f) {
   Fields policy = f.object("policy");
   h.policy.multicast_flag = machine_word<machine::MulticastFlag, 2>(policy, "multicast-flag");
   h.policy.alias_data = machine_word<machine::AliasData, 2>(policy, "alias-data");
+  // Left out where they are the usual ones.
+  if (policy.has("plain-multicast")) {
+    h.policy.plain_multicast = machine_word<machine::PlainMulticast, 2>(policy, "plain-multicast");
+  }
+  if (policy.has("fresh-lines")) {
+    h.policy.fresh_lines = machine_word<machine::FreshLines, 2>(policy, "fresh-lines");
+  }
   policy.end();
   for (const nlohmann::json& kind : f.array("ignore")) {
     const auto parsed =

@@ -199,10 +199,26 @@ std::string case_text(const programs::Config& c) {
   return text;
 }
 
+std::vector<std::pair<std::string, std::string>> kernel_policies(const machine::Policy& policy) {
+  const machine::Policy usual;
+  std::vector<std::pair<std::string, std::string>> out;
+  if (policy.plain_multicast != usual.plain_multicast) {
+    out.emplace_back("plain-multicast", machine::name(policy.plain_multicast));
+  }
+  if (policy.fresh_lines != usual.fresh_lines) {
+    out.emplace_back("fresh-lines", machine::name(policy.fresh_lines));
+  }
+  return out;
+}
+
 std::string policy_text(const machine::Policy& policy, const programs::Config& config) {
-  return fmt::format("multicast-flag={} alias-data={} load-buffering=off summation={}",
-                     machine::name(policy.multicast_flag), machine::name(policy.alias_data),
-                     config.summation);
+  std::string text = fmt::format("multicast-flag={} alias-data={} load-buffering=off summation={}",
+                                 machine::name(policy.multicast_flag),
+                                 machine::name(policy.alias_data), config.summation);
+  for (const auto& [name, value] : kernel_policies(policy)) {
+    text += fmt::format(" {}={}", name, value);
+  }
+  return text;
 }
 
 std::string story(const Trace& trace, const schedule::Outcome& outcome,

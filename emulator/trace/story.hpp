@@ -3,6 +3,8 @@
 // this tool.
 
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "emulator/schedule/executor.hpp"
 #include "emulator/schedule/program.hpp"
@@ -19,6 +21,9 @@ struct StoryOptions {
   bool color = false;
   bool free_running = false;  // nobody chose the schedule
 };
+
+// Those of compiled kernels that are not the usual ones, by name.
+std::vector<std::pair<std::string, std::string>> kernel_policies(const machine::Policy& policy);
 
 // "tokenweave, 2 ranks x 1 block, 2 tokens, hidden 8, inner 8, bf16, 1 call, end.put=relaxed"
 std::string case_text(const programs::Config& config);

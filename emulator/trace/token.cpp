@@ -143,6 +143,7 @@ std::string to_token(const Trace& trace) {
   if (h.policy.alias_data != usual.alias_data) {
     item("alias-data", machine::name(h.policy.alias_data));
   }
+  for (const auto& [name, value] : kernel_policies(h.policy)) item(name, value);
   for (const machine::FindingKind kind : h.ignore) item("ignore", machine::name(kind));
   if (trace.verdict.finding) item("kind", machine::name(trace.verdict.finding->kind));
   item("end", name(trace.verdict.end));
@@ -193,7 +194,7 @@ Trace parse_token(std::string_view token) {
       set[key.substr(kSet.size())] = value;
     } else if (key == "boundary") {
       header[key] = value;
-    } else if (policy.contains(key)) {
+    } else if (policy.contains(key) || key == "plain-multicast" || key == "fresh-lines") {
       policy[key] = value;
     } else if (key == "ignore") {
       ignore.push_back(value);

@@ -18,6 +18,7 @@
 #include "emulator/schedule/label.hpp"
 #include "emulator/trace/config_json.hpp"
 #include "emulator/trace/names.hpp"
+#include "emulator/trace/story.hpp"
 #include "emulator/trace/trace.hpp"
 
 namespace ringfence::trace {
@@ -67,6 +68,7 @@ Json case_json(const Header& h) {
           {{"multicast-flag", machine::name(h.policy.multicast_flag)},
            {"alias-data", machine::name(h.policy.alias_data)}}},
          {"ignore", ignore}};
+  for (const auto& [name, value] : kernel_policies(h.policy)) j["policy"][name] = value;
   if (h.survive) j["survive"] = true;
   return j;
 }

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "emulator/cases/case_program.hpp"
+#include "emulator/ptx/error.hpp"
 
 namespace ringfence::cases::test {
 
@@ -45,6 +46,8 @@ class Written {
     try {
       open(text);
     } catch (const CaseError& e) {
+      return e.what();
+    } catch (const ptx::Error& e) {
       return e.what();
     }
     return "accepted";
