@@ -14,9 +14,11 @@
 #include <mutex>
 #include <optional>
 #include <sstream>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "emulator/ptx/compressed.hpp"
 #include "emulator/ptx/error.hpp"
 
 extern char** environ;
@@ -26,16 +28,20 @@ namespace {
 
 constexpr std::uint32_t kFatbinMagic = 0xBA55ED50;
 constexpr std::uint16_t kPtxEntry = 1;
-// Bits of an entry's flags that stand for LZ4 (two generations of nvcc) and Zstandard.
-constexpr std::uint64_t kCompressedFlags = 0x1000 | 0x2000 | 0x8000;
+// Bits of an entry's flags: an older compression of nvcc's own, LZ4 and Zstandard.
+constexpr std::uint64_t kOldCompression = 0x1000;
+constexpr std::uint64_t kLz4 = 0x2000;
+constexpr std::uint64_t kZstd = 0x8000;
 
 // Offsets in a fat binary's entry header, read off nvcc 12 and 13 output.
 struct Entry {
   std::uint16_t kind = 0;
   std::uint32_t header = 0;
   std::uint64_t size = 0;
+  std::uint32_t compressed = 0;  // bytes of the payload; 0: it is not compressed
   std::uint32_t architecture = 0;
   std::uint64_t flags = 0;
+  std::uint64_t decompressed = 0;
 };
 constexpr std::size_t kEntryBytes = 64;
 constexpr std::size_t kFatbinHeaderBytes = 16;
@@ -61,9 +67,28 @@ Entry read_entry(const std::string& bytes, std::size_t at) {
   entry.kind = field<std::uint16_t>(bytes, at);
   entry.header = field<std::uint32_t>(bytes, at + 4);
   entry.size = field<std::uint64_t>(bytes, at + 8);
+  entry.compressed = field<std::uint32_t>(bytes, at + 16);
   entry.architecture = field<std::uint32_t>(bytes, at + 28);
   entry.flags = field<std::uint64_t>(bytes, at + 40);
+  entry.decompressed = field<std::uint64_t>(bytes, at + 56);
   return entry;
+}
+
+// The entry's PTX; empty where it cannot be read.
+std::string text_of(const Entry& entry, std::string_view payload) {
+  std::string text(payload);
+  if ((entry.flags & (kLz4 | kZstd)) != 0) {
+    const auto how = (entry.flags & kZstd) != 0 ? Compression::zstd : Compression::lz4;
+    if (entry.compressed != 0 && entry.compressed <= payload.size()) {
+      payload = payload.substr(0, entry.compressed);
+    }
+    text = decompress(payload, how, entry.decompressed).value_or(std::string());
+  } else if ((entry.flags & kOldCompression) != 0) {
+    return {};
+  }
+  text.resize(std::strlen(text.c_str()));
+  // The flags differ between generations of nvcc; the text itself decides what is readable.
+  return text.find(".version") != std::string::npos ? text : std::string();
 }
 
 struct Found {
@@ -86,11 +111,9 @@ void scan_fatbin(const std::string& bytes, std::size_t at, Found& found) {
       return;
     }
     if (entry.kind == kPtxEntry) {
-      std::string text = bytes.substr(entry_at + entry.header, entry.size);
-      text.resize(std::strlen(text.c_str()));
-      // The flags differ between generations of nvcc; the text itself decides what is readable.
-      const bool readable = text.find(".version") != std::string::npos;
-      if (!readable || (entry.flags & kCompressedFlags) != 0) {
+      std::string text =
+          text_of(entry, std::string_view(bytes).substr(entry_at + entry.header, entry.size));
+      if (text.empty()) {
         found.compressed = true;
       } else if (!found.text || entry.architecture > found.architecture) {
         found.text = std::move(text);
@@ -157,8 +180,9 @@ std::string ptx_in_binary(const std::string& bytes, const std::string& path) {
   if (found.text) return *found.text;
   if (found.compressed) {
     throw Error(path, 0,
-                "the PTX inside is compressed: extract it with 'cuobjdump -xptx all " + path +
-                    "' or build with 'nvcc --no-compress'");
+                "the PTX inside is compressed in a way that is not known: extract it with "
+                "'cuobjdump -xptx all " +
+                    path + "' or build with 'nvcc --no-compress'");
   }
   throw Error(path, 0, "holds no PTX: build with '-gencode arch=compute_90a,code=compute_90a'");
 }

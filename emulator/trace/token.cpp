@@ -9,6 +9,7 @@
 #include "emulator/machine/names.hpp"
 #include "emulator/schedule/label.hpp"
 #include "emulator/trace/config_json.hpp"
+#include "emulator/trace/story.hpp"
 
 namespace ringfence::trace {
 

@@ -1,9 +1,12 @@
 // The front end: what is read, what is refused and with which words.
 
 #include <doctest/doctest.h>
+#include <lz4.h>
+#include <zstd.h>
 
 #include <filesystem>
 #include <string>
+#include <utility>
 
 #include "emulator/ptx/error.hpp"
 #include "emulator/ptx/listing.hpp"
@@ -215,7 +218,7 @@ TEST_CASE("listing: a kernel's name may be any part that is unique") {
   CHECK(contains(error_of([&] { module.kernel("zebra"); }), "matches none of: all_to_all, "));
 }
 
-TEST_CASE("source: PTX inside a binary is found, compressed PTX is named") {
+TEST_CASE("source: PTX inside a binary is found, compressed or not") {
   const auto fatbin = [](const std::string& payload, std::uint64_t flags, std::uint16_t kind) {
     std::string out(16 + 64, '\0');
     const auto put = [&](std::size_t at, std::uint64_t value, int bytes) {
@@ -243,6 +246,32 @@ TEST_CASE("source: PTX inside a binary is found, compressed PTX is named") {
   CHECK(contains(error_of([&] { ptx_in_binary(fatbin("garbage", 0x8011, 1), "a.so"); }),
                  "cuobjdump -xptx all a.so"));
   CHECK(contains(error_of([&] { ptx_in_binary(fatbin(text, 0x11, 2), "a.so"); }), "holds no PTX"));
+  // What nvcc --compress-mode=speed and the other modes write.
+  const auto packed = [&](std::string payload, std::uint64_t flags, std::uint64_t size) {
+    const std::size_t bytes = payload.size();
+    std::string out = fatbin(payload + std::string(5, '\0'), flags, 1);
+    for (unsigned i = 0; i < 4; ++i) out[16 + 16 + i] = static_cast<char>(bytes >> (8 * i));
+    for (unsigned i = 0; i < 8; ++i) out[16 + 56 + i] = static_cast<char>(size >> (8 * i));
+    return out;
+  };
+  std::string lz4(static_cast<std::size_t>(LZ4_compressBound(static_cast<int>(text.size()))), '\0');
+  lz4.resize(static_cast<std::size_t>(LZ4_compress_default(
+      text.data(), lz4.data(), static_cast<int>(text.size()), static_cast<int>(lz4.size()))));
+  std::string zstd(ZSTD_compressBound(text.size()), '\0');
+  zstd.resize(ZSTD_compress(zstd.data(), zstd.size(), text.data(), text.size(), 3));
+  for (const auto& [payload, flags] : {std::pair{lz4, 0x2011U}, std::pair{zstd, 0x8011U}}) {
+    CHECK(ptx_in_binary(elf + packed(payload, flags, text.size()), "a.so") == text);
+    for (const std::uint64_t size :
+         {std::uint64_t{0}, text.size() - 1, text.size() + 1, std::uint64_t{1} << 62}) {
+      CHECK(contains(error_of([&] { ptx_in_binary(packed(payload, flags, size), "a.so"); }),
+                     "cuobjdump -xptx all a.so"));
+    }
+    for (std::size_t n = 0; n < payload.size(); n += 5) {
+      CHECK(error_of([&] {
+              ptx_in_binary(packed(payload.substr(0, n), flags, text.size()), "a.so");
+            }) != "no error");
+    }
+  }
   const std::string cut = fatbin(text, 0x11, 1);
   for (std::size_t n = 0; n < cut.size(); n += 3) {
     CHECK(error_of([&] { ptx_in_binary(cut.substr(0, n), "a.so"); }) != "no error");
