@@ -160,7 +160,7 @@ TEST_CASE("reader: unsupported statements are collected with their lines") {
   const Module module = kernel(
       ".reg .b32 %r<4>; .reg .b64 %rd<1>;\nadd.u32 %r0, %r1, %r2;\ntex.2d.v4.s32.s32 "
       "{%r0,%r1,%r2,%r3}, [%rd0, {%r0,%r1}];\n"
-      "add.f32x2 %rd0, %rd0, %rd0;\nadd.u32.what %r0, %r1, %r2;\nret;");
+      "div.full.f64 %rd0, %rd0, %rd0;\nadd.u32.what %r0, %r1, %r2;\nret;");
   CHECK(module.functions.size() == 1);
   const std::vector<Unsupported> forms = unsupported_forms(module, module.functions[0]);
   REQUIRE(forms.size() == 3);
