@@ -101,7 +101,7 @@ void KernelRun::locate(Warp& warp, const ptx::Request& request, Target* targets)
              multicast ? "multimem access to '" + mapping->name + "', which is no multicast address"
              : stores  ? "store to '" + mapping->name +
                             "' that is no multimem one (--policy plain-multicast=allow takes it)"
-                       : "access to '" + mapping->name + "' that is no multimem one",
+                      : "access to '" + mapping->name + "' that is no multimem one",
              lane);
     }
     if (address % bytes != 0) {
