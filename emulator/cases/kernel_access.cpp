@@ -193,7 +193,6 @@ std::uint32_t KernelRun::choose_lanes(Warp& warp, std::uint32_t lanes) {
 bool KernelRun::is_fresh(const Warp& warp, const ptx::Request& request, const Target* targets) {
   constexpr std::uint64_t kLine = 128;
   if (!settings_.fresh_lines || request.shared || request.access->non_coherent) return false;
-  std::unordered_set<std::uint64_t>& read = lines_read_[warp.block];
   std::vector<std::uint64_t> lines;
   each_lane(request.agents.mask, [&](std::uint32_t lane) {
     const machine::Address at = place(targets[lane]);
@@ -202,10 +201,20 @@ bool KernelRun::is_fresh(const Warp& warp, const ptx::Request& request, const Ta
       lines.push_back(std::uint64_t{at.region} << 40 | l);
     }
   });
-  // The lanes of one instruction read together.
+  // The lanes of one instruction read together, also where they come to it in parts.
   bool fresh = true;
-  for (const std::uint64_t line : lines) fresh = fresh && read.count(line) == 0;
-  read.insert(lines.begin(), lines.end());
+  auto& read = lines_read_[warp.block];
+  for (const std::uint64_t line : lines) {
+    const FirstRead mine{warp.index, request.instruction, 0};
+    const FirstRead& first = read.try_emplace(line, mine).first->second;
+    fresh = fresh && first.warp == warp.index && first.instruction == request.instruction &&
+            (first.lanes & request.agents.mask) == 0;
+  }
+  for (const std::uint64_t line : lines) {
+    FirstRead& first = read[line];
+    // A lane that comes again ends that: the line is in the cache by then.
+    first.lanes |= fresh ? request.agents.mask : ~0U;
+  }
   return fresh;
 }
 

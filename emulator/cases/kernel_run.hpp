@@ -19,7 +19,6 @@
 #include <span>
 #include <string>
 #include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 #include "emulator/cases/signals.hpp"
@@ -250,9 +249,14 @@ class KernelRun final : public ptx::GlobalMemory {
   std::uint32_t warps_a_block_ = 1;
   std::uint32_t threads_a_block_ = 1;
   std::vector<Warp> warps_;
-  std::vector<std::uint32_t> levels_;                          // by block: see ptx::SharedMoments
-  std::vector<Mapping> shared_;                                // by block
-  std::vector<std::unordered_set<std::uint64_t>> lines_read_;  // by block, with fresh_lines
+  std::vector<std::uint32_t> levels_;  // by block: see ptx::SharedMoments
+  std::vector<Mapping> shared_;        // by block
+  // By block, with fresh_lines: the lines that it has read in this launch, and what read them
+  // first.
+  struct FirstRead {
+    std::uint32_t warp = 0, instruction = 0, lanes = 0;
+  };
+  std::vector<std::unordered_map<std::uint64_t, FirstRead>> lines_read_;
   std::unordered_map<ptx::SyncToken, Token> tokens_;
   std::vector<Departure> departures_;
   std::vector<ptx::SyncToken> retired_;

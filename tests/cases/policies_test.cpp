@@ -98,6 +98,54 @@ TEST_CASE("fresh-lines: a weak load behind a relaxed flag sees what precedes the
   }
 }
 
+TEST_CASE("fresh-lines: lanes that come to a load in parts read its line together") {
+  // Lane 0 waits, and a barrier lets the others go on with it.
+  const auto kernel = [](const std::string& again) {
+    return R"(
+.visible .entry pull(.param .u64 mine, .param .u64 theirs, .param .u64 out, .param .u64 pad,
+                     .param .u64 their_pad)
+{
+  .reg .pred %p;
+  .reg .b32 %v, %w, %l;
+  .reg .b64 %t, %o, %a, %b, %x;
+  ld.param.u64 %t, [theirs];
+  ld.param.u64 %o, [out];
+  ld.param.u64 %a, [pad];
+  ld.param.u64 %b, [their_pad];
+  mov.u32 %l, %tid.x;
+  mul.wide.u32 %x, %l, 4;
+  add.s64 %t, %t, %x;
+  add.s64 %o, %o, %x;
+  setp.ne.u32 %p, %l, 0;
+  @%p bra SYNC;
+  st.relaxed.sys.global.u32 [%b], 1;
+WAIT:
+  ld.relaxed.sys.global.u32 %v, [%a];
+  setp.ne.u32 %p, %v, 1;
+  @%p bra WAIT;
+SYNC:
+  bar.sync 0;
+  ld.global.u32 %v, [%t];
+)" + again +
+           R"(  st.global.u32 [%o], %v;
+  ret;
+}
+)";
+  };
+  std::string text = pull_case();
+  const std::string one = "kind = \"local\"\nbytes = 4\n", block = "block = [1]";
+  text.replace(text.find(one), one.size(), "kind = \"local\"\nbytes = 128\n");
+  text.replace(text.find(block), block.size(), "block = [32]");
+  const Written w(kernel(""));
+  // The second load finds what the first one left in the cache.
+  const Written twice(kernel("  ld.global.u32 %w, [%t];\n"));
+  for (const Boundary mode : kModes) {
+    CHECK(in(w, text, fresh(mode), 30) == "clean");
+    CHECK(in(w, text, fresh(mode, false), 30) == "data-race");
+    CHECK(in(twice, text, fresh(mode), 30) == "data-race");
+  }
+}
+
 TEST_CASE("fresh-lines: the value is the newest that precedes the flag, not an older one") {
   // The kernel itself writes 7 over 0, and what is read is 7: else the trap.
   const Written w(
