@@ -1,7 +1,9 @@
 // What the executor's asynchronous parts need of the model: bulk copies' accesses to global memory,
 // and waits for mbarriers and warpgroups.
 //
-// A bulk copy's accesses are weak ones of the thread that issued it, made when it was issued.
+// An asynchronous operation's accesses are made when it is issued, by a thread of the machine that
+// nobody else has (Machine::issue): nothing orders them before what its issuer does next, so an
+// access that may come before their end races with them whenever it is made.
 
 #include <fmt/format.h>
 
@@ -15,19 +17,15 @@ namespace ringfence::cases {
 
 using ptx::kLanes;
 
-void KernelRun::bulk(const ptx::Agents& agents, ptx::Operation operation, std::uint64_t address,
-                     std::span<std::byte> data, std::uint32_t instruction, std::uint32_t) {
-  Warp& warp = warp_of(agents);
-  settle(warp);
-  warp.accessed = true;
-  const std::uint16_t site = warp.last_site = kernel_.site[instruction];
-  std::uint32_t lane = 0;
-  while ((agents.mask >> lane & 1U) == 0) ++lane;
+machine::Address KernelRun::bulk_place(Warp& warp, const ptx::BulkPart& part, std::uint32_t lane) {
+  if (part.shared) return warp.fault_at = shared_address(part.address);
+  const std::uint64_t address = part.address;
+  const std::size_t size = part.data.size();
   const Mapping* const mapping = space_.find(address);
   const std::uint64_t offset = mapping == nullptr ? 0 : address - mapping->address;
-  if (mapping == nullptr || offset > mapping->bytes || mapping->bytes - offset < data.size()) {
-    refuse_outside(warp, address, data.size(), instruction,
-                   operation == ptx::Operation::store ? 0 : 1, lane);
+  if (mapping == nullptr || offset > mapping->bytes || mapping->bytes - offset < size) {
+    refuse_outside(warp, address, size, part.instruction,
+                   part.operation == ptx::Operation::load ? 1 : 0, lane);
   }
   const machine::Address at{settings_.first_region + mapping->regions[0], offset};
   if (mapping->multicast) {
@@ -35,31 +33,129 @@ void KernelRun::bulk(const ptx::Agents& agents, ptx::Operation operation, std::u
            fmt::format("bulk copy at '{}', which is no multimem access", mapping->name), lane);
   }
   warp.fault_at = at;
+  if (settings_.usage != nullptr) {
+    const bool writes = part.operation != ptx::Operation::load;
+    note_use(*mapping, offset, size, writes, !writes, true);
+  }
+  return warp.fault_at;
+}
+
+void KernelRun::bulk(const ptx::BulkPart& part) {
+  Warp& warp = warp_of(part.agents);
+  settle(warp);
+  warp.accessed = true;
+  const std::uint16_t site = warp.last_site = kernel_.site[part.instruction];
+  const std::uint32_t lane = ptx::first_lane(part.agents.mask);
+  const machine::Address at = bulk_place(warp, part, lane);
   machine::Access how;
-  how.order = machine::Order::weak;
-  how.scope = machine::Scope::sys;
-  const std::uint64_t both = offset | data.size();
+  how.order =
+      part.operation == ptx::Operation::reduce ? machine::Order::relaxed : machine::Order::weak;
+  how.scope = part.scope;
+  const std::uint64_t both = at.offset | part.data.size();
   how.element = static_cast<std::uint8_t>(both % 4 == 0 ? 4 : both % 2 == 0 ? 2 : 1);
   how.site = site;
-  if (settings_.usage != nullptr) {
-    const bool writes = operation == ptx::Operation::store;
-    note_use(*mapping, offset, data.size(), writes, !writes, true);
-  }
+  if (part.async) how.proxy = machine::Proxy::async;
   schedule::Agent& agent = *warp.agent;
-  if (operation == ptx::Operation::store) had_effect(warp, agents.mask);
-  if (agent.weak_points()) agent.point();
+  const machine::ThreadId thread =
+      part.engine == kNoEngine ? agent.lane_thread(lane) : engines_[part.engine];
+  const bool writes = part.operation != ptx::Operation::load;
+  if (writes) had_effect(warp, part.agents.mask);
+  if (agent.weak_points() || part.operation == ptx::Operation::reduce) agent.point();
   agent.act(site, [&](machine::Machine& m) {
-    if (operation == ptx::Operation::store) {
-      m.write(agent.lane_thread(lane), at, how, data);
+    if (part.shared) m.open_region(at.region);
+    if (part.operation == ptx::Operation::store) {
+      m.write(thread, at, how, part.data);
+    } else if (part.operation == ptx::Operation::reduce) {
+      reduce_bytes(m, thread, at, how, part);
     } else {
-      m.read(agent.lane_thread(lane), at, how, data);
+      m.read(thread, at, how, part.data);
       std::uint64_t digest = 0;
-      for (const std::byte b : data) {
+      for (const std::byte b : part.data) {
         digest = (digest ^ static_cast<std::uint64_t>(b)) * 0x100000001B3ULL;
       }
-      agent.note(digest);
+      if (!part.shared) agent.note(digest);
     }
   });
+}
+
+// -- engines --------------------------------------------------------------------------------------
+
+std::uint32_t KernelRun::number_of(machine::ThreadId engine) {
+  const auto [at, fresh] =
+      engine_number_.emplace(engine, static_cast<std::uint32_t>(engines_.size()));
+  if (fresh) engines_.push_back(engine);
+  return at->second;
+}
+
+machine::ThreadId KernelRun::thread_of(const ptx::SharedActor& actor) const {
+  if (actor.engine) return engines_[actor.thread];
+  const Warp& warp = warps_[actor.block * warps_a_block_ + actor.thread / kLanes];
+  return warp.agent->lane_thread(actor.thread % kLanes);
+}
+
+std::uint32_t KernelRun::issue(const ptx::Agents& agents, std::uint32_t same) {
+  Warp& warp = warp_of(agents);
+  settle(warp);
+  warp.moved = true;
+  machine::ThreadId engine = machine::kNoThread;
+  warp.agent->act(warp.last_site, [&](machine::Machine& m) {
+    arriving_.clear();
+    ptx::each_lane(agents.mask,
+                   [&](std::uint32_t i) { arriving_.push_back(warp.agent->lane_thread(i)); });
+    engine = m.issue(arriving_, same == kNoEngine ? machine::kNoThread : engines_[same]);
+  });
+  return number_of(engine);
+}
+
+std::uint32_t KernelRun::engine_time(const ptx::Agents& agents, std::uint32_t engine) {
+  Warp& warp = warp_of(agents);
+  std::uint32_t time = 0;
+  warp.agent->act(warp.last_site, [&](machine::Machine& m) { time = m.time_of(engines_[engine]); });
+  return time;
+}
+
+std::uint32_t KernelRun::end_part(const ptx::Agents& agents, std::uint32_t engine) {
+  Warp& warp = warp_of(agents);
+  std::uint32_t time = 0;
+  warp.agent->act(warp.last_site, [&](machine::Machine& m) { time = m.advance(engines_[engine]); });
+  return time;
+}
+
+void KernelRun::observe(const ptx::Agents& agents, std::uint32_t engine, std::uint32_t time) {
+  Warp& warp = warp_of(agents);
+  settle(warp);
+  warp.moved = true;
+  warp.agent->act(warp.last_site, [&](machine::Machine& m) {
+    arriving_.clear();
+    ptx::each_lane(agents.mask,
+                   [&](std::uint32_t i) { arriving_.push_back(warp.agent->lane_thread(i)); });
+    m.observe(arriving_, engines_[engine], time);
+  });
+}
+
+void KernelRun::complete(ptx::SyncToken token, const ptx::Agents& agents, std::uint32_t engine,
+                         std::uint32_t time, std::uint32_t block) {
+  Warp& warp = warp_of(agents);
+  settle(warp);
+  Token& t = tokens_[token];
+  warp.agent->act(settings_.barrier_site, [&](machine::Machine& m) {
+    warp.agent->arrived(&t);
+    if (!t.meeting) t.meeting = m.open_meeting();
+    machine::Placement home = m.placement(warp.agent->lane_thread(ptx::first_lane(agents.mask)));
+    home.cta = block;  // of the same cluster
+    m.complete(*t.meeting, engines_[engine], time, home);
+  });
+}
+
+std::pair<std::uint32_t, std::uint32_t> KernelRun::initialise(const ptx::Agents& agents) {
+  Warp& warp = warp_of(agents);
+  settle(warp);
+  warp.moved = true;
+  machine::Machine::Moment moment;
+  warp.agent->act(warp.last_site, [&](machine::Machine& m) {
+    moment = m.mbarrier_init(warp.agent->lane_thread(ptx::first_lane(agents.mask)));
+  });
+  return {number_of(moment.thread), moment.time};
 }
 
 // A copy may take any time: the strategy may let the first look at its end miss it.

@@ -7,7 +7,7 @@
 #include <new>
 
 #include "emulator/cases/ptx_file.hpp"
-#include "emulator/ptx/alu/approx.hpp"
+#include "emulator/cases/residency.hpp"
 #include "emulator/ptx/decode.hpp"
 #include "emulator/ptx/error.hpp"
 
@@ -46,7 +46,18 @@ ptx::SumPolicy policy_of(verify::Summation summation) {
 
 bool is_site(ptx::Kind kind) {
   return kind == ptx::Kind::memory || kind == ptx::Kind::fence || kind == ptx::Kind::copy_async ||
-         kind == ptx::Kind::mbarrier || kind == ptx::Kind::matrix_load;
+         kind == ptx::Kind::mbarrier || kind == ptx::Kind::matrix_load ||
+         kind == ptx::Kind::group_multiply || kind == ptx::Kind::barrier || kind == ptx::Kind::exit;
+}
+
+// CUDA refuses such a launch.
+void refuse_cooperative(const CaseFile& file, const Launch& launch, const ptx::Program& program,
+                        const ptx::LaunchConfig& config) {
+  const Residency fit = residency(program, config, 0);
+  const std::uint64_t blocks = std::uint64_t{config.grid[0]} * config.grid[1] * config.grid[2];
+  if (blocks <= fit.blocks) return;
+  throw CaseError(fmt::format("{}:{}: a cooperative launch of {} blocks, and {} fit, {}", file.path,
+                              launch.line, blocks, fit.blocks, fit.why));
 }
 
 }  // namespace
@@ -190,8 +201,6 @@ std::uint32_t CaseProgram::kernel_of(PtxFile& file, const ptx::Function& functio
   kernel->program = ptx::decode(file.module, function);
   kernel->site.assign(kernel->program.ops.size(), kBarrier);
   for (std::uint32_t i = 0; i < kernel->program.ops.size(); ++i) {
-    const std::string_view text = function.instructions[i].text;
-    if (text.find(".approx") != std::string_view::npos) ptx::prepare_approximation(text);
     if (!is_site(kernel->program.ops[i].kind)) continue;
     if (sites_.size() + kFirstInstruction + file_.host.size() >= kMostSites) {
       throw CaseError(fmt::format("{}: the kernels have more than {} accesses", file_.path,
@@ -200,6 +209,8 @@ std::uint32_t CaseProgram::kernel_of(PtxFile& file, const ptx::Function& functio
     kernel->site[i] = static_cast<std::uint16_t>(kFirstInstruction + sites_.size());
     sites_.push_back({number, i});
   }
+  async_proxy_ =
+      async_proxy_ || !kernel->program.copies.empty() || !kernel->program.group_products.empty();
   kernels_.push_back(std::move(kernel));
   return number;
 }
@@ -254,7 +265,10 @@ void CaseProgram::load_kernels() {
     }
     for (std::uint32_t r = 0; r < file_.ranks; ++r) {
       if (!launch.on(r)) continue;
-      ptx::check_launch(kernels_[prepared.kernel[r]]->program, config_of(launches_.size(), r));
+      const ptx::Program& program = kernels_[prepared.kernel[r]]->program;
+      const ptx::LaunchConfig config = config_of(launches_.size(), r);
+      ptx::check_launch(program, config);
+      if (launch.cooperative) refuse_cooperative(file_, launch, program, config);
     }
     for (std::uint32_t r = 0; r < file_.ranks; ++r) {
       if (launch.on(r)) add_shared_memory(launch, r, prepared);
@@ -267,6 +281,19 @@ void CaseProgram::load_kernels() {
   std::sort(stream_slots_.begin(), stream_slots_.end());
   first_host_site_ = sites_.size();
   prepare_host_steps();
+  overlaps_ = static_cast<std::uint32_t>(
+      std::count_if(file_.launches.begin(), file_.launches.end(),
+                    [](const Launch& launch) { return launch.dependent; }));
+  if (overlaps_ != 0 && !file_.host.empty()) {
+    throw CaseError(fmt::format(
+        "{}: launches with dependent = true and steps of the host; one of the two is due",
+        file_.path));
+  }
+  // Where launches overlap each has a host besides.
+  if (overlaps_ != 0 && file_.launches.size() >= kMostLaunches) {
+    throw CaseError(fmt::format("{}: {} launches, some of them dependent; at most {} fit",
+                                file_.path, file_.launches.size(), kMostLaunches - 1));
+  }
 }
 
 ptx::LaunchConfig CaseProgram::config_of(std::size_t l, std::uint32_t rank) const {
@@ -316,14 +343,16 @@ void CaseProgram::set_up(machine::Machine& machine, std::pmr::memory_resource* s
 
 void CaseProgram::before_run(machine::Machine& machine) {
   machine_ = &machine;
+  machine.use_async_proxy(async_proxy_);
   machine.set_filter(file_.ignore.empty() ? nullptr : this);
   signals_.begin(++shared_->run);
   shared_->policy = machine.policy();
   for (std::uint16_t r = 0; r < file_.ranks; ++r) {
-    for (std::size_t s = 0; s < stream_slots_.size(); ++s) {
+    for (std::size_t s = 0; s < stream_slots_.size() + overlaps_; ++s) {
       shared_->streams[r][s] = static_cast<std::uint16_t>(machine.add_stream(r));
     }
     shared_->fault[r].text[0] = '\0';
+    shared_->fault[r].no_room = 0;
     for (PhaseWait& w : shared_->fault[r].phases) w.used = false;
     shared_->clock[r] = {1, 0};
   }
@@ -357,13 +386,16 @@ void CaseProgram::consume(Agent& agent, std::uint32_t rank, std::uint32_t call) 
   }
 }
 
-void CaseProgram::run_launch(Agent& host, std::uint32_t rank, std::uint32_t call,
-                             std::uint32_t slot, std::size_t l) {
+void CaseProgram::run_launch(Agent& host, std::uint32_t rank, std::uint32_t call, std::size_t l,
+                             machine::StreamId stream, Succession* self, Succession* before) {
   const Prepared& prepared = launches_[l];
   ptx::LaunchConfig config = config_of(l, rank);
   const auto& by_call = prepared.parameters[rank];
   config.parameters = by_call[by_call.size() == 1 ? 0 : call];
   config.globals = prepared.globals[rank];
+  config.resident_blocks = progressing_blocks(kernels_[prepared.kernel[rank]]->program, config,
+                                              shared_->policy, file_.launches[l].cooperative);
+  config.asks_for_room = config.resident_blocks != 0;
   KernelRun::Settings settings;
   settings.first_region = first_region_;
   settings.barrier_site = kBarrier;
@@ -375,6 +407,8 @@ void CaseProgram::run_launch(Agent& host, std::uint32_t rank, std::uint32_t call
   settings.run = shared_->run;
   settings.plain_multicast = shared_->policy.plain_multicast == machine::PlainMulticast::allow;
   settings.fresh_lines = shared_->policy.fresh_lines == machine::FreshLines::on;
+  settings.self = self;
+  settings.before = before;
   if (!prepared.first_shared[rank].empty()) {
     settings.first_shared = prepared.first_shared[rank][call];
     settings.barriers_at = prepared.barriers_at[rank];
@@ -382,7 +416,7 @@ void CaseProgram::run_launch(Agent& host, std::uint32_t rank, std::uint32_t call
   }
   KernelRun run(*kernels_[prepared.kernel[rank]], std::move(config), space_, settings,
                 shared_->fault[rank], shared_->clock[rank]);
-  host.launch(stream(rank, slot), static_cast<std::uint16_t>(call), run.children(),
+  host.launch(stream, static_cast<std::uint16_t>(call), run.children(),
               static_cast<std::uint16_t>(l));
   counts_.warp_instructions += run.counts().warp_instructions;
   counts_.thread_instructions += run.counts().thread_instructions;
@@ -407,10 +441,72 @@ void CaseProgram::run_stream(Agent& host, std::uint32_t rank, std::uint32_t call
     run_host_steps(host, rank, call, slot, l);
     const Launch& launch = file_.launches[l];
     if (launch.stream == stream_slots_[slot] && launch.on(rank)) {
-      run_launch(host, rank, call, slot, l);
+      run_launch(host, rank, call, l, stream(rank, slot), nullptr, nullptr);
     }
   }
   run_host_steps(host, rank, call, slot, file_.launches.size());
+}
+
+// A host for each launch, which waits for its turn. One that may overlap the one before has a
+// stream of the machine's own; the others follow all that their stream had before them.
+void CaseProgram::run_overlapping(Agent& host, std::uint32_t rank, std::uint32_t call) {
+  std::vector<Succession> all(file_.launches.size());
+  std::vector<Agent::Body> hosts;
+  std::uint32_t own = static_cast<std::uint32_t>(stream_slots_.size());
+  for (std::size_t l = 0; l < all.size(); ++l) {
+    const Launch& launch = file_.launches[l];
+    const auto slot = static_cast<std::uint32_t>(
+        std::find(stream_slots_.begin(), stream_slots_.end(), launch.stream) -
+        stream_slots_.begin());
+    all[l].stream = stream(rank, launch.dependent ? own++ : slot);
+    if (!launch.on(rank)) continue;
+    hosts.push_back([this, rank, call, l, &all](Agent& a) { run_in_turn(a, rank, call, l, all); });
+  }
+  host.fork_hosts(static_cast<std::uint16_t>(call), std::move(hosts));
+  for (const Succession& s : all) {
+    host.closed(&s.triggered);
+    host.closed(&s.ended);
+    if (s.stream != stream(rank, 0)) host.order_streams(stream(rank, 0), s.stream);
+  }
+}
+
+void CaseProgram::run_in_turn(Agent& host, std::uint32_t rank, std::uint32_t call, std::size_t l,
+                              std::vector<Succession>& all) {
+  const Launch& launch = file_.launches[l];
+  Succession& self = all[l];
+  Succession* before = nullptr;
+  const auto wait_until = [&](Succession& other, const bool& what) {
+    while (!what) {
+      other.waiting.push_back(&host);
+      host.wait_turn();
+    }
+    host.left(&what, 0);
+  };
+  for (std::size_t i = 0; i < l; ++i) {
+    if (file_.launches[i].stream != launch.stream || !file_.launches[i].on(rank)) continue;
+    before = &all[i];
+    if (launch.dependent) continue;
+    wait_until(all[i], all[i].ended);
+    if (all[i].stream != self.stream) host.order_streams(self.stream, all[i].stream);
+  }
+  if (launch.dependent && before == nullptr) {
+    // What it would follow is not launched on this rank.
+    const auto slot = std::find(stream_slots_.begin(), stream_slots_.end(), launch.stream);
+    host.order_streams(self.stream,
+                       stream(rank, static_cast<std::uint32_t>(slot - stream_slots_.begin())));
+  } else if (launch.dependent) {
+    wait_until(*before, before->triggered);
+    // That launches overlap is an opportunity and no promise.
+    if (host.choose(schedule::DecisionKind::sum, 2) == 1) wait_until(*before, before->ended);
+    host.act(kBarrier, [&](machine::Machine& m) { m.follow_start(self.stream, before->stream); });
+  }
+  run_launch(host, rank, call, l, self.stream, &self, launch.dependent ? before : nullptr);
+  host.act(kBarrier, [&](machine::Machine&) {
+    self.triggered = self.ended = true;
+    host.arrived(&self.triggered, 0);
+    host.arrived(&self.ended, 0);
+    self.tell(host);
+  });
 }
 
 void CaseProgram::host(Agent& agent, std::uint16_t rank) {
@@ -427,7 +523,12 @@ void CaseProgram::host(Agent& agent, std::uint16_t rank) {
       agent.launch(stream(rank, 0), number, std::move(children));
     };
     if (payload_.any_renewed()) alone(Role::product, &CaseProgram::produce);
-    if (streams == 1) {
+    if (overlaps_) {
+      for (std::uint32_t s = 1; s < streams; ++s) {
+        agent.order_streams(stream(rank, s), stream(rank, 0));
+      }
+      run_overlapping(agent, rank, call);
+    } else if (streams == 1) {
       run_stream(agent, rank, call, 0);
     } else {
       std::vector<Agent::Body> hosts;
@@ -486,6 +587,14 @@ std::string CaseProgram::region_name(machine::RegionId region) const {
 namespace {
 
 schedule::SlotName name_of(const PhaseWait& w) {
+  if (w.what == PhaseWait::What::room) {
+    return {
+        fmt::format("a place for block {} on a multiprocessor", schedule::unpack(w.label).block),
+        "a block that has one to end"};
+  }
+  if (w.what == PhaseWait::What::launch) {
+    return {"griddepcontrol.wait", "the launch before to end"};
+  }
   const ptx::AwaitedPhase& p = w.phase;
   std::string lacks = fmt::format("{} of {} arrivals", p.pending, p.expected);
   if (p.transactions > 0) {
@@ -548,8 +657,27 @@ std::string CaseProgram::last_mismatch() const {
     return {};
   }
   for (std::uint32_t r = 0; r < file_.ranks; ++r) {
+    const std::uint32_t no_room = shared_->fault[r].no_room;
+    if (no_room == 0) continue;
+    const machine::Policy& policy = machine_->policy();
+    const std::string& kernel = file_.launches[no_room - 1].kernel_of(r);
+    const ptx::LaunchConfig config = config_of(no_room - 1, r);
+    const ptx::Program& program = kernels_[launches_[no_room - 1].kernel[r]]->program;
+    const std::uint64_t blocks = std::uint64_t{config.grid[0]} * config.grid[1] * config.grid[2];
+    if (policy.progress == machine::Progress::letter) {
+      return fmt::format(
+          "rank {}: blocks of {} wait for others of its {}, and only a cluster that has begun is "
+          "sure to make progress (progress=letter); a cooperative launch makes all of them",
+          r, kernel, blocks);
+    }
+    const Residency fit = residency(program, config, policy.registers);
+    return fmt::format(
+        "rank {}: blocks of {} wait for others that are not resident: it has {}, and {} fit, {}", r,
+        kernel, blocks, fit.blocks, fit.why);
+  }
+  for (std::uint32_t r = 0; r < file_.ranks; ++r) {
     for (const PhaseWait& w : shared_->fault[r].phases) {
-      if (!w.used) continue;
+      if (!w.used || w.what != PhaseWait::What::phase) continue;
       const schedule::SlotName name = name_of(w);
       return fmt::format("rank {}: {} lacks {}", r, name.text, name.writer);
     }

@@ -199,6 +199,7 @@ class CaseProgram final : public schedule::Program, private machine::FindingFilt
   Payload payload_;
   Expectations expectations_;
   std::vector<std::unique_ptr<PtxFile>> ptx_files_;
+  bool async_proxy_ = false;  // some kernel has accesses of the async proxy
   std::vector<std::unique_ptr<Kernel>> kernels_;
   std::vector<Prepared> launches_;
   std::vector<SiteOf> sites_;                    // from kFirstInstruction on

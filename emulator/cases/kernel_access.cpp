@@ -36,6 +36,7 @@ machine::Access how_of(const ptx::Access& access, std::uint16_t site) {
   how.element = static_cast<std::uint8_t>(is_packed(access.type) ? 2 : size_of(access.type));
   how.combine = access.combine;
   how.proxy = is_multimem(access.operation) ? machine::Proxy::multicast : machine::Proxy::generic;
+  if (access.non_coherent) how.proxy = machine::Proxy::readonly;
   how.reaches_output = access.operation == Operation::multimem_load_reduce;
   how.site = site;
   return how;

@@ -45,6 +45,14 @@ std::uint64_t apply(std::uint64_t old, std::uint64_t operand) {
 
 }  // namespace
 
+void KernelRun::reduce_bytes(machine::Machine& machine, machine::ThreadId thread,
+                             machine::Address at, machine::Access how, const ptx::BulkPart& part) {
+  how.element = static_cast<std::uint8_t>(size_of(half_of(part.type)));
+  how.combine = part.combine;
+  current_operator = {part.combine, half_of(part.type), false};
+  machine.reduce(thread, at, how, part.data, apply);
+}
+
 void KernelRun::atomic(Warp& warp, ptx::Request& request, const Target* targets,
                        const machine::Access& how) {
   schedule::Agent& agent = *warp.agent;

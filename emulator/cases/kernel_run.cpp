@@ -24,6 +24,8 @@ machine::FindingKind kind_of(ptx::FaultKind kind) {
       return machine::FindingKind::data_race;
     case ptx::FaultKind::uninitialised_barrier:
       return machine::FindingKind::uninitialised_barrier;
+    case ptx::FaultKind::barrier_misuse:
+      return machine::FindingKind::barrier_misuse;
     case ptx::FaultKind::barrier_divergence:
     case ptx::FaultKind::undefined:  // exchanges with lanes that do not take part
       return machine::FindingKind::barrier_divergence;
@@ -259,7 +261,19 @@ void KernelRun::report(Warp& warp, const ptx::KernelFault& fault) {
 
 // -- barriers -------------------------------------------------------------------------------------
 
-void KernelRun::arrive(ptx::SyncToken token, const ptx::Agents& agents, bool stays) {
+namespace {
+
+// Policy mbarrier-remote.
+machine::Scope scope_of(const machine::Machine& machine, const ptx::SyncOrder& order) {
+  const bool wide =
+      order.open && machine.policy().mbarrier_remote == machine::MbarrierRemote::shipped;
+  return wide ? std::max(order.scope, machine::Scope::cluster) : order.scope;
+}
+
+}  // namespace
+
+void KernelRun::arrive(ptx::SyncToken token, const ptx::Agents& agents, bool stays,
+                       const ptx::SyncOrder& order) {
   Warp& warp = warp_of(agents);
   settle(warp);
   Token& t = tokens_[token];
@@ -276,12 +290,13 @@ void KernelRun::arrive(ptx::SyncToken token, const ptx::Agents& agents, bool sta
     arriving_.clear();
     each_lane(agents.mask,
               [&](std::uint32_t lane) { arriving_.push_back(warp.agent->lane_thread(lane)); });
-    m.arrive(*t.meeting, arriving_);
+    m.arrive(*t.meeting, arriving_, order.order, scope_of(m, order));
   });
 }
 
-void KernelRun::depart(ptx::SyncToken token, const ptx::Agents& agents) {
-  departures_.push_back({token, agents});
+void KernelRun::depart(ptx::SyncToken token, const ptx::Agents& agents,
+                       const ptx::SyncOrder& order) {
+  departures_.push_back({token, agents, order});
 }
 
 void KernelRun::retire(ptx::SyncToken token) { retired_.push_back(token); }
@@ -289,9 +304,10 @@ void KernelRun::retire(ptx::SyncToken token) { retired_.push_back(token); }
 void KernelRun::settle(Warp& warp) {
   while (!departures_.empty()) {
     const ptx::SyncToken number = departures_.front().token;
-    const auto other_token = [&](const Departure& d) { return d.token != number; };
-    const auto rest = std::stable_partition(departures_.begin(), departures_.end(),
-                                            [&](const Departure& d) { return !other_token(d); });
+    const ptx::SyncOrder order = departures_.front().order;
+    const auto rest = std::stable_partition(
+        departures_.begin(), departures_.end(),
+        [&](const Departure& d) { return d.token == number && d.order == order; });
     departing_.clear();
     for (auto d = departures_.begin(); d != rest; ++d) departing_.push_back(d->agents);
     departures_.erase(departures_.begin(), rest);
@@ -308,7 +324,9 @@ void KernelRun::settle(Warp& warp) {
       if (token.meeting) {
         m.arrive(*token.meeting, token.staying);
         token.staying.clear();
-        m.depart(*token.meeting, syncing_, settings_.barrier_site);
+        m.depart(*token.meeting, syncing_, settings_.barrier_site,
+                 machine::acquires(order.order) ? machine::Order::acquire : order.order,
+                 scope_of(m, order));
       } else {
         m.barrier(token.staying, syncing_, whole, settings_.barrier_site);
       }
@@ -348,12 +366,32 @@ void KernelRun::fence(const ptx::Agents& agents, const ptx::Fence& fence,
                       std::uint32_t instruction) {
   Warp& warp = warp_of(agents);
   settle(warp);
+  if (fence.proxy == ptx::Proxy::async) {
+    warp.moved = true;
+    warp.agent->act(settings_.barrier_site, [&](machine::Machine& m) {
+      each_lane(agents.mask, [&](std::uint32_t i) {
+        m.async_fence(warp.agent->lane_thread(i), fence.global, fence.shared);
+      });
+    });
+    return;
+  }
   if (fence.proxy != ptx::Proxy::generic && fence.proxy != ptx::Proxy::alias) return;
+  if (fence.inits_only) {
+    warp.agent->act(settings_.barrier_site, [&](machine::Machine& m) {
+      each_lane(agents.mask, [&](std::uint32_t i) { m.fence_inits(warp.agent->lane_thread(i)); });
+    });
+    return;
+  }
   const std::uint16_t site = warp.last_site = kernel_.site[instruction];
   warp.accessed = warp.moved = true;
   using Kind = machine::Machine::Fence;
   const bool alias = fence.proxy == ptx::Proxy::alias;
-  const Kind kind = !alias && fence.order == ptx::Order::sc ? Kind::sc : Kind::acq_rel;
+  // PTX ISA 8.8: fence.acquire begins no release pattern, fence.release ends no acquire pattern.
+  const Kind kind = alias                                ? Kind::acq_rel
+                    : fence.order == ptx::Order::sc      ? Kind::sc
+                    : fence.order == ptx::Order::acquire ? Kind::acquire
+                    : fence.order == ptx::Order::release ? Kind::release
+                                                         : Kind::acq_rel;
   warp.agent->point_at_fence(kind);
   warp.agent->act(site, [&](machine::Machine& m) {
     each_lane(agents.mask, [&](std::uint32_t lane) {

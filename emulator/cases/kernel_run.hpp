@@ -81,12 +81,20 @@ class KernelRun final : public ptx::GlobalMemory {
   const ptx::ExecutionCounts& counts() const { return execution_.counts(); }
 
   void access(ptx::Request& request) override;
-  void bulk(const ptx::Agents& agents, ptx::Operation operation, std::uint64_t address,
-            std::span<std::byte> data, std::uint32_t instruction, std::uint32_t line) override;
+  void bulk(const ptx::BulkPart& part) override;
+  std::uint32_t issue(const ptx::Agents& agents, std::uint32_t same) override;
+  std::uint32_t engine_time(const ptx::Agents& agents, std::uint32_t engine) override;
+  std::uint32_t end_part(const ptx::Agents& agents, std::uint32_t engine) override;
+  void observe(const ptx::Agents& agents, std::uint32_t engine, std::uint32_t time) override;
+  void complete(ptx::SyncToken token, const ptx::Agents& agents, std::uint32_t engine,
+                std::uint32_t time, std::uint32_t block) override;
+  std::pair<std::uint32_t, std::uint32_t> initialise(const ptx::Agents& agents) override;
   void fence(const ptx::Agents& agents, const ptx::Fence& fence,
              std::uint32_t instruction) override;
-  void arrive(ptx::SyncToken token, const ptx::Agents& agents, bool stays) override;
-  void depart(ptx::SyncToken token, const ptx::Agents& agents) override;
+  void arrive(ptx::SyncToken token, const ptx::Agents& agents, bool stays,
+              const ptx::SyncOrder& order) override;
+  void depart(ptx::SyncToken token, const ptx::Agents& agents,
+              const ptx::SyncOrder& order) override;
   bool bytes_have_come(const ptx::Agents& agents) override;
   void before_barrier(const ptx::Agents& agents) override;
   void barrier_step(const ptx::Agents& agents, const ptx::BarrierStep& step) override;
@@ -96,8 +104,8 @@ class KernelRun final : public ptx::GlobalMemory {
   bool models_shared() const override { return settings_.first_shared.has_value(); }
   bool shares_all(const ptx::Agents& agents) override;
   ptx::SharedMoments moments(const ptx::Agents& agents) override;
-  bool ordered(const ptx::Agents& now, std::uint32_t block, std::uint32_t thread,
-               std::uint32_t time) override;
+  bool ordered(const ptx::Agents& agents, const ptx::SharedActor& now,
+               const ptx::SharedActor& earlier, std::uint32_t time, bool by_async) override;
   void share(const ptx::Agents& agents, std::uint64_t place, std::span<const std::byte> line,
              std::span<const ptx::SharedPast> past) override;
   void unshare(const ptx::Agents& agents, std::uint64_t place, std::span<std::byte> line) override;
@@ -143,12 +151,17 @@ class KernelRun final : public ptx::GlobalMemory {
   struct Departure {
     ptx::SyncToken token;
     ptx::Agents agents;
+    ptx::SyncOrder order;
   };
   struct Token {
     std::vector<machine::ThreadId> staying;            // that wait at the barrier
     std::optional<machine::Machine::Meeting> meeting;  // of those that went on
   };
 
+  std::uint32_t number_of(machine::ThreadId engine);
+  machine::ThreadId thread_of(const ptx::SharedActor& actor) const;
+  // The first mapped region's place and bounds of a bulk part in global memory.
+  machine::Address bulk_place(Warp& warp, const ptx::BulkPart& part, std::uint32_t lane);
   Warp& warp_of(const ptx::Agents& a) { return warps_[a.block * warps_a_block_ + a.warp]; }
   void run(Warp& warp);
   // Lets the machine know of barriers that completed, and wakes the warps that waited there.
@@ -228,6 +241,8 @@ class KernelRun final : public ptx::GlobalMemory {
                                        bool by_rmw) const;
   void store(Warp& warp, ptx::Request& request, const Target* targets, const machine::Access& how);
   void atomic(Warp& warp, ptx::Request& request, const Target* targets, const machine::Access& how);
+  static void reduce_bytes(machine::Machine& machine, machine::ThreadId thread, machine::Address at,
+                           machine::Access how, const ptx::BulkPart& part);
   void reduce(Warp& warp, ptx::Request& request, const Target* targets, const machine::Access& how);
   void load_reduce(Warp& warp, ptx::Request& request, const Target* targets,
                    const machine::Access& how);
@@ -263,6 +278,9 @@ class KernelRun final : public ptx::GlobalMemory {
   std::vector<ptx::Agents> departing_;
   std::uint64_t events_ = 0;  // of the execution, when warps were last woken for them
   std::vector<machine::ThreadId> syncing_, arriving_;
+  // Of asynchronous operations, by the executor's number, and back.
+  std::vector<machine::ThreadId> engines_;
+  std::unordered_map<machine::ThreadId, std::uint32_t> engine_number_;
   std::vector<machine::Address> places_;
   std::vector<std::byte> moved_;         // scratch of accesses side by side: [replica][lane][byte]
   std::vector<std::uint32_t> gathered_;  // scratch of load_reduce: [replica][element][lane]

@@ -28,14 +28,13 @@ ptx::SharedMoments KernelRun::moments(const ptx::Agents& agents) {
   return {warp.times.data(), levels_[warp.block]};
 }
 
-bool KernelRun::ordered(const ptx::Agents& now, std::uint32_t block, std::uint32_t thread,
-                        std::uint32_t time) {
-  Warp& warp = warp_of(now);
-  const Warp& other = warps_[block * warps_a_block_ + thread / kLanes];
+bool KernelRun::ordered(const ptx::Agents& agents, const ptx::SharedActor& now,
+                        const ptx::SharedActor& earlier, std::uint32_t time, bool by_async) {
   bool known = false;
+  Warp& warp = warp_of(agents);
   warp.agent->act(warp.last_site, [&](machine::Machine& m) {
-    known = m.knows(warp.agent->lane_thread(ptx::first_lane(now.mask)),
-                    other.agent->lane_thread(thread % kLanes), time);
+    const machine::ThreadId who = thread_of(now), other = thread_of(earlier);
+    known = by_async ? m.knows_by_async(who, other, time, true) : m.knows(who, other, time);
   });
   return known;
 }
@@ -46,10 +45,10 @@ void KernelRun::share(const ptx::Agents& agents, std::uint64_t place,
   std::vector<machine::Earlier> history;
   history.reserve(past.size());
   for (const ptx::SharedPast& p : past) {
-    const Warp& other = warps_[p.block * warps_a_block_ + p.thread / kLanes];
-    history.push_back({other.agent->lane_thread(p.thread % kLanes), p.time,
+    history.push_back({thread_of({p.of_engine, p.block, p.thread}), p.time,
                        kernel_.site[p.instruction], static_cast<std::uint8_t>(p.byte),
-                       static_cast<std::uint8_t>(p.bytes), p.write});
+                       static_cast<std::uint8_t>(p.bytes), p.write,
+                       p.async ? machine::Proxy::async : machine::Proxy::generic});
   }
   const machine::Address at = shared_address(place);
   warp.agent->act(warp.last_site, [&](machine::Machine& m) {

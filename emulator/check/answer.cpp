@@ -38,6 +38,7 @@ const Message* Walk::last(const std::vector<const Message*>& among, const Before
 
 void Walk::on_read(const Question& q, std::span<Message* const> options) {
   prepared_ = 0;
+  asked_ = !q.access->of_barrier;  // those read the newest
   if (abandoned_) return;
   AgentState& agent = current();
   const CellKey cell = cell_asked(q);
@@ -187,6 +188,7 @@ void Walk::offer_reads(const Question& q, const Event& event,
 
 void Walk::on_place(const Question& q, std::span<const MessageSet> options) {
   prepared_ = 0;
+  asked_ = true;
   if (abandoned_) return;
   const Name self{current().index, current().nth};
   const CellKey cell = cell_asked(q);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "emulator/schedule/interrupt.hpp"
 
@@ -362,8 +363,10 @@ AgentId Walk::extend(const schedule::ReadyView& ready) {
 
 std::uint32_t Walk::choose(schedule::DecisionKind kind, std::uint64_t, std::uint32_t,
                            std::uint32_t options) {
-  if (kind == schedule::DecisionKind::sum) {
-    // No event of the graph: nobody but the sum's value can tell.
+  const bool asked = std::exchange(asked_, false);
+  if (kind == schedule::DecisionKind::sum || (kind == schedule::DecisionKind::miss && !asked)) {
+    // No event of the graph: nobody but the sum's value can tell; or bytes of a copy that a look at
+    // their mbarrier may miss.
     sum_orders_ = std::max(sum_orders_, options);
     return sum_order_ % options;
   }

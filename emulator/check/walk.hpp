@@ -77,7 +77,8 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
  public:
   // `weak_events`: weak accesses are events too, for searches that go on past races. Without it a
   // weak access has one answer only, or it races.
-  // `sum_order`: the answer to every question for the order of a sum, modulo its options.
+  // `sum_order`: the answer to every question of the program's own, modulo its options: the order
+  // of a sum, whether a look misses bytes that may have come.
   Walk(Agents& agents, Sets& sets, bool weak_events, std::uint32_t sum_order = 0)
       : names_of_(agents), sets_(sets), weak_events_(weak_events), sum_order_(sum_order) {}
 
@@ -254,6 +255,7 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
   schedule::AgentId current_ = schedule::kNoAgent;
   std::uint32_t piece_ = 0;
   std::uint32_t prepared_ = 0;
+  bool asked_ = false;                    // the machine told of the choice that comes next
   std::shared_ptr<const Before> before_;  // of the cell of the read-modify-write in progress
   schedule::AgentId asking_blocked_ = schedule::kNoAgent;
   std::uint32_t yields_ = 0;  // so often did somebody

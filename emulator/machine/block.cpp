@@ -227,12 +227,29 @@ bool Machine::alike(const Together& who, const Cell& cell) const {
   return true;
 }
 
+bool Machine::bridged_alike(const Now& now, const Cell& cell) const {
+  if (kind_of(now.access->proxy) != ProxyKind::async) return true;
+  const Clock& known = async_part(now);
+  const auto fine = [&](const Epoch& at, Proxy proxy) {
+    return kind_of(proxy) == ProxyKind::async || at.time < known.base(at.slot);
+  };
+  for (const Message* m = cell.newest; m != nullptr; m = m->older) {
+    if (!m->initial && !fine(m->at, m->proxy)) return false;
+  }
+  for (const Reader* r = cell.readers; r != nullptr; r = r->next) {
+    if (policy_.async_war == AsyncWar::fence_required && !fine(r->at, r->proxy)) return false;
+  }
+  return true;
+}
+
 // Whether all lines would read the same message, without a finding and without an effect on the
 // threads.
 bool Machine::read_alike(const Now& now, const Together& who, Block& block, Past& past,
                          Message*& from) const {
   const Cell& cell = block.whole;
-  if (!alike(who, cell)) return false;
+  if (!alike(who, cell) || !bridged_alike(now, cell) || !nc_alike(now, cell)) {
+    return false;
+  }
   past = this->past(cell, now);
   const MessageSet may = readable(now, cell, past);
   if (!one(may) || race_with(now, cell, past.known)) return false;
@@ -249,7 +266,10 @@ bool Machine::read_alike(const Now& now, const Together& who, Block& block, Past
 bool Machine::write_alike(const Now& now, const Together& who, Block& block,
                           MessageSet& before) const {
   const Cell& cell = block.whole;
-  if (cell.count == kMaxMessages || !alike(who, cell)) return false;
+  if (cell.count == kMaxMessages || !alike(who, cell) || !bridged_alike(now, cell) ||
+      !nc_alike(now, cell)) {
+    return false;
+  }
   const Past p = past(cell, now);
   if (race_with(now, cell, p.known)) return false;
   before = p.required();

@@ -44,7 +44,9 @@ void combine_block(std::uint32_t element, const std::byte* old, const std::byte*
 Message* Machine::rmw_alike(const Now& now, const Together& who, Block& block, Past& past,
                             MessageSet& before) const {
   const Cell& cell = block.whole;
-  if (!alike(who, cell)) return nullptr;
+  if (!alike(who, cell) || !bridged_alike(now, cell) || !nc_alike(now, cell)) {
+    return nullptr;
+  }
   for (const Message* m = cell.newest; m != nullptr; m = m->older) {
     // What the lanes of a warp released, or showed, is another thread's in each line.
     if (!m->initial && m->run.each) return nullptr;

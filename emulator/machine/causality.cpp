@@ -71,6 +71,18 @@ bool Machine::in_past_by_proxy(const Now& now, const Epoch& at, Order order, Sco
       is_strong(order) && scope == Scope::sys && is_strong(a.order) && a.scope == Scope::sys;
   const bool same = same_address(a.proxy, proxy, strong_sys);
   const ProxyKind mine = kind_of(a.proxy), its = kind_of(proxy);
+  // What ld.global.nc may not see is another finding (check_coherent).
+  if (mine == ProxyKind::readonly || its == ProxyKind::readonly) return true;
+  // The async proxy (8.6; 9.7.10.28.2, 9.7.15.4): what it does later needs a fence.proxy.async on
+  // the path from what the generic one did. What it did itself is in the past only by an observed
+  // end, which is such a fence.
+  if (mine == ProxyKind::async || its == ProxyKind::async) {
+    if (mine == ProxyKind::async && its != ProxyKind::async && at.thread != now.id &&
+        !async_part(now).covers(at)) {
+      return false;
+    }
+    return same || now.thread->view.bridged.covers(at);
+  }
   if (mine == ProxyKind::generic && its == ProxyKind::generic) {
     return same || now.thread->view.bridged.covers(at);
   }
@@ -188,10 +200,10 @@ void Machine::publish(const Now& now, Cell& cell, Message& m, const Message* sou
     m.entries = e;
   };
   if (releases(now.access->order)) add(m.at, now.access->scope, t.view, m.proxy, false);
-  for (int d = kScopes; t.fences_set != 0 && d-- > 0;) {
+  for (int d = kInits + 1; t.fences_set != 0 && d-- > 0;) {
     if ((t.fences_set >> d & 1) == 0) continue;
     const FenceView& f = t.fences[d];
-    add(f.at, static_cast<Scope>(d), f.view, Proxy::generic, true);
+    add(f.at, scope_of_fence(d), f.view, Proxy::generic, true);
   }
   for (const Message* x = cell.newest; x != nullptr; x = x->older) {
     if (x->entries == nullptr || x->at.thread != now.id || x->initial) continue;
@@ -239,6 +251,8 @@ void Machine::acquire_from(const Now& now, const Message& m, bool observed_it) {
           e->view.seen.same_as(m.observed)) {
         t.view.seen = t.view.observed;
         t.view.bridged.join(e->view.bridged);
+        t.view.async_global.join(e->view.async_global);
+        t.view.async_shared.join(e->view.async_shared);
       } else {
         take_entry(t, e->at, e->view);
       }

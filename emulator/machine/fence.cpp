@@ -211,10 +211,10 @@ void Machine::arrive(Meeting meeting, std::span<const ThreadId> threads, Order o
       ++t.time;  // what follows is not known at the meeting
       continue;
     }
-    for (int d = 0; d < kScopes; ++d) {
+    for (int d = 0; d <= kInits; ++d) {
       if ((t.fences_set >> d & 1) == 0) continue;
       const FenceView& f = t.fences[d];
-      MeetingPart& part = part_of(m, t.place, std::min(scope, static_cast<Scope>(d)));
+      MeetingPart& part = part_of(m, t.place, std::min(scope, scope_of_fence(d)));
       part.at = f.at;
       part.view.join(f.view);
       add_event(part.view, f.at);

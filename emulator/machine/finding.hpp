@@ -24,8 +24,10 @@ enum class FindingKind : std::uint8_t {
   numeric_mismatch,
   rank_lost,
   uninitialised_barrier,  // an mbarrier is used while nothing orders its init before
+  barrier_misuse,         // a barrier is used against its rules (phases, forms, mixed kinds)
+  incoherent_read,        // ld.global.nc of data that changes while the kernel runs
 };
-inline constexpr int kFindingKinds = 15;
+inline constexpr int kFindingKinds = 17;
 
 enum class AccessKind : std::uint8_t { read, write, rmw };
 
@@ -53,6 +55,9 @@ enum class Missing : std::uint8_t {
   strength,          // the later one observed the earlier's rank in time, but only relaxed
   complete_overlap,  // both are strong but of different sizes
   same_proxy,        // both are strong but through different virtual addresses
+  proxy_fence,       // ordered, but no fence.proxy.async leads to the second one's proxy
+  completion,  // the first one is an asynchronous operation's, whose end nobody has waited for
+  one_proxy,   // both are strong, one through the async proxy and one through the generic
 };
 
 struct Finding {

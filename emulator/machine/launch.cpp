@@ -7,18 +7,6 @@
 
 namespace ringfence::machine {
 
-namespace {
-
-// The next of `used` objects kept in `all`, made if none is left over from an earlier run.
-template <class T, class... Args>
-T* reuse(std::pmr::vector<T*>& all, std::size_t& used, std::pmr::memory_resource* memory,
-         Args&&... args) {
-  if (used == all.size()) all.push_back(create<T>(memory, std::forward<Args>(args)...));
-  return all[used++];
-}
-
-}  // namespace
-
 StreamId Machine::add_stream(std::uint16_t rank) {
   Stream& s = *reuse(streams_, streams_used_, memory_, memory_);
   const auto id = static_cast<StreamId>(streams_used_ - 1);
@@ -32,6 +20,7 @@ StreamId Machine::add_stream(std::uint16_t rank) {
   Slot& slot = *reuse(slots_, slots_used_, memory_, memory_);
   slot.stream = id;
   slot.block = 0;
+  slot.of_engine = false;
   slot.max_time = slot.start_time = slot.alone_until = 0;
   s.marker_slot = static_cast<std::uint32_t>(slots_used_ - 1);
   Thread& t = *reuse(threads_, threads_used_, memory_, memory_);
@@ -57,6 +46,7 @@ ThreadId Machine::launch_thread(StreamId stream, std::uint32_t block, std::uint3
   while (s.slots.size() <= block) {
     Slot& fresh = *reuse(slots_, slots_used_, memory_, memory_);
     fresh.stream = stream;
+    fresh.of_engine = false;
     fresh.block = static_cast<std::uint32_t>(s.slots.size());
     fresh.max_time = fresh.start_time = fresh.alone_until = 0;
     s.slots.push_back(static_cast<std::uint32_t>(slots_used_ - 1));
@@ -79,6 +69,7 @@ ThreadId Machine::launch_thread(StreamId stream, std::uint32_t block, std::uint3
   t.view = s.next;
   t.parked.clear();
   t.fences_set = 0;
+  t.inits.clear();
   // Old labels name writes that may still be looked at; a few are enough.
   if (t.labels.size() == kLabels) t.labels.erase(t.labels.begin());
   t.labels.push_back(Label{t.time, label});
@@ -116,10 +107,21 @@ void Machine::end_launch(StreamId stream) {
     slot.max_time = slot.start_time;
     s.next.join_slot(slot_id, slot.start_time);
     slot.ends.push_back(SlotEnd{slot.start_time, boundary});
+    // The end of a kernel is the end of its asynchronous operations.
+    for (const ThreadId thread : slot.threads) {
+      for (const ThreadId id : threads_[thread]->engines) {
+        Thread& engine = *threads_[id];
+        engine.live = false;
+        engine.view.clear();
+        s.next.join_slot(engine.slot, engine.time);
+        slots_[engine.slot]->ends.push_back(SlotEnd{engine.time, boundary});
+      }
+    }
   }
   s.next.join_slot(s.marker_slot, s.boundaries);
   // The ends of a stream's launches carry across proxies too (PTX ISA 8.9.4).
   if (policy_.alias_data == AliasData::fence_required) s.next.bridged = s.next.seen;
+  if (async_proxy_) s.next.async_global = s.next.async_shared = s.next.seen;
   if (other_proxies_) {
     const Epoch at{s.marker, s.marker_slot, s.boundaries - 1};
     bridges_.push_back({at, ProxyFence::alias, true, {}, s.next.seen});

@@ -77,11 +77,11 @@ void Machine::adopt(Address at, std::span<const std::byte> content,
       const Epoch then{e.thread, threads_[e.thread]->slot, e.time};
       if (!e.write) {
         cell.readers = readers_.take(cell.readers, then, 0u, e.site, all_of(cell), Order::weak,
-                                     Scope::sys, Proxy::generic, static_cast<std::uint8_t>(size));
+                                     Scope::sys, e.proxy, static_cast<std::uint8_t>(size));
         continue;
       }
-      Message* const m = messages_.take(nullptr, then, 0u, e.site, Order::weak, Scope::sys,
-                                        Proxy::generic, static_cast<std::uint8_t>(size),
+      Message* const m = messages_.take(nullptr, then, 0u, e.site, Order::weak, Scope::sys, e.proxy,
+                                        static_cast<std::uint8_t>(size),
                                         static_cast<std::uint8_t>(std::countr_one(cell.ids)));
       m->before = cell.ids;
       m->value = cell.newest->value;

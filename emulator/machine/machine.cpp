@@ -165,6 +165,8 @@ void Machine::reset() {
     for (Parked& p : t.parked) p.view.forget();
     t.parked.clear();
     t.labels.clear();
+    t.engines.clear();
+    t.inits.forget();
     t.live = false;
   }
   for (std::size_t i = 0; i < slots_used_; ++i) {

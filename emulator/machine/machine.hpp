@@ -110,6 +110,7 @@ struct Earlier {
   std::uint8_t offset = 0;  // in the line
   std::uint8_t bytes = 0;
   bool write = false;
+  Proxy proxy = Proxy::generic;
 };
 
 // What a choice is about; for traces and for strategies that weigh them.
@@ -276,6 +277,39 @@ class Machine {
   // A launch on `later` waits for all launches so far on `earlier` (an event of the same process).
   void order_streams(StreamId later, StreamId earlier);
 
+  using Meeting = std::uint64_t;  // see open_meeting()
+
+  // -- asynchronous operations (async.cpp) --------------------------------------------------------
+  // What a copy engine does is in no thread's program order (PTX ISA 8.9.1.1): it comes after what
+  // its issuers did until they issued it, and before what somebody does who has observed its end.
+  // issue() gives a thread to make its accesses by, for one operation; what it reads, and then what
+  // it writes, are parts of it, and advance() ends a part: that precedes the time returned.
+  // `same`: of an operation of these issuers that this one is to be part of.
+  ThreadId issue(std::span<const ThreadId> issuers, ThreadId same = kNoThread);
+  std::uint32_t advance(ThreadId engine);
+  // The threads have waited for the parts of the operation before that time.
+  void observe(std::span<const ThreadId> threads, ThreadId engine, std::uint32_t time);
+  // They are complete for whoever leaves the meeting as an acquire, of any scope, at `at`. The
+  // issuers' own history does not come with them.
+  void complete(Meeting meeting, ThreadId engine, std::uint32_t time, const Placement& at);
+  // mbarrier.init as an operation that is part of the thread's program order as well, so that a
+  // fence_inits() can publish it alone.
+  struct Moment {
+    ThreadId thread = kNoThread;
+    std::uint32_t time = 0;
+  };
+  Moment mbarrier_init(ThreadId thread);
+  // Before the first access: some go through the async proxy. Without it fences of it do nothing.
+  void use_async_proxy(bool on) { async_proxy_ = on; }
+  // fence.proxy.async in these spaces: no step, and no event.
+  void async_fence(ThreadId thread, bool global, bool shared);
+  // `knows`, and a fence of the async proxy lies on the way.
+  bool knows_by_async(ThreadId thread, ThreadId other, std::uint32_t time, bool shared) const {
+    const View& view = threads_[thread]->view;
+    return (shared ? view.async_shared : view.async_global)
+        .covers(Epoch{other, threads_[other]->slot, time});
+  }
+
   // -- accesses ---------------------------------------------------------------------------------
   // A step of a barrier (Access::of_barrier): of several at one place, coherence orders each behind
   // those before. Its message has `value`. Reads of barriers return the newest.
@@ -331,6 +365,8 @@ class Machine {
   void alias_fence(ThreadId thread, std::uint16_t site = 0) {
     proxy_fence(thread, ProxyFence::alias, site);
   }
+  // fence.mbarrier_init.release.cluster: a fence.release of the thread's mbarrier_init() alone.
+  void fence_inits(ThreadId thread);
   // Before the first access: some go through the constant, texture or surface proxy. Without it
   // their fences are not kept.
   void use_other_proxies(bool on) { other_proxies_ = on; }
@@ -351,7 +387,6 @@ class Machine {
   // acquire pattern (PTX ISA 8.8), each with its scope; a barrier without scopes takes sys. A
   // relaxed arrival hands on what the thread's release fences published; a relaxed departure
   // leaves what it met to a later acquire fence.
-  using Meeting = std::uint64_t;
   Meeting open_meeting();
   void arrive(Meeting meeting, std::span<const ThreadId> threads, Order order = Order::release,
               Scope scope = Scope::sys);
@@ -442,6 +477,10 @@ class Machine {
     Entry as_entry() const { return {nullptr, at, scope, view, proxy, fence}; }
   };
   static constexpr std::size_t kLabels = 16;
+  static constexpr int kInits = kScopes;
+  static constexpr Scope scope_of_fence(int n) {
+    return n == kInits ? Scope::cluster : static_cast<Scope>(n);
+  }
   // Up to so many morally strong messages, a write may land behind any closed set of them.
   static constexpr std::size_t kAllSubsets = 6;
   static constexpr std::size_t kMaxFindings = 16;
@@ -451,7 +490,7 @@ class Machine {
     std::uint64_t label;
   };
   struct Thread {
-    explicit Thread(std::pmr::memory_resource* m) : parked(m), labels(m) {}
+    explicit Thread(std::pmr::memory_resource* m) : parked(m), labels(m), engines(m) {}
     Placement place;
     StreamId stream = 0;
     std::uint32_t slot = 0;
@@ -459,11 +498,17 @@ class Machine {
     std::uint32_t time = 0;
     bool live = false;
     View view;
-    FenceView fences[kScopes];     // by scope
-    std::uint8_t fences_set = 0;   // bit s: the view of fences[s] counts
-    std::uint8_t fences_held = 0;  // bit s: it was ever set in this run
+    FenceView fences[kScopes + 1];  // by scope; at kInits of fence_inits()
+    std::uint8_t fences_set = 0;    // bit s: the view of fences[s] counts
+    std::uint8_t fences_held = 0;   // bit s: it was ever set in this run
     std::pmr::vector<Parked> parked;
     std::pmr::vector<Label> labels;
+    // Threads that make the accesses of its asynchronous operations; one whose operation it knows
+    // to have ended is taken again.
+    std::pmr::vector<ThreadId> engines;
+    // Its mbarrier_init(): what fence_inits() publishes.
+    View inits;
+    Moment last_init;
   };
   // The launches that ended on a slot: events before `time` precede boundary number `boundary`.
   struct SlotEnd {
@@ -474,6 +519,7 @@ class Machine {
     explicit Slot(std::pmr::memory_resource* m) : threads(m), ends(m) {}
     StreamId stream = 0;
     std::uint32_t block = 0;
+    bool of_engine = false;  // of asynchronous operations
     std::uint32_t max_time = 0;
     std::uint32_t start_time = 0;  // of its threads in the next launch
     // While it had a single thread, clocks took it for that one: it was known before this time.
@@ -644,9 +690,24 @@ class Machine {
   bool may_begin(const Entry& e, Proxy end, Scope end_scope) const;
   // Whether causality orders an earlier access before this one, also across virtual aliases.
   bool in_past(const Now& now, const Epoch& at, Order order, Scope scope, Proxy proxy) const {
-    if (!by_proxy()) return in_past(*now.thread, now.id, at);
+    const bool async = kind_of(now.access->proxy) == ProxyKind::async;
+    if (!by_proxy() && !async) return in_past(*now.thread, now.id, at);
     return in_past_by_proxy(now, at, order, scope, proxy);
   }
+  const Clock& async_part(const Now& now) const {
+    const View& view = now.thread->view;
+    return regions_[now.address.region]->spec.shared ? view.async_shared : view.async_global;
+  }
+  // Of a read: whether a write of this access is ordered after it.
+  bool read_in_past(const Now& now, const Reader& r) const {
+    if (kind_of(now.access->proxy) == ProxyKind::async &&
+        policy_.async_war != AsyncWar::fence_required) {
+      return in_past(*now.thread, now.id, r.at);
+    }
+    return in_past(now, r.at, r.order, r.scope, r.proxy);
+  }
+  // Whether fences of the async proxy, where this access needs them, do not tell lines apart.
+  bool bridged_alike(const Now& now, const Cell& cell) const;
   bool in_past_by_proxy(const Now& now, const Epoch& at, Order order, Scope scope,
                         Proxy proxy) const;
   bool morally_strong(const Now& now, ThreadId other, Order order, Scope scope, Proxy proxy,
@@ -663,6 +724,7 @@ class Machine {
     return observe_new(now, m);
   }
   bool observe_new(const Now& now, const Message& m);
+  bool is_engine(ThreadId id) const { return slots_[threads_[id]->slot]->of_engine; }
   void take_in(const Now& now, const Message& m, bool observed_it) {
     if (!m.initial && is_strong(now.access->order) && morally_strong(now, m)) {
       acquire_from(now, m, observed_it);
@@ -774,6 +836,11 @@ class Machine {
             std::uint64_t old_value, const Message* from, bool stale, unsigned flags = 0);
 
   // race.cpp
+  bool launch_over(const Now& now, const Epoch& at) const;
+  bool there_before_launch(const Now& now, const Message& m) const;
+  bool nc_alike(const Now& now, const Cell& cell) const;
+  void check_coherent(const Now& now, const Cell& cell);
+  void report_incoherent(const Now& now, const AccessInfo& other);
   struct RaceWith {
     const Message* message = nullptr;
     const Reader* reader = nullptr;
@@ -841,6 +908,7 @@ class Machine {
   std::pmr::vector<FenceSc> fence_sc_;
   std::pmr::vector<Bridge> bridges_;
   bool other_proxies_ = false;
+  bool async_proxy_ = false;
   std::pmr::vector<Arrived> arrived_;  // by Arrival
   std::pmr::vector<MeetingState*> meetings_;
   std::pmr::vector<std::uint32_t> free_meetings_;

@@ -15,7 +15,8 @@ constexpr std::array<std::string_view, kFindingKinds> kFindingNames{
     "livelock",           "lost-signal",      "unrestored-signal",
     "barrier-divergence", "out-of-bounds",    "misaligned",
     "uninitialised-read", "multicast-misuse", "replica-mismatch",
-    "numeric-mismatch",   "rank-lost",        "uninitialised-barrier"};
+    "numeric-mismatch",   "rank-lost",        "uninitialised-barrier",
+    "barrier-misuse",     "incoherent-read"};
 
 template <class E, std::size_t N>
 std::optional<E> parse(const std::array<std::string_view, N>& names, std::string_view text) {

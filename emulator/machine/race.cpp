@@ -50,9 +50,62 @@ Machine::RaceWith Machine::race_with(const Now& now, const Cell& cell, MessageSe
   return {};
 }
 
+// ld.global.nc is for data that nobody changes while the kernel runs (PTX ISA 8.1, and the
+// instruction's text): what was written before its launch began, and is written again after its
+// end.
+bool Machine::there_before_launch(const Now& now, const Message& m) const {
+  return m.initial || streams_[now.thread->stream]->next.seen.covers(m.at);
+}
+
+bool Machine::launch_over(const Now& now, const Epoch& at) const {
+  const Slot& slot = *slots_[at.slot];
+  const auto end =
+      std::upper_bound(slot.ends.begin(), slot.ends.end(), at.time,
+                       [](std::uint32_t time, const SlotEnd& e) { return time < e.time; });
+  if (end == slot.ends.end()) return false;
+  const Stream& s = *streams_[slot.stream];
+  return now.thread->view.seen.covers(Epoch{s.marker, s.marker_slot, end->boundary});
+}
+
+bool Machine::nc_alike(const Now& now, const Cell& cell) const {
+  if (kind_of(now.access->proxy) == ProxyKind::readonly) {
+    for (const Message* m = cell.newest; m != nullptr; m = m->older) {
+      if (!there_before_launch(now, *m)) return false;
+    }
+  }
+  for (const Reader* r = cell.readers; now.kind != AccessKind::read && r != nullptr; r = r->next) {
+    if (kind_of(r->proxy) == ProxyKind::readonly && !launch_over(now, r->at)) return false;
+  }
+  return true;
+}
+
+void Machine::check_coherent(const Now& now, const Cell& cell) {
+  for (const Message* m = cell.newest; m != nullptr; m = m->older) {
+    if (there_before_launch(now, *m)) continue;
+    return report_incoherent(
+        now, info(m->at, m->rmw ? AccessKind::rmw : AccessKind::write, m->order, m->scope, m->proxy,
+                  m->site, m->step, now, m->element));
+  }
+}
+
+void Machine::report_incoherent(const Now& now, const AccessInfo& other) {
+  Finding f;
+  f.kind = FindingKind::incoherent_read;
+  f.first = other;
+  f.second = info(now);
+  f.has_first = f.has_second = true;
+  report(f);
+}
+
 // One that is passed over hides none of the others.
 void Machine::look_for_race(const Now& now, const Cell& cell, MessageSet known_set,
                             const std::byte* in) {
+  for (const Reader* r = cell.readers; now.kind != AccessKind::read && r != nullptr; r = r->next) {
+    if (kind_of(r->proxy) != ProxyKind::readonly || launch_over(now, r->at)) continue;
+    report_incoherent(now, info(r->at, AccessKind::read, r->order, r->scope, r->proxy, r->site,
+                                r->step, now, r->element));
+    break;
+  }
   for (const Message* m = cell.newest; m != nullptr && (cell.ids & ~known_set) != 0; m = m->older) {
     if (!races(now, *m, known_set)) continue;
     const bool same =
@@ -96,8 +149,13 @@ Missing Machine::missing_ingredient(const Now& now, const Epoch& earlier, Order 
     if (!reaches(scope, there, now.thread->place)) return Missing::first_scope;
     if (!reaches(a.scope, now.thread->place, there)) return Missing::second_scope;
     if (element != a.element) return Missing::complete_overlap;
+    if (kind_of(a.proxy) != kind_of(proxy)) return Missing::one_proxy;
     if (!same_proxy(a.proxy, proxy, true)) return Missing::same_proxy;
   }
+  if (kind_of(a.proxy) == ProxyKind::async && in_past(*now.thread, now.id, earlier)) {
+    return Missing::proxy_fence;
+  }
+  if (is_engine(earlier.thread)) return Missing::completion;
   if (now.thread->view.observed.covers(earlier)) return Missing::strength;
   // A parked entry that would have ordered them: met by a strong read whose scope, or whose
   // missing acquire, kept it out.

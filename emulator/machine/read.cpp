@@ -82,6 +82,7 @@ MessageSet Machine::readable(const Now& now, const Cell& cell, const Past& past)
 void Machine::read_cell(const Now& now, Cell& cell, const Past& past, MessageSet may,
                         std::byte* out) {
   const bool of_barrier = now.access->of_barrier;
+  if (kind_of(now.access->proxy) == ProxyKind::readonly) check_coherent(now, cell);
   if (!of_barrier) check_race(now, cell, past.known);
   Message* m = cell.newest;
   while ((may & bit(*m)) == 0) m = m->older;

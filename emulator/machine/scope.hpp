@@ -11,11 +11,13 @@ namespace ringfence::machine {
 // addresses. Distinct virtual addresses of one location behave "as if using different proxies" (PTX
 // ISA 8.6): what that means here is a Policy. The value holds a ProxyKind and an address; `generic`
 // is the location's first address, `multicast` its address of a multicast object.
-enum class Proxy : std::uint8_t { generic = 0, multicast = 31 << 3 };
+enum class Proxy : std::uint8_t { generic = 0, async = 4, readonly = 5, multicast = 31 << 3 };
 
 // The constant, texture and surface proxies are those of Lustig, Cooksey, Giroux, "Mixed-Proxy
 // Extensions for the NVIDIA PTX Memory Consistency Model" (2022).
-enum class ProxyKind : std::uint8_t { generic, constant, texture, surface };
+// async is that of bulk and tensor copies and of matrix products of a warpgroup (PTX ISA 8.6).
+// readonly is that of ld.global.nc, which stands outside the model (8.1).
+enum class ProxyKind : std::uint8_t { generic, constant, texture, surface, async, readonly };
 inline constexpr int kVirtualAddresses = 31;  // of a location, besides the multicast one
 
 constexpr Proxy proxy_of(ProxyKind kind, int address) {

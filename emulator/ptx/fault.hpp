@@ -20,6 +20,7 @@ enum class FaultKind : std::uint8_t {
   endless,  ///< a loop that nothing can end
   deadlock,
   uninitialised_barrier,  ///< an mbarrier is used while nothing orders its init before
+  barrier_misuse,         ///< a barrier is used against its rules, whatever the order of steps
 };
 const char* name_of(FaultKind kind);
 

@@ -36,8 +36,8 @@ class FlatMemory final : public GlobalMemory {
 
   void access(Request& request) override;
   void fence(const Agents&, const Fence&, std::uint32_t) override {}
-  void arrive(SyncToken, const Agents&, bool) override {}
-  void depart(SyncToken, const Agents&) override {}
+  void arrive(SyncToken, const Agents&, bool, const SyncOrder&) override {}
+  void depart(SyncToken, const Agents&, const SyncOrder&) override {}
   bool dependencies_met(const Agents&) override { return true; }
 
  private:

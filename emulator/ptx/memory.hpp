@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 
 #include "emulator/machine/vocabulary.hpp"
 #include "emulator/ptx/types.hpp"
@@ -80,6 +81,22 @@ struct Request {
   bool yield = false;           ///< done, but others should run before these lanes go on
 };
 
+/// Accesses of an asynchronous operation to bytes that lie side by side.
+struct BulkPart {
+  Agents agents;                          ///< the one thread that issued it, or a warp's first
+  std::uint32_t engine = 0;               ///< GlobalMemory::issue()
+  Operation operation = Operation::load;  ///< load, store or reduce
+  bool async = true;                      ///< through the async proxy
+  bool shared = false;                    ///< the address is a shared_place()
+  std::uint64_t address = 0;
+  std::span<std::byte> data;  ///< read into, or written
+  Type type = Type::none;     ///< of reductions, with the next two
+  Combine combine = Combine::none;
+  Scope scope = Scope::sys;
+  std::uint32_t instruction = 0;
+  std::uint32_t line = 0;
+};
+
 /// A byte of a block's shared memory; blocks are counted through the grid.
 constexpr std::uint64_t shared_place(std::uint32_t block, std::uint64_t offset) {
   return std::uint64_t{block} << 32 | offset;
@@ -96,6 +113,15 @@ struct SharedPast {
   std::uint32_t byte = 0;  ///< of the line
   std::uint32_t bytes = 0;
   bool write = false;
+  bool of_engine = false;  ///< `thread` is an engine
+  bool async = false;      ///< through the async proxy
+};
+
+/// Who accesses shared memory, for ordered(): a thread of a block, or an engine.
+struct SharedActor {
+  bool engine = false;
+  std::uint32_t block = 0;
+  std::uint32_t thread = 0;  ///< in its block; or the engine
 };
 
 /// The moments of a warp's threads: what a thread does at one is told apart from what it does after
@@ -127,12 +153,24 @@ struct Fence {
   Order order = Order::acq_rel;
   Scope scope = Scope::sys;
   Proxy proxy = Proxy::generic;  ///< other than generic: fence.proxy.*
+  bool inits_only = false;       ///< fence.mbarrier_init: of the thread's mbarrier.init alone
+  bool global = true;            ///< fence.proxy.async: the spaces that it is for
+  bool shared = true;
 };
 
 /// An instance of a barrier, unique in one Execution: bar.sync, bar.warp.sync, barrier.cluster and
 /// mbarrier phases. What precedes an arrival happens before what follows a departure from it. Any
 /// number of threads departs from one, at any time until retire().
 using SyncToken = std::uint64_t;
+
+/// The order of an arrival (release, relaxed) or departure (acquire, relaxed) and its scope; what
+/// has no scope by the manual takes sys.
+struct SyncOrder {
+  Order order = Order::acq_rel;
+  Scope scope = Scope::sys;
+  bool open = false;  ///< no scope is written, and other blocks take part: a policy
+  friend bool operator==(const SyncOrder&, const SyncOrder&) = default;
+};
 
 class GlobalMemory {
  public:
@@ -141,15 +179,40 @@ class GlobalMemory {
   /// Performs the access for some, all or none of the lanes in request.agents.mask and says so in
   /// request.completed. Throws Fault for an access that cannot be performed at all.
   virtual void access(Request& request) = 0;
-  /// A bulk copy's weak load or store of any number of bytes through the async proxy, by the one
-  /// thread in agents.mask. Done when it returns; as accesses of 16 bytes at most unless a memory
-  /// knows better.
-  virtual void bulk(const Agents& agents, Operation operation, std::uint64_t address,
-                    std::span<std::byte> data, std::uint32_t instruction, std::uint32_t line);
+  /// Done when it returns; as accesses of 16 bytes at most unless a memory knows better.
+  virtual void bulk(const BulkPart& part);
+  // Asynchronous operations are in no thread's program order: each is an engine's, which comes
+  // after what the threads in agents.mask, who issue it together, did until then. A memory without
+  // such orders has one engine. `same`: an engine whose operation of the same issuer this one is to
+  // be part of.
+  static constexpr std::uint32_t kNoEngine = ~std::uint32_t{0};
+  virtual std::uint32_t issue(const Agents&, std::uint32_t same = kNoEngine) {
+    return static_cast<void>(same), 0;
+  }
+  /// When the operation's next accesses are made.
+  virtual std::uint32_t engine_time(const Agents&, std::uint32_t engine) {
+    return static_cast<void>(engine), 0;
+  }
+  /// Ends a part of an operation, what it reads or what it writes: it is before the time returned.
+  virtual std::uint32_t end_part(const Agents&, std::uint32_t engine) {
+    return static_cast<void>(engine), 0;
+  }
+  /// The threads have waited for the parts before that time.
+  virtual void observe(const Agents&, std::uint32_t engine, std::uint32_t time) {
+    static_cast<void>(engine), static_cast<void>(time);
+  }
+  /// These parts are complete for who departs from the token, of an mbarrier of that block.
+  virtual void complete(SyncToken, const Agents&, std::uint32_t engine, std::uint32_t time,
+                        std::uint32_t block) {
+    static_cast<void>(engine), static_cast<void>(time), static_cast<void>(block);
+  }
+  /// mbarrier.init by the one thread in the mask: the engine and time that stand for it.
+  virtual std::pair<std::uint32_t, std::uint32_t> initialise(const Agents&) { return {}; }
   virtual void fence(const Agents& agents, const Fence& fence, std::uint32_t instruction) = 0;
   /// `stays`: the threads wait for the others. Those that go on arrive with what they did so far.
-  virtual void arrive(SyncToken token, const Agents& agents, bool stays) = 0;
-  virtual void depart(SyncToken token, const Agents& agents) = 0;
+  virtual void arrive(SyncToken token, const Agents& agents, bool stays,
+                      const SyncOrder& order = {}) = 0;
+  virtual void depart(SyncToken token, const Agents& agents, const SyncOrder& order = {}) = 0;
   /// Nothing departs from the token any more.
   virtual void retire(SyncToken) {}
   /// A look at an mbarrier's phase that asynchronous bytes completed, by the thread in agents.mask;
@@ -180,13 +243,12 @@ class GlobalMemory {
   /// Whether every line is the model's from its first access.
   virtual bool shares_all(const Agents&) { return false; }
   virtual SharedMoments moments(const Agents&) { return {}; }
-  /// Whether what that thread did at that time is in the causality past of what the one thread in
-  /// `now` does.
-  virtual bool ordered(const Agents& now, std::uint32_t block, std::uint32_t thread,
-                       std::uint32_t time) {
-    static_cast<void>(now), static_cast<void>(block), static_cast<void>(thread);
-    static_cast<void>(time);
-    return true;
+  /// Whether what `earlier` did at that time is in the causality past of what `now` does; with
+  /// `by_async`, also for an access of the async proxy. The agents run at present.
+  virtual bool ordered(const Agents&, const SharedActor& now, const SharedActor& earlier,
+                       std::uint32_t time, bool by_async) {
+    static_cast<void>(now), static_cast<void>(earlier), static_cast<void>(time);
+    return static_cast<void>(by_async), true;
   }
   /// `past`: of each byte the last write and the reads since, in this order.
   virtual void share(const Agents&, std::uint64_t place, std::span<const std::byte> line,

@@ -41,9 +41,10 @@ enum class Kind : std::uint8_t {
   map_address,  ///< mapa: d = a in block b of the cluster
   copy_async,   ///< copies[detail]
   copy_commit,
-  copy_wait,        ///< immediate = groups that may stay open
-  mbarrier,         ///< mbarriers[detail]
-  matrix_load,      ///< ldmatrix / stmatrix: matrices[detail]
+  copy_wait,    ///< immediate = groups that may stay open; detail 1: of bulk copies, 3: by .read,
+                ///< 2: also what is not committed
+  mbarrier,     ///< mbarriers[detail]
+  matrix_load,  ///< ldmatrix / stmatrix: matrices[detail]
   matrix_multiply,  ///< mma.sync: matrices[detail]
   group_multiply,   ///< wgmma.mma_async: group_products[detail]
   group_fence,      ///< wgmma.fence
@@ -127,7 +128,8 @@ struct CopyOp {
     remote_store,  ///< st.async of extra[0..elements)
     remote_reduce  ///< red.async
   } form = Form::async;
-  Access remote;  ///< st.async, red.async: type, elements, combine
+  Access remote;         ///< st.async, red.async: type, elements, combine; of a bulk reduction too
+  bool reduces = false;  ///< cp.reduce.async.bulk
   std::uint32_t lane_bytes = 4;
   std::uint8_t coordinates = 0;
   bool multicast = false;   ///< the extra slot behind the coordinates has the blocks' bits
@@ -160,6 +162,9 @@ struct MbarrierOp {
   bool parity = false;
   bool has_count = false;
   bool no_increment = false;
+  SyncOrder order{Order::release, Scope::cta};  ///< of an arrival or a wait
+  bool has_scope = false;                       ///< it is written
+  bool remote = false;                          ///< .shared::cluster is
 };
 
 struct MatrixOp {

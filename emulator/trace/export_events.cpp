@@ -36,7 +36,8 @@ std::string event_text(const Event& e, const schedule::Program& program) {
   }
   switch (e.kind) {
     case Event::Kind::fence:
-      return fmt::format("fence.{}.{}", e.value == 1 ? "sc" : "acq_rel", machine::name(e.scope));
+      return fmt::format("fence.{}.{}", e.value == 1 ? "sc" : machine::name(e.order),
+                         machine::name(e.scope));
     case Event::Kind::barrier:
       return "bar.sync";
     case Event::Kind::rmw:

@@ -100,9 +100,9 @@ class Builder {
         break;
       case Event::Kind::fence:
         if (e.value >= 2) break;  // proxy fences
-        take_parked(agent, i, e.scope);
+        if (e.order != machine::Order::release) take_parked(agent, i, e.scope);
         if (e.value == 1) fence_sc(i);
-        set_fence(agent, e.scope, i);
+        if (e.order != machine::Order::acquire) set_fence(agent, e.scope, i);
         break;
       case Event::Kind::barrier:
         break;

@@ -19,7 +19,10 @@ std::string_view name(machine::AccessKind k) { return word(kAccessWords, k); }
 std::string_view name(machine::Missing m) { return word(kMissingWords, m); }
 // Other proxies and second names are litmus tests' alone, which record no trace.
 std::string_view name(machine::Proxy p) {
-  return kProxyWords[p == machine::Proxy::multicast ? 1 : 0];
+  return kProxyWords[p == machine::Proxy::multicast  ? 1
+                     : p == machine::Proxy::async    ? 2
+                     : p == machine::Proxy::readonly ? 3
+                                                     : 0];
 }
 std::string_view name(machine::Compare c) { return word(kCompareWords, c); }
 

@@ -20,10 +20,11 @@ inline constexpr std::array<std::string_view, 4> kStepFaultWords{"kill", "restar
 inline constexpr std::array<std::string_view, 7> kEndWords{
     "running", "complete", "finding", "deadlock", "step-limit", "stopped", "lost"};
 inline constexpr std::array<std::string_view, 3> kAccessWords{"read", "write", "rmw"};
-inline constexpr std::array<std::string_view, 7> kMissingWords{
-    "none",     "synchronisation",  "first-scope", "second-scope",
-    "strength", "complete-overlap", "same-proxy"};
-inline constexpr std::array<std::string_view, 2> kProxyWords{"generic", "multicast"};
+inline constexpr std::array<std::string_view, 10> kMissingWords{
+    "none",       "synchronisation", "first-scope", "second-scope", "strength", "complete-overlap",
+    "same-proxy", "proxy-fence",     "completion",  "one-proxy"};
+inline constexpr std::array<std::string_view, 4> kProxyWords{"generic", "multicast", "async",
+                                                             "readonly"};
 inline constexpr std::array<std::string_view, 6> kCompareWords{"==", "!=", "<", "<=", ">", ">="};
 
 template <class E>

@@ -211,7 +211,9 @@ machine::AccessInfo read_side(Fields f, SideNames& names, std::uint32_t ranks) {
   a.kind = f.word_as<machine::AccessKind>("access", kAccessWords);
   a.order = machine_word<machine::Order, machine::kAccessOrders>(f, "order");
   a.scope = machine_word<machine::Scope, machine::kScopes>(f, "scope");
-  a.proxy = f.word("proxy", kProxyWords) == 1 ? machine::Proxy::multicast : machine::Proxy::generic;
+  constexpr machine::Proxy kProxies[] = {machine::Proxy::generic, machine::Proxy::multicast,
+                                         machine::Proxy::async, machine::Proxy::readonly};
+  a.proxy = kProxies[f.word("proxy", kProxyWords)];
   a.label = label_field(f, "agent", ranks);
   a.step = f.integer<std::uint32_t>("step");
   a.site = f.integer<std::uint16_t>("site");

@@ -88,8 +88,8 @@ std::vector<std::string> event_row(const Event& e, const schedule::Program& prog
   std::vector<std::string> row{std::move(mark), fmt::format("{:>6}", e.step), agent_text(e.label),
                                short_line(program.site_name(e.site))};
   if (e.kind == Event::Kind::fence) {
-    row.push_back(
-        fmt::format("fence.{}.{}", e.value == 1 ? "sc" : "acq_rel", machine::name(e.scope)));
+    row.push_back(fmt::format("fence.{}.{}", e.value == 1 ? "sc" : machine::name(e.order),
+                              machine::name(e.scope)));
     return row;
   }
   if (e.kind == Event::Kind::barrier) {

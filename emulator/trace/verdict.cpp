@@ -98,6 +98,14 @@ std::string sentence(const Finding& f, const schedule::Program& program) {
                  ? fmt::format("{} an mbarrier while nothing orders it with {}, which {} it",
                                side(a), who(f.first.label), verb(f.first.kind))
                  : told("an mbarrier is used while nothing orders its init before");
+    case FindingKind::barrier_misuse:
+      return told("a barrier is used against its rules");
+    case FindingKind::incoherent_read:
+      return f.second.proxy == machine::Proxy::readonly
+                 ? fmt::format("{} {} by ld.global.nc, although {} {} it while the kernel runs",
+                               side(a), at, who(f.first.label), verb(f.first.kind))
+                 : fmt::format("{} {} while the kernel runs in which {} reads it by ld.global.nc",
+                               side(a), at, who(f.first.label));
     case FindingKind::rank_lost:
       return "a rank's process was lost";
   }
@@ -186,6 +194,17 @@ std::string missing_text(const Finding& f) {
       return "both are strong, but of different sizes, so they do not overlap completely";
     case Missing::same_proxy:
       return "both are strong, but through different virtual addresses of the location";
+    case Missing::proxy_fence:
+      return "the first is ordered before the second, but the second goes through the async proxy, "
+             "and no fence.proxy.async stands between them";
+    case Missing::completion:
+      return "the first is part of an asynchronous operation, and nobody has waited for its end: "
+             "by "
+             "its mbarrier's phase, or by wait_group (without .read for what it writes) in the "
+             "thread that issued it";
+    case Missing::one_proxy:
+      return "both are strong, but one goes through the async proxy and the other through the "
+             "generic one";
   }
   return "";
 }

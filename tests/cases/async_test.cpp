@@ -81,8 +81,13 @@ TEST_CASE(
   search.run.policy.boundary = Boundary::coherent;
   search.run.strategy.kind = schedule::StrategySpec::Kind::pct;
   search.schedules = 300;
-  CHECK(found(schedule::search({executor.get()}, search)) == "data-race");
-  CHECK(program->last_mismatch().find("write by the bulk copy of line") != std::string::npos);
+  const schedule::SearchResult r = schedule::search({executor.get()}, search);
+  CHECK(found(r) == "data-race");
+  const auto f = schedule::failure(r.outcome);
+  REQUIRE(f);
+  CHECK(f->missing == machine::Missing::completion);
+  CHECK(program->site_name(f->first.site).find("cp.async.bulk") != std::string::npos);
+  CHECK(program->site_name(f->second.site).find("ld.shared") != std::string::npos);
 }
 
 TEST_CASE("a loop of looks misses what it likes and goes on") {

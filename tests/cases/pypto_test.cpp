@@ -163,7 +163,10 @@ TEST_CASE("a tile that is multiplied before its copy has come is a race") {
                                       "setp.eq.u32 p, 0, 0; //"));
   const Ran ran = run(changed.program());
   CHECK(kind_of(ran) == "data-race");
-  CHECK(changed.program().last_mismatch().find("bulk copy of line") != std::string::npos);
+  const auto f = schedule::failure(ran.outcome);
+  REQUIRE(f);
+  CHECK(f->missing == machine::Missing::completion);
+  CHECK(changed.program().site_name(f->first.site).find("cp.async.bulk") != std::string::npos);
 }
 
 TEST_CASE("a phase that never completes is a deadlock that names the mbarrier and what it lacks") {

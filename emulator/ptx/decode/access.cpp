@@ -352,7 +352,12 @@ void Decoder::fence() {
     mods_.take("release");
     mods_.take("cluster");
     operand_count(0, 0);
-    op_.kind = Kind::nothing;  // mbarrier initialisation is visible at once here
+    fence.order = Order::release;
+    fence.scope = Scope::cluster;
+    fence.inits_only = true;
+    op_.kind = Kind::fence;
+    op_.detail = static_cast<std::uint32_t>(program_.fences.size());
+    program_.fences.push_back(fence);
     return;
   }
   if (!mods_.take_one({"proxy"}).empty()) {
@@ -360,9 +365,9 @@ void Decoder::fence() {
       fence.proxy = Proxy::alias;
     } else if (mods_.take("async") || mods_.take("async::generic")) {
       fence.proxy = Proxy::async;
-      space();
-    } else if (mods_.take("async.global") || mods_.take("async.shared::cta")) {
-      fence.proxy = Proxy::async;
+      const Space where = space();
+      fence.global = where != Space::shared;
+      fence.shared = where != Space::global;
     } else if (mods_.take("tensormap") || mods_.take("tensormap::generic")) {
       fence.proxy = Proxy::tensormap;
     } else {

@@ -21,9 +21,12 @@ Decoder::CopyEnds Decoder::copy_ends() {
   return ends;
 }
 
-void Decoder::bulk_copy() {
+void Decoder::bulk_copy(bool reduces) {
   if (mods_.take("prefetch")) return hint();
-  if (mods_.take("tensor")) return tensor_copy();
+  if (mods_.take("tensor")) {
+    if (reduces) fail("unsupported form");
+    return tensor_copy();
+  }
   if (mods_.take("commit_group")) {
     operand_count(0, 0);
     op_.kind = Kind::copy_commit;
@@ -31,15 +34,22 @@ void Decoder::bulk_copy() {
     return;
   }
   if (mods_.take("wait_group")) {
-    mods_.take("read");
     op_.kind = Kind::copy_wait;
+    op_.detail = mods_.take("read") ? 3 : 1;
     op_.immediate = immediate(0);
-    op_.detail = 1;
     return;
   }
   const bool hinted = mods_.take("L2::cache_hint");
   mods_.drop({"L2::"});
   CopyOp copy;
+  if (reduces) {
+    copy.reduces = true;
+    copy.remote.order = Order::relaxed;
+    copy.remote.scope = Scope::sys;  // PTX ISA 9.3; 9.2 says .gpu
+    combine(copy.remote);
+    mods_.take("noftz");
+    copy.remote.type = type();
+  }
   copy.multicast = mods_.take("multicast::cluster");
   const auto [spaces, signals, grouped] = copy_ends();
   const std::size_t count = signals ? 4 : 3;
@@ -54,6 +64,7 @@ void Decoder::bulk_copy() {
   } else {
     fail("unsupported form");
   }
+  if (reduces && copy.form != CopyOp::Form::bulk_to_global) fail("unsupported form");
   if (copy.multicast && copy.form != CopyOp::Form::bulk_to_shared) {
     fail("a copy to several blocks goes from global to shared::cluster");
   }
@@ -103,8 +114,10 @@ void Decoder::check_bulk_bytes(std::uint64_t bytes) const {
 }
 
 void Decoder::cp() {
+  const bool reduces = mods_.take("reduce");
   if (!mods_.take("async")) fail("unsupported form");
-  if (mods_.take("bulk")) return bulk_copy();
+  if (mods_.take("bulk")) return bulk_copy(reduces);
+  if (reduces) fail("unsupported form");
   if (mods_.take("commit_group")) {
     operand_count(0, 0);
     op_.kind = Kind::copy_commit;
@@ -188,8 +201,19 @@ void Decoder::mbarrier() {
     fail("unsupported form");
   }
   barrier.parity = mods_.take("parity");
-  mods_.take_one({"release", "acquire", "relaxed"});
-  mods_.take_scope();
+  // PTX ISA 9.7.15.16: arrivals default to .release, waits to .acquire, both to .cta; what only
+  // counts bytes is relaxed.
+  const bool waits = barrier.form == Form::test_wait || barrier.form == Form::try_wait;
+  const std::string_view order = mods_.take_one({"release", "acquire", "relaxed"});
+  barrier.order.order = order == "relaxed" ? Order::relaxed
+                        : waits            ? Order::acquire
+                                           : Order::release;
+  if ((order == "acquire" && !waits) || (order == "release" && waits)) fail("unsupported form");
+  const auto scope = mods_.take_scope();
+  barrier.order.scope = scope.value_or(Scope::cta);
+  barrier.has_scope = scope.has_value();
+  const auto& words = in_->modifiers;
+  barrier.remote = std::find(words.begin(), words.end(), "shared::cluster") != words.end();
   space();
   type();
   const auto at = [&](std::size_t index) {

@@ -124,12 +124,13 @@ void Decoder::barrier() {
   if (!mods_.take("cluster")) return bar();
   mods_.take("aligned");
   operand_count(0, 0);
-  const bool relaxed = mods_.take("relaxed");
-  mods_.take_one({"release", "acquire"});
+  const std::string_view order = mods_.take_one({"release", "acquire", "relaxed"});
   if (mods_.take("arrive")) {
+    if (order == "acquire") fail("an arrival is .release or .relaxed");
     op_.kind = Kind::cluster_arrive;
-    op_.immediate = relaxed ? 1 : 0;
+    op_.immediate = order == "relaxed" ? 1 : 0;
   } else if (mods_.take("wait")) {
+    if (order == "release" || order == "relaxed") fail("a wait is .acquire");
     op_.kind = Kind::cluster_wait;
   } else {
     fail("unsupported form");

@@ -133,7 +133,7 @@ class Decoder {
   void mbarrier();
   void ldmatrix();
   void mma();
-  void bulk_copy();
+  void bulk_copy(bool reduces);
   /// Where a bulk copy goes and how its end is told: the mbarrier, or else the group.
   struct CopyEnds {
     std::array<std::string_view, 2> spaces;  // the destination's first

@@ -156,14 +156,23 @@ void Execution::State::raise_race(const Warp& warp, const SharedRaces::Race& rac
   throw fault;
 }
 
-void Execution::State::check_shared_async(Warp& warp, std::uint64_t address, std::uint32_t bytes,
-                                          std::uint32_t lane, AsyncMoment moment, bool writes,
-                                          bool proxy) {
+bool Execution::State::check_shared_async(Warp& warp, std::uint64_t address, std::uint32_t bytes,
+                                          std::uint32_t lane, std::uint32_t op,
+                                          const AsyncMoment& moment, bool writes, bool proxy) {
   Block& block = *warp.block;
-  if (block.races == nullptr) return;
+  if (block.races == nullptr) return false;
+  if (models_shared_) {
+    SharedAccess access{in_cluster(warp), lane, writes};
+    access.engine = true;
+    access.async = proxy;
+    access.thread = moment.modelled;
+    access.time = moment.time;
+    access.op = op;
+    return block.races->access(in_cluster_memory(warp, address), bytes, access).has_value();
+  }
   const auto race = block.races->access_async(in_cluster_memory(warp, address), bytes,
                                               in_cluster(warp), lane, moment, writes, proxy);
-  if (!race) return;
+  if (!race) return false;
   raise_race(warp, *race, lane < kLanes ? lane : 0,
              writes ? "asynchronous write" : "asynchronous read");
 }

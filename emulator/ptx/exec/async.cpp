@@ -61,6 +61,28 @@ bool Execution::State::complete_copy(Warp& warp, const PendingCopy& copy) try {
   throw;
 }
 
+// PTX ISA 9.7.10.28.3: weak accesses of the generic proxy, in nobody's program order.
+void Execution::State::copy_by_engine(Warp& warp, const PendingCopy& pending) {
+  BulkCopy copy;
+  copy.lane = pending.lane;
+  copy.op = pending.op;
+  copy.async = false;
+  copy.moment = pending.moment;
+  std::array<std::byte, kPiece> data{};
+  if (pending.source_bytes != 0) {
+    BulkPart part;
+    part.agents = agents(warp, 1U << pending.lane);
+    part.engine = pending.moment.modelled;
+    part.async = false;
+    part.address = pending.source;
+    part.data = std::span(data).first(pending.source_bytes);
+    part.instruction = pending.op;
+    part.line = program_.ops[pending.op].line;
+    memory_.bulk(part);
+  }
+  bulk_write(warp, copy, pending.destination, data.data(), pending.bytes);
+}
+
 void Execution::State::copy_async(Warp& warp, const Op& op, std::uint32_t pc, std::uint32_t mask) {
   const CopyOp& form = program_.copies[op.detail];
   if (warp.async_groups.empty()) {
@@ -92,6 +114,14 @@ void Execution::State::copy_async(Warp& warp, const Op& op, std::uint32_t pc, st
     }
     auto& groups = warp.async_groups[lane];
     if (groups.empty()) groups.emplace_back();
+    if (models_shared_) {
+      const bool first = groups.back().empty();
+      copy.moment =
+          next_engine(warp, op, 1U << lane,
+                      first ? GlobalMemory::kNoEngine : groups.back().front().moment.modelled);
+      copy_by_engine(warp, copy);
+      end_part(warp, lane, copy.moment, true);
+    }
     groups.back().push_back(copy);
   });
 }
@@ -118,12 +148,30 @@ Execution::State::Outcome Execution::State::copy_wait(Warp& warp, const Op& op,
                                                       std::uint32_t mask) {
   Outcome outcome{mask, false};
   if (warp.async_groups.empty()) return outcome;
-  if (op.detail == 1) {
+  if (op.detail == 1 || op.detail == 3) {
+    const bool reads = op.detail == 3;
     each_lane(mask, [&](std::uint32_t lane) {
       auto& groups = warp.bulk_groups[lane];
-      while (groups.size() > op.immediate + 1) {
+      // .read: what the groups read has ended, which says nothing of what they write.
+      for (std::size_t g = 0; reads && g + op.immediate + 1 < groups.size(); ++g) {
+        for (AsyncMoment& moment : groups[g]) {
+          if (models_shared_) {
+            if (moment.read != 0) {
+              memory_.observe(agents(warp, 1U << lane), moment.modelled, moment.read);
+            }
+            moment.read = 0;
+          } else if (warp.block->races) {
+            warp.block->races->wait_async(in_cluster(warp), moment);
+          }
+        }
+      }
+      while (!reads && groups.size() > op.immediate + 1) {
         for (const AsyncMoment& moment : groups.front()) {
-          if (warp.block->races) warp.block->races->wait_async(in_cluster(warp), moment);
+          if (models_shared_) {
+            memory_.observe(agents(warp, 1U << lane), moment.modelled, moment.ended);
+          } else if (warp.block->races) {
+            warp.block->races->wait_async(in_cluster(warp), moment);
+          }
         }
         groups.pop_front();
       }
@@ -137,7 +185,10 @@ Execution::State::Outcome Execution::State::copy_wait(Warp& warp, const Op& op,
     while (groups.size() > op.immediate + open) {
       std::vector<PendingCopy>& oldest = groups.front();
       while (!oldest.empty()) {
-        if (!complete_copy(warp, oldest.front())) {
+        if (models_shared_) {
+          const AsyncMoment& moment = oldest.front().moment;
+          memory_.observe(agents(warp, 1U << lane), moment.modelled, moment.ended);
+        } else if (!complete_copy(warp, oldest.front())) {
           outcome.completed &= ~(1U << lane);
           return;
         }

@@ -35,7 +35,10 @@ void Execution::State::bulk_write(Warp& warp, const BulkCopy& copy, std::uint64_
   each_block(copy, address, [&](std::uint64_t at) {
     plain(warp, Space::shared, at, 1, copy.lane);
     plain(warp, Space::shared, at + bytes - 1, 1, copy.lane);
-    check_shared_async(warp, at, bytes, copy.lane, copy.moment, true);
+    if (check_shared_async(warp, at, bytes, copy.lane, copy.op, copy.moment, true, copy.async)) {
+      std::vector<std::byte> data(from, from + bytes);
+      return bulk_in_model(warp, at, data, copy.lane, copy.op, copy.moment, true, copy.async);
+    }
     put_shared(warp, at, bytes, copy.lane, from);
   });
 }
@@ -44,41 +47,65 @@ void Execution::State::bulk_read(Warp& warp, const BulkCopy& copy, std::uint64_t
                                  std::byte* to, std::uint32_t bytes) {
   plain(warp, Space::shared, address, 1, copy.lane);
   plain(warp, Space::shared, address + bytes - 1, 1, copy.lane);
-  check_shared_async(warp, address, bytes, copy.lane, copy.moment, false);
+  if (check_shared_async(warp, address, bytes, copy.lane, copy.op, copy.moment, false)) {
+    return bulk_in_model(warp, address, {to, bytes}, copy.lane, copy.op, copy.moment, false, true);
+  }
   take_shared(warp, address, bytes, copy.lane, to);
 }
 
-void Execution::State::bulk_end(Warp& warp, const BulkCopy& copy, std::uint32_t bytes,
-                                bool signals) {
+void Execution::State::end_part(Warp& warp, std::uint32_t lane, AsyncMoment& moment, bool all) {
+  if (!models_shared_) return;
+  moment.time = memory_.end_part(agents(warp, 1U << lane), moment.modelled);
+  (all ? moment.ended : moment.read) = moment.time;
+}
+
+void Execution::State::complete_bytes(Warp& warp, std::uint64_t at, const BulkCopy& copy,
+                                      std::uint32_t bytes) {
   SharedRaces* const races = warp.block->races;
+  plain(warp, Space::shared, at, 8, copy.lane);
+  Mbarrier& barrier = mbarrier_at(warp, at, copy.lane);
+  check_init(warp, at, copy.lane, copy.op, false);
+  const std::uint64_t joined = barrier.phase + 1;
+  barrier.transactions -= bytes;
+  barrier.came.push_back(bytes);
+  barrier.bytes = true;
+  // PTX ISA 9.7.10.28.4.1: the complete-tx is a release of the copy's own accesses alone.
+  if (models_shared_) {
+    memory_.complete(barrier.token, agents(warp, 1U << copy.lane), copy.moment.modelled,
+                     copy.moment.ended, shared_owner(warp, at, copy.lane).index);
+  } else {
+    arrived(barrier.token, copy.lane, {Order::release, Scope::cluster});
+    if (races != nullptr) races->end_async(in_cluster(warp), copy.moment, barrier.clock);
+  }
+  mbarrier_check(barrier);
+  changed(warp, at, copy.lane, joined);
+}
+
+void Execution::State::bulk_end(Warp& warp, BulkCopy& copy, std::uint32_t bytes, bool signals) {
+  end_part(warp, copy.lane, copy.moment, true);
   if (!signals) {
     auto& groups = warp.bulk_groups[copy.lane];
     if (groups.empty()) groups.emplace_back();
     groups.back().push_back(copy.moment);
-    if (races != nullptr)
-      races->order_lanes(in_cluster(warp));  // what comes next is not part of it
+    if (warp.block->races != nullptr)
+      warp.block->races->order_lanes(in_cluster(warp));  // what comes next is not part of it
     return;
   }
-  each_block(copy, copy.barrier, [&](std::uint64_t at) {
-    plain(warp, Space::shared, at, 8, copy.lane);
-    Mbarrier& barrier = mbarrier_at(warp, at, copy.lane);
-    check_init(warp, at, copy.lane, copy.op, false);
-    const std::uint64_t joined = barrier.phase + 1;
-    barrier.transactions -= bytes;
-    barrier.bytes = true;
-    arrived(barrier.token, copy.lane);
-    if (races != nullptr) races->end_async(in_cluster(warp), copy.moment, barrier.clock);
-    mbarrier_check(barrier);
-    changed(warp, at, copy.lane, joined);
-  });
+  each_block(copy, copy.barrier, [&](std::uint64_t at) { complete_bytes(warp, at, copy, bytes); });
 }
 
-// Each copy in flight is an engine of its own, until they have all had one.
-AsyncMoment Execution::State::next_engine(Warp& warp, const Op& op) {
+// Without a memory model each copy in flight is an engine of its own, until they have all had one.
+AsyncMoment Execution::State::next_engine(Warp& warp, const Op& op, std::uint32_t mask,
+                                          std::uint32_t same) {
+  AsyncMoment moment;
+  if (models_shared_) {
+    moment.modelled = memory_.issue(agents(warp, mask), same);
+    moment.time = memory_.engine_time(agents(warp, mask), moment.modelled);
+    return moment;
+  }
   Cluster& cluster = *warp.block->cluster;
   const std::uint32_t groups = groups_a_block() * cluster_size_;
   const auto engines = static_cast<std::uint32_t>(cluster.engines.size()) - groups;
-  AsyncMoment moment;
   moment.engine = groups + cluster.next_copy++ % engines;
   Cluster::Engine& engine = cluster.engines[moment.engine];
   moment.number = ++engine.number;
@@ -111,7 +138,7 @@ void Execution::State::bulk_copies(Warp& warp, const Op& op, std::uint32_t pc, s
                     lane);
       }
     }
-    copy.moment = next_engine(warp, op);
+    copy.moment = next_engine(warp, op, 1U << lane);
     if (tensor) return tensor_copy(warp, op, pc, copy);
     const std::uint32_t bytes = words(warp, op.c)[lane];
     const bool to_global = form.form == CopyOp::Form::bulk_to_global;
@@ -131,15 +158,27 @@ void Execution::State::bulk_copies(Warp& warp, const Op& op, std::uint32_t pc, s
     if (!from_global) ends(source);
     if (!to_global) each_block(copy, destination, ends);
     std::vector<std::byte> data(bytes);
+    BulkPart part;
+    part.agents = agents(warp, 1U << lane);
+    part.engine = copy.moment.modelled;
+    part.data = data;
+    part.instruction = pc;
+    part.line = op.line;
     if (from_global) {
-      memory_.bulk(agents(warp, 1U << lane), Operation::load, source, data, pc, op.line);
+      part.address = source;
+      memory_.bulk(part);
     } else {
       for (std::uint32_t at = 0; at < bytes; at += kPiece) {
         bulk_read(warp, copy, source + at, &data[at], kPiece);
       }
     }
+    end_part(warp, lane, copy.moment, false);
     if (to_global) {
-      memory_.bulk(agents(warp, 1U << lane), Operation::store, destination, data, pc, op.line);
+      part.operation = form.reduces ? Operation::reduce : Operation::store;
+      part.type = form.remote.type;
+      part.combine = form.remote.combine;
+      part.address = destination;
+      memory_.bulk(part);
     } else {
       for (std::uint32_t at = 0; at < bytes; at += kPiece) {
         bulk_write(warp, copy, destination + at, &data[at], kPiece);
@@ -162,8 +201,15 @@ TensorMap Execution::State::tensor_map(Warp& warp, std::uint64_t address, std::u
     plain(warp, Space::param, at + 64, 64, lane);
     std::memcpy(bytes.data(), from, bytes.size());
   } else {
-    memory_.bulk(agents(warp, 1U << lane), Operation::load, address, bytes, pc,
-                 program_.ops[pc].line);
+    // By the issuer's own hand: the map goes through the tensormap proxy, which is not modelled.
+    BulkPart part;
+    part.agents = agents(warp, 1U << lane);
+    part.engine = GlobalMemory::kNoEngine;
+    part.address = address;
+    part.data = bytes;
+    part.instruction = pc;
+    part.line = program_.ops[pc].line;
+    memory_.bulk(part);
   }
   const std::optional<TensorMap> map = TensorMap::decode(bytes);
   if (!map) {
@@ -175,8 +221,7 @@ TensorMap Execution::State::tensor_map(Warp& warp, std::uint64_t address, std::u
   return *map;
 }
 
-void Execution::State::tensor_copy(Warp& warp, const Op& op, std::uint32_t pc,
-                                   const BulkCopy& copy) {
+void Execution::State::tensor_copy(Warp& warp, const Op& op, std::uint32_t pc, BulkCopy& copy) {
   const CopyOp& form = program_.copies[op.detail];
   const std::uint32_t lane = copy.lane;
   const bool loads = form.form == CopyOp::Form::tensor_to_shared;
@@ -225,6 +270,14 @@ void Execution::State::tensor_copy(Warp& warp, const Op& op, std::uint32_t pc,
   std::vector<std::byte> row(row_bytes);
   std::array<std::uint32_t, TensorMap::kMostDimensions> at{};
   std::uint64_t place = shared;
+  // A store has read all of its source before it counts as written.
+  std::vector<std::pair<std::uint64_t, std::vector<std::byte>>> stored;
+  BulkPart box;
+  box.agents = agents(warp, 1U << lane);
+  box.engine = copy.moment.modelled;
+  box.operation = loads ? Operation::load : Operation::store;
+  box.instruction = pc;
+  box.line = op.line;
   for (bool more = true; more; place += row_bytes) {
     bool outside = inside == 0;
     std::uint64_t global = map.address + static_cast<std::uint64_t>(first) * map.element_bytes;
@@ -234,11 +287,12 @@ void Execution::State::tensor_copy(Warp& warp, const Op& op, std::uint32_t pc,
       global += static_cast<std::uint64_t>(c) * map.stride[i];
     }
     const std::span<std::byte> part(row.data() + (outside ? 0 : skipped), outside ? 0 : inside);
-    const Agents agent = agents(warp, 1U << lane);
+    box.address = global;
+    box.data = part;
     if (loads) {
       // What lies outside the tensor arrives as zeros.
       std::fill(row.begin(), row.end(), std::byte{0});
-      if (!outside) memory_.bulk(agent, Operation::load, global, part, pc, op.line);
+      if (!outside) memory_.bulk(box);
     }
     for (std::uint32_t k = 0; k < row_bytes; k += kPiece) {
       const std::uint64_t piece = swizzled(place + k, map.swizzle);
@@ -248,12 +302,18 @@ void Execution::State::tensor_copy(Warp& warp, const Op& op, std::uint32_t pc,
         bulk_read(warp, copy, piece, &row[k], kPiece);
       }
     }
-    if (!loads && !outside) memory_.bulk(agent, Operation::store, global, part, pc, op.line);
+    if (!loads && !outside) stored.emplace_back(global, std::vector(part.begin(), part.end()));
     more = false;
     for (unsigned i = 1; i < map.dimensions && !more; ++i) {
       more = ++at[i] < map.box[i];
       if (!more) at[i] = 0;
     }
+  }
+  end_part(warp, lane, copy.moment, false);
+  for (auto& [global, data] : stored) {
+    box.address = global;
+    box.data = data;
+    memory_.bulk(box);
   }
   bulk_end(warp, copy, static_cast<std::uint32_t>(map.box_bytes()), loads);
 }

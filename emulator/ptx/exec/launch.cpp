@@ -237,8 +237,9 @@ void Execution::State::admit_clusters() {
     }
     const std::uint32_t index = next_cluster_++;
     auto cluster = std::make_unique<Cluster>();
-    const bool bulk = std::any_of(program_.copies.begin(), program_.copies.end(),
-                                  [](const auto& c) { return c.form != CopyOp::Form::async; });
+    const bool bulk =
+        std::any_of(program_.copies.begin(), program_.copies.end(),
+                    [&](const auto& c) { return models_shared_ || c.form != CopyOp::Form::async; });
     if (bulk || !program_.group_products.empty()) {
       cluster->engines.resize(groups_a_block() * cluster_size_ + kCopyEngines);
     }

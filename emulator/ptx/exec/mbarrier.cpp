@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <tuple>
 
 #include "emulator/ptx/error.hpp"
 #include "emulator/ptx/exec/state.hpp"
@@ -17,6 +18,18 @@ constexpr unsigned kMostInLoop = 1024;
 std::uint32_t shared_offset(std::uint64_t address) {
   if (address - kSharedWindow < kWindowBytes) address -= kSharedWindow;
   return static_cast<std::uint32_t>(address);
+}
+
+// Whether some of the numbers make that sum.
+bool some_sum_to(const std::vector<std::uint32_t>& numbers, std::int64_t sum) {
+  std::vector<bool> made(static_cast<std::size_t>(sum) + 1);
+  made[0] = true;
+  for (const std::uint32_t n : numbers) {
+    for (std::size_t at = made.size(); at-- > n;) {
+      if (made[at - n]) made[at] = true;
+    }
+  }
+  return made.back();
 }
 
 bool looks(MbarrierOp::Form form) {
@@ -37,8 +50,17 @@ Mbarrier& Execution::State::mbarrier_at(Warp& warp, std::uint64_t address, std::
 }
 
 void Execution::State::mbarrier_check(Mbarrier& barrier) {
+  if (barrier.pending == 0 && barrier.transactions < 0 &&
+      some_sum_to(barrier.came, -barrier.transactions)) {
+    // Had they come a little later, the phase would be complete without them.
+    throw Fault(FaultKind::barrier_misuse,
+                std::to_string(-barrier.transactions) +
+                    " bytes complete in a phase of an mbarrier that does not expect them");
+  }
   if (barrier.pending != 0 || barrier.transactions != 0) return;
   ++barrier.phase;
+  barrier.awaited = false;
+  barrier.came.clear();
   barrier.pending = barrier.expected;
   barrier.unseen = barrier.bytes;
   barrier.bytes = false;
@@ -50,7 +72,7 @@ void Execution::State::mbarrier_check(Mbarrier& barrier) {
 
 // For the race check an init is a write of the object, and every other use a read.
 void Execution::State::check_init(Warp& warp, std::uint64_t address, std::uint32_t lane,
-                                  std::uint32_t pc, bool writes) {
+                                  std::uint32_t pc, bool writes, bool inits) {
   SharedRaces* const races = warp.block->races;
   if (races == nullptr || !models_shared_) return;
   SharedAccess access{in_cluster(warp), lane, writes};
@@ -58,15 +80,27 @@ void Execution::State::check_init(Warp& warp, std::uint64_t address, std::uint32
   const SharedMoments moments = memory_.moments(agents(warp, 1U << lane));
   access.time = moments.time[lane];
   access.level = moments.level;
+  if (inits) {
+    // So that fence.mbarrier_init can publish it alone.
+    access.engine = true;
+    std::tie(access.thread, access.time) = memory_.initialise(agents(warp, 1U << lane));
+  }
   const auto race = races->access(in_cluster_memory(warp, address), 8, access);
-  if (!race || race->async) return;
+  if (!race) return;
   const std::uint32_t threads = warps_ * kLanes;
+  const Block& home = shared_owner(warp, address, lane);
+  const auto at = home.mbarriers.find(static_cast<std::uint32_t>(address & kOffsetMask));
   OtherAccess other;
-  other.block = warp.block->cluster->blocks[race->other / threads]->index;
-  other.thread = race->other % threads;
+  if (!race->other_async) {
+    other.block = warp.block->cluster->blocks[race->other / threads]->index;
+    other.thread = race->other % threads;
+  } else if (at != home.mbarriers.end()) {
+    other.block = at->second.init_block;
+    other.thread = at->second.init_thread;
+  }
   other.instruction = race->other_op;
   other.writes = race->other_wrote;
-  other.place = shared_place(shared_owner(warp, address, lane).index, address & kOffsetMask);
+  other.place = shared_place(home.index, address & kOffsetMask);
   const std::string what = one_line(program_.function->instructions[race->other_op].text);
   Fault fault(FaultKind::uninitialised_barrier,
               "nothing orders this after '" + what + "' (line " +
@@ -96,21 +130,43 @@ void Execution::State::changed(Warp& warp, std::uint64_t address, std::uint32_t 
   steps_.push_back(step);
 }
 
-void Execution::State::arrived(SyncToken token, std::uint32_t lane) {
-  for (auto& [known, lanes] : arrived_) {
-    if (known == token) {
-      lanes |= 1U << lane;
+void Execution::State::arrived(SyncToken token, std::uint32_t lane, const SyncOrder& order) {
+  for (Arrived& a : arrived_) {
+    if (a.token == token && a.order == order) {
+      a.lanes |= 1U << lane;
       return;
     }
   }
-  arrived_.emplace_back(token, 1U << lane);
+  arrived_.push_back({token, 1U << lane, order});
+}
+
+// PTX ISA 9.7.15.16.11 and .16: arrivals and byte counts alone reach another block's mbarrier, and
+// they have to say .shared::cluster.
+void Execution::State::check_form(Warp& warp, const MbarrierOp& form, std::uint64_t address,
+                                  std::uint32_t lane) {
+  using Form = MbarrierOp::Form;
+  const Block& owner = shared_owner(warp, address, lane);
+  if (&owner == warp.block) return;
+  const bool may = form.form == Form::arrive || form.form == Form::arrive_drop ||
+                   form.form == Form::arrive_expect_tx || form.form == Form::expect_tx ||
+                   form.form == Form::complete_tx;
+  if (may && form.remote) return;
+  throw Fault(
+      FaultKind::barrier_misuse,
+      std::string(may ? "without .shared::cluster this" : "this") +
+          " is for an mbarrier of the thread's own block, and the address is one of block " +
+          std::to_string(owner.index) + " (shared byte " + std::to_string(address & kOffsetMask) +
+          ")",
+      lane);
 }
 
 // The step comes first: it is part of what an arrival hands on.
 void Execution::State::tell_steps(Warp& warp, std::uint32_t mask) {
   for (const BarrierStep& step : steps_) memory_.barrier_step(agents(warp, mask), step);
   steps_.clear();
-  for (const auto& [token, lanes] : arrived_) memory_.arrive(token, agents(warp, lanes), false);
+  for (const Arrived& a : arrived_) {
+    memory_.arrive(a.token, agents(warp, a.lanes), false, a.order);
+  }
   arrived_.clear();
 }
 
@@ -298,10 +354,19 @@ Execution::State::Outcome Execution::State::look_at_phase(Warp& warp, const Op& 
     });
     left &= ~group;
     plain(warp, Space::shared, address, 8, first);
+    check_form(warp, form, address, first);
     each_lane(group, [&](std::uint32_t lane) { check_init(warp, address, lane, pc, false); });
     Mbarrier& barrier = mbarrier_at(warp, address, first);
     const bool passed =
         form.parity ? (barrier.phase & 1U) != phase_of(first) : barrier.phase > phase_of(first);
+    if (!form.parity && barrier.phase > std::uint64_t{phase_of(first)} + 1) {
+      // PTX ISA 9.7.15.16.19.
+      throw Fault(FaultKind::barrier_misuse,
+                  "a wait with the state of phase " + std::to_string(phase_of(first)) +
+                      " of an mbarrier that has completed phase " +
+                      std::to_string(barrier.phase - 1),
+                  first);
+    }
     const BarrierLook look{
         shared_place(shared_owner(warp, address, first).index, address & kOffsetMask), form.parity,
         phase_of(first), pc};
@@ -316,13 +381,46 @@ Execution::State::Outcome Execution::State::look_at_phase(Warp& warp, const Op& 
     if (seen == Look::incomplete) outcome.yield = true;
     if (seen != Look::complete) continue;
     truth |= group;
-    if (barrier.previous != 0) memory_.depart(barrier.previous, agents(warp, group));
+    barrier.awaited = true;
+    SyncOrder order = form.order;
+    order.open = !form.has_scope && barrier.remote;
+    if (barrier.previous != 0) memory_.depart(barrier.previous, agents(warp, group), order);
     if (warp.block->races) warp.block->races->take(in_cluster(warp), barrier.previous_clock);
   }
   if (op.e) {
     *words(warp, op.e) = (predicate(warp, op.e) & ~outcome.completed) | truth;
   }
   return outcome;
+}
+
+void Execution::State::check_arrival(const Mbarrier& barrier, std::uint32_t count,
+                                     std::uint32_t address, std::uint32_t lane) {
+  if (count > barrier.pending) {
+    throw Fault(FaultKind::undefined, "more arrivals at an mbarrier than it expects", lane);
+  }
+  // PTX ISA 9.7.15.16.5.1. Any thread's wait will do.
+  if (barrier.awaited) return;
+  throw Fault(FaultKind::barrier_misuse,
+              "an arrival in phase " + std::to_string(barrier.phase) +
+                  " of the mbarrier at shared byte " + std::to_string(address & kOffsetMask) +
+                  ": no wait has seen the phase before complete",
+              lane);
+}
+
+// cp.async.mbarrier.arrive: the arrival is made by the thread's earlier copies when they end, and
+// hands on their accesses alone (PTX ISA 9.7.15.16.18).
+void Execution::State::arrive_by_copies(Warp& warp, Mbarrier& barrier, std::uint32_t lane) {
+  check_arrival(barrier, 1, 0, lane);
+  if (!warp.async_groups.empty()) {
+    for (const auto& group : warp.async_groups[lane]) {
+      for (const PendingCopy& copy : group) {
+        memory_.complete(barrier.token, agents(warp, 1U << lane), copy.moment.modelled,
+                         copy.moment.ended, warp.block->index);
+      }
+    }
+  }
+  --barrier.pending;
+  mbarrier_check(barrier);
 }
 
 Execution::State::Outcome Execution::State::mbarrier(Warp& warp, const Op& op, std::uint32_t pc,
@@ -343,6 +441,7 @@ Execution::State::Outcome Execution::State::mbarrier(Warp& warp, const Op& op, s
   each_lane(mask, [&](std::uint32_t lane) {
     const std::uint32_t address = shared_offset(at[lane]);
     plain(warp, Space::shared, address, 8, lane);
+    check_form(warp, form, address, lane);
     Block& block = *warp.block;
     if (form.form == Form::init) {
       Mbarrier fresh;
@@ -352,7 +451,9 @@ Execution::State::Outcome Execution::State::mbarrier(Warp& warp, const Op& op, s
       if (fresh.expected == 0 || fresh.expected >= (1U << 20)) {
         throw Fault(FaultKind::undefined, "an mbarrier counts 1 to 2^20 - 1 arrivals", lane);
       }
-      check_init(warp, address, lane, pc, true);
+      fresh.init_block = block.index;
+      fresh.init_thread = warp.index * kLanes + lane;
+      check_init(warp, address, lane, pc, true, true);
       block.mbarriers[address] = fresh;
       changed(warp, address, lane, 0);
       return;
@@ -367,15 +468,16 @@ Execution::State::Outcome Execution::State::mbarrier(Warp& warp, const Op& op, s
     Mbarrier& barrier = mbarrier_at(warp, address, lane);
     const std::uint64_t joined = barrier.phase + 1;
     const auto arrive = [&](std::uint32_t count) {
-      if (count > barrier.pending) {
-        throw Fault(FaultKind::undefined, "more arrivals at an mbarrier than it expects", lane);
-      }
+      check_arrival(barrier, count, address, lane);
       if (op.d) {
         // The state: the phase below, what is pending before this arrival above.
         longs(warp, op.d)[lane] =
             (barrier.phase & 0xFFFFFFFFU) | static_cast<std::uint64_t>(barrier.pending) << 32;
       }
-      arrived(barrier.token, lane);
+      SyncOrder order = form.order;
+      order.open = !form.has_scope && form.remote;
+      barrier.remote = barrier.remote || &shared_owner(warp, address, lane) != &block;
+      arrived(barrier.token, lane, order);
       if (block.races) block.races->give(in_cluster(warp), barrier.clock);
       barrier.pending -= count;
       mbarrier_check(barrier);
@@ -400,6 +502,11 @@ Execution::State::Outcome Execution::State::mbarrier(Warp& warp, const Op& op, s
       }
       case Form::async_arrive: {
         // Fires when the lane's earlier cp.async are complete: complete them now.
+        if (models_shared_ && !form.no_increment) ++barrier.pending;
+        if (models_shared_) {
+          arrive_by_copies(warp, barrier, lane);
+          break;
+        }
         if (!warp.async_groups.empty()) {
           for (auto& group : warp.async_groups[lane]) {
             for (const PendingCopy& copy : group) {

@@ -83,14 +83,17 @@ float value_of(Type type, std::uint32_t bits) {
 
 // Rows `first` .. `first + rows` of an operand as [k][row].
 void Execution::State::load_tile(Warp& warp, std::uint64_t descriptor, std::uint32_t first,
-                                 std::uint32_t rows, bool transposed, Type type, AsyncMoment moment,
-                                 float* out) {
+                                 std::uint32_t rows, bool transposed, Type type, std::uint32_t pc,
+                                 const AsyncMoment& moment, float* out) {
   const Layout layout(descriptor);
   std::uint16_t piece[8];
   const auto fetch = [&](std::uint64_t address) {
     plain(warp, Space::shared, address, 16, 0);
-    take_shared(warp, address, 16, 0, reinterpret_cast<std::byte*>(piece));
-    check_shared_async(warp, address, 16, kLanes, moment, false);
+    auto* const to = reinterpret_cast<std::byte*>(piece);
+    if (check_shared_async(warp, address, 16, models_shared_ ? 0 : kLanes, pc, moment, false)) {
+      return bulk_in_model(warp, address, {to, 16}, 0, pc, moment, false, true);
+    }
+    take_shared(warp, address, 16, 0, to);
   };
   if (!transposed) {
     for (std::uint32_t row = 0; row < rows; ++row) {
@@ -149,8 +152,12 @@ void Execution::State::group_multiply(Warp& warp, const Op& op, std::uint32_t pc
     ++all.first;
   }
 
-  const AsyncMoment moment{block.cluster_rank * groups_a_block() + group, number};
-  if (!block.cluster->engines.empty()) block.cluster->engines[moment.engine].line = op.line;
+  AsyncMoment moment{block.cluster_rank * groups_a_block() + group, number};
+  if (models_shared_) {
+    moment = next_engine(warp, op, mask);
+  } else if (!block.cluster->engines.empty()) {
+    block.cluster->engines[moment.engine].line = op.line;
+  }
   alignas(64) float left[kInner * kRowsOfWarp];
   alignas(64) float right[kInner * kMostColumns];
   const auto slot = [&](std::uint32_t i) { return words(warp, program_.extra[op.extra + i]); };
@@ -168,9 +175,13 @@ void Execution::State::group_multiply(Warp& warp, const Op& op, std::uint32_t pc
       }
     }
   } else {
-    load_tile(warp, a, first_row, kRowsOfWarp, form.transpose_a, form.type, moment, left);
+    load_tile(warp, a, first_row, kRowsOfWarp, form.transpose_a, form.type, pc, moment, left);
   }
-  load_tile(warp, b, 0, n, form.transpose_b, form.type, moment, right);
+  load_tile(warp, b, 0, n, form.transpose_b, form.type, pc, moment, right);
+  if (models_shared_) {
+    end_part(warp, 0, moment, true);
+    products.moments.emplace_back(number, moment);
+  }
   if (form.negate_a != form.negate_b) {
     for (float& x : left) x = -x;
   }
@@ -227,7 +238,25 @@ bool Execution::State::group_wait(Warp& warp, std::size_t split, const Op& op, s
   }
   while (products.commits.size() > op.immediate) products.commits.pop_front();
   products.ended = std::max(products.ended, wanted);
-  if (warp.block->races != nullptr && wanted != 0) {
+  if (models_shared_) {
+    // The product of the whole group has ended, also for the parts of the other warps.
+    for (std::uint32_t w = 0; w < kWarps; ++w) {
+      auto& moments = warp.block->warps[group * kWarps + w].products.moments;
+      for (const auto& [number, moment] : moments) {
+        if (number > wanted || number <= products.observed) continue;
+        memory_.observe(agents(warp, mask), moment.modelled, moment.ended);
+      }
+    }
+    products.observed = std::max(products.observed, wanted);
+    std::uint32_t least = wanted;
+    for (std::uint32_t w = 0; w < kWarps; ++w) {
+      least = std::min(least, warp.block->warps[group * kWarps + w].products.observed);
+    }
+    for (std::uint32_t w = 0; w < kWarps; ++w) {
+      auto& moments = warp.block->warps[group * kWarps + w].products.moments;
+      while (!moments.empty() && moments.front().first <= least) moments.pop_front();
+    }
+  } else if (warp.block->races != nullptr && wanted != 0) {
     const std::uint32_t engine = warp.block->cluster_rank * groups_a_block() + group;
     warp.block->races->wait_async(in_cluster(warp), {engine, wanted});
   }

@@ -18,6 +18,36 @@ std::uint64_t shared_offset(std::uint64_t address) {
 
 }  // namespace
 
+// A reduction is strong (relaxed.cluster), so its line is the model's.
+void Execution::State::remote_reduce(Warp& warp, const Access& access, std::uint64_t address,
+                                     std::span<std::byte> operand, const BulkCopy& copy) {
+  Block& owner = shared_owner(warp, address, copy.lane);
+  const std::uint64_t offset = address & ((1ULL << kSharedBits) - 1);
+  if (SharedRaces* const races = warp.block->races) {
+    SharedAccess a{in_cluster(warp), copy.lane, true, true};
+    a.engine = true;
+    a.thread = copy.moment.modelled;
+    a.time = copy.moment.time;
+    a.op = copy.op;
+    races->access(in_cluster_memory(warp, address), static_cast<std::uint32_t>(operand.size()), a);
+  }
+  share_line(warp, owner, offset / kSharedLine);
+  BulkPart part;
+  part.agents = agents(warp, 1U << copy.lane);
+  part.engine = copy.moment.modelled;
+  part.operation = Operation::reduce;
+  part.async = false;
+  part.shared = true;
+  part.address = shared_place(owner.index, offset);
+  part.data = operand;
+  part.type = access.type;
+  part.combine = access.combine;
+  part.scope = Scope::cluster;
+  part.instruction = copy.op;
+  part.line = program_.ops[copy.op].line;
+  memory_.bulk(part);
+}
+
 void Execution::State::remote_writes(Warp& warp, const Op& op, std::uint32_t pc,
                                      std::uint32_t mask) {
   const CopyOp& form = program_.copies[op.detail];
@@ -38,15 +68,20 @@ void Execution::State::remote_writes(Warp& warp, const Op& op, std::uint32_t pc,
                   "the mbarrier lies in another block's shared memory than what is written", lane);
     }
     plain(warp, Space::shared, address, bytes, lane);
-    const AsyncMoment moment = next_engine(warp, op);
+    BulkCopy copy;
+    copy.lane = lane;
+    copy.op = pc;
+    copy.async = false;  // PTX ISA 9.7.15.7: by the generic proxy
+    copy.moment = next_engine(warp, op, 1U << lane);
+    std::array<std::byte, 64> values{};
+    for (std::uint32_t e = 0; e < access.elements; ++e) {
+      std::memcpy(&values[std::size_t{e} * size],
+                  place(warp, program_.extra[op.extra + e]) + lane * form.lane_bytes, size);
+    }
     if (form.form == CopyOp::Form::remote_store) {
-      check_shared_async(warp, address, bytes, lane, moment, true, false);
-      std::array<std::byte, 64> values{};
-      for (std::uint32_t e = 0; e < access.elements; ++e) {
-        std::memcpy(&values[std::size_t{e} * size],
-                    place(warp, program_.extra[op.extra + e]) + lane * form.lane_bytes, size);
-      }
-      put_shared(warp, address, bytes, lane, values.data());
+      bulk_write(warp, copy, address, values.data(), bytes);
+    } else if (models_shared_) {
+      remote_reduce(warp, access, address, std::span(values).first(bytes), copy);
     } else {
       MemoryOp reduction;
       reduction.access = access;
@@ -68,22 +103,11 @@ void Execution::State::remote_writes(Warp& warp, const Op& op, std::uint32_t pc,
         throw Fault(FaultKind::undefined, "the memory holds back a reduction", lane);
       }
     }
-    plain(warp, Space::shared, signal, 8, lane);
-    Mbarrier& barrier = mbarrier_at(warp, signal, lane);
-    check_init(warp, signal, lane, pc, false);
-    const std::uint64_t joined = barrier.phase + 1;
-    barrier.transactions -= bytes;
-    barrier.bytes = true;
-    arrived(barrier.token, lane);
-    if (races != nullptr) {
-      if (form.form == CopyOp::Form::remote_store) {
-        races->end_async(in_cluster(warp), moment, barrier.clock);
-      } else {
-        races->give(in_cluster(warp), barrier.clock);
-      }
+    end_part(warp, lane, copy.moment, true);
+    if (form.form == CopyOp::Form::remote_reduce && !models_shared_ && races != nullptr) {
+      races->give(in_cluster(warp), mbarrier_at(warp, signal, lane).clock);
     }
-    mbarrier_check(barrier);
-    changed(warp, signal, lane, joined);
+    complete_bytes(warp, signal, copy, bytes);
   });
   tell_steps(warp, mask);
 }

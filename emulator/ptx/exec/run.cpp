@@ -383,7 +383,8 @@ Stop Execution::State::run_warp(Warp& warp, std::size_t current, const Quantum& 
           is_access = true;
           break;
         case Kind::fence:
-          if (warp.block->races && program_.fences[op.detail].proxy == Proxy::async) {
+          if (warp.block->races && !models_shared_ &&
+              program_.fences[op.detail].proxy == Proxy::async) {
             warp.block->races->fence_proxy(in_cluster(warp));
           }
           memory_.fence(agents(warp, mask), program_.fences[op.detail], pc);

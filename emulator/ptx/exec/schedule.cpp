@@ -81,6 +81,8 @@ const char* name_of(FaultKind kind) {
       return "barrier divergence";
     case FaultKind::undefined:
       return "undefined";
+    case FaultKind::barrier_misuse:
+      return "misuse of a barrier";
     case FaultKind::uninitialised_barrier:
       return "uninitialised barrier";
     case FaultKind::trap:

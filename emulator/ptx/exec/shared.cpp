@@ -19,17 +19,23 @@ class ClusterOrder final : public SharedOrder {
                std::uint32_t block_warps)
       : memory_(memory), cluster_(cluster), agents_(agents), block_warps_(block_warps) {}
 
-  bool ordered(std::uint32_t other, std::uint32_t time, std::uint32_t warp,
-               std::uint32_t lane) override {
+  bool ordered(std::uint32_t other, std::uint32_t time, std::uint32_t actor, std::uint32_t warp,
+               bool by_async) override {
     Agents now = agents_;
     now.block = cluster_.blocks[warp / block_warps_]->index;
     now.warp = warp % block_warps_;
-    now.mask = 1U << lane;
-    const std::uint32_t threads = block_warps_ * kLanes;
-    return memory_.ordered(now, cluster_.blocks[other / threads]->index, other % threads, time);
+    now.mask = 1;
+    return memory_.ordered(now, who(actor), who(other), time, by_async);
   }
 
  private:
+  SharedActor who(std::uint32_t number) const {
+    const std::uint32_t threads = block_warps_ * kLanes;
+    const auto all = static_cast<std::uint32_t>(cluster_.blocks.size()) * threads;
+    if (number >= all) return {true, 0, number - all};
+    return {false, cluster_.blocks[number / threads]->index, number % threads};
+  }
+
   GlobalMemory& memory_;
   const Cluster& cluster_;
   Agents agents_;
@@ -82,8 +88,10 @@ void Execution::State::share_line(Warp& warp, Block& block, std::uint64_t line) 
     const std::uint32_t words = (bytes + 3) / 4 * 4;
     for (const SharedRaces::Past& p :
          block.races->history(block.cluster_rank * shared_bytes_ + offset, words)) {
-      past.push_back({block.cluster->blocks[p.thread / threads]->index, p.thread % threads, p.time,
-                      p.op, p.byte, p.bytes, p.write});
+      const bool engine = p.engine;
+      past.push_back({engine ? 0 : block.cluster->blocks[p.thread / threads]->index,
+                      engine ? p.thread : p.thread % threads, p.time, p.op, p.byte, p.bytes,
+                      p.write, engine, p.async});
     }
   }
   memory_.share(agents(warp, warp.live), shared_place(block.index, offset),
@@ -110,7 +118,7 @@ bool Execution::State::shared_in_model(Warp& warp, std::uint64_t address, std::u
       access.level = moments.level;
     }
     if (const auto race = races->access(in_cluster_memory(warp, address), bytes, access)) {
-      if (!models_shared_ || race->async) raise_race(warp, *race, lane, writes ? "write" : "read");
+      if (!models_shared_) raise_race(warp, *race, lane, writes ? "write" : "read");
       in_model = true;  // the model has the words for it
     }
   }
@@ -216,6 +224,29 @@ void Execution::State::take_shared(Warp& warp, std::uint64_t address, std::uint3
     return;
   }
   std::memcpy(out, at, bytes);
+}
+
+// It races: so the model has the words for it.
+void Execution::State::bulk_in_model(Warp& warp, std::uint64_t address, std::span<std::byte> data,
+                                     std::uint32_t lane, std::uint32_t op,
+                                     const AsyncMoment& moment, bool writes, bool proxy) {
+  Block& owner = shared_owner(warp, address, lane);
+  const std::uint64_t offset = address & kOffsetMask;
+  for (std::uint64_t line = offset / kSharedLine; line * kSharedLine < offset + data.size();
+       ++line) {
+    share_line(warp, owner, line);
+  }
+  BulkPart part;
+  part.agents = agents(warp, 1U << lane);
+  part.engine = moment.modelled;
+  part.operation = writes ? Operation::store : Operation::load;
+  part.async = proxy;
+  part.shared = true;
+  part.address = shared_place(owner.index, offset);
+  part.data = data;
+  part.instruction = op;
+  part.line = program_.ops[op].line;
+  memory_.bulk(part);
 }
 
 // What lies under the model is plain again: all that was there is ordered before the operation, or

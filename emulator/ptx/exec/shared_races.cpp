@@ -17,24 +17,39 @@ SharedRaces::SharedRaces(std::uint64_t bytes, std::uint32_t warps, std::uint32_t
   for (std::uint32_t w = 0; w < warps; ++w) clocks_[w][w] = 1;
 }
 
+// A vector's words, and a tile's, have one history, mostly; and what is ordered stays so.
+bool SharedRaces::asks(std::uint32_t other, std::uint32_t time, const Actor& actor, bool by_async) {
+  if (!actor.engine) {
+    if (known_by_ == actor.now.thread && known_.thread == other && known_.time >= time) return true;
+    if (!order_->ordered(other, time, actor.now.thread, actor.warp, by_async)) return false;
+    known_by_ = actor.now.thread;
+    known_.thread = other;
+    known_.time = time;
+    return true;
+  }
+  if (engine_ != actor.now.thread) {
+    engine_ = actor.now.thread;
+    for (std::vector<std::uint32_t>& known : engine_knows_) known.clear();
+  }
+  std::vector<std::uint32_t>& known = engine_knows_[by_async ? 1 : 0];
+  if (known.size() <= other) known.resize(other + std::size_t{1});
+  if (known[other] > time) return true;
+  if (!order_->ordered(other, time, actor.now.thread, actor.warp, by_async)) return false;
+  known[other] = time + 1;
+  return true;
+}
+
 bool SharedRaces::ordered(const Stamp& before, const Actor& actor) {
   if (before.clock == 0 || before.thread == actor.now.thread) return true;
   const std::uint32_t other = before.thread / 32;
-  if (order_ != nullptr && !actor.engine && !is_engine(before)) {
-    if (actor.engines_only) return true;
-    if (before.time < actor.level &&
+  if (order_ != nullptr) {
+    const bool threads = !actor.engine && !is_engine(before);
+    if (threads && actor.engines_only) return true;
+    if (threads && before.time < actor.level &&
         before.thread / block_threads_ == actor.now.thread / block_threads_) {
       return true;
     }
-    // A vector's words have one history, mostly; and what is ordered stays so.
-    if (known_by_ == actor.now.thread && known_.thread == before.thread &&
-        known_.time >= before.time) {
-      return true;
-    }
-    if (!order_->ordered(before.thread, before.time, actor.warp, actor.lane)) return false;
-    known_by_ = actor.now.thread;
-    known_ = before;
-    return true;
+    return asks(before.thread, before.time, actor, false);
   }
   const WarpClock& known = clocks_[actor.warp];
   if (other == actor.warp) {
@@ -49,15 +64,19 @@ bool SharedRaces::ordered(const Stamp& before, const Actor& actor) {
 bool SharedRaces::known(const Reads& reads, const Actor& actor) {
   Stamp one = reads.first;
   for (std::uint32_t left = reads.lanes; left != 0; left &= left - 1) {
-    one.thread = static_cast<std::uint16_t>(reads.first.thread / 32 * 32 + std::countr_zero(left));
+    one.thread = reads.first.thread / 32 * 32 + static_cast<std::uint32_t>(std::countr_zero(left));
     if (!ordered(one, actor)) return false;
   }
   return true;
 }
 
-bool SharedRaces::proxied(const Stamp& before, const Actor& actor) const {
+bool SharedRaces::proxied(const Stamp& before, const Actor& actor) {
   const std::uint32_t other = before.thread / 32;
-  if (before.clock == 0 || !actor.async || other >= warps_) return true;
+  if (before.clock == 0 || !actor.async || before.async || before.thread == actor.now.thread) {
+    return true;
+  }
+  if (order_ != nullptr) return asks(before.thread, before.time, actor, true);
+  if (other >= warps_) return true;
   return before.clock <= clocks_[actor.warp][agents_ + other];
 }
 
@@ -82,9 +101,13 @@ std::optional<SharedRaces::Race> SharedRaces::visit(std::uint64_t offset, std::u
 std::optional<SharedRaces::Race> SharedRaces::access(std::uint64_t offset, std::uint32_t bytes,
                                                      const SharedAccess& a) {
   if (a.strong) take(a.warp, strong_);
-  const Stamp now{clocks_[a.warp][a.warp], a.time, a.op,
-                  static_cast<std::uint16_t>(a.warp * 32 + a.lane), a.strong};
-  const Actor actor{now, a.warp, a.lane, a.level, false, false, a.engines_only};
+  const Stamp now{clocks_[a.warp][a.warp],
+                  a.time,
+                  a.op,
+                  a.engine ? warps_ * 32 + a.thread : a.warp * 32 + a.lane,
+                  a.strong,
+                  a.async};
+  const Actor actor{now, a.warp, a.lane, a.level, a.async, a.engine, a.engines_only};
   const std::optional<Race> race = visit(offset, bytes, actor, a.writes);
   if (a.strong && a.writes) give(a.warp, strong_);
   return race;
@@ -94,8 +117,7 @@ std::optional<SharedRaces::Race> SharedRaces::access_async(std::uint64_t offset,
                                                            std::uint32_t bytes, std::uint32_t warp,
                                                            std::uint32_t lane, AsyncMoment moment,
                                                            bool writes, bool proxy) {
-  const Stamp now{moment.number, 0, 0, static_cast<std::uint16_t>((warps_ + moment.engine) * 32),
-                  false};
+  const Stamp now{moment.number, 0, 0, (warps_ + moment.engine) * 32, false, proxy};
   return visit(offset, bytes, {now, warp, lane, 0, proxy, true, false}, writes);
 }
 
@@ -119,15 +141,19 @@ std::vector<SharedRaces::Past> SharedRaces::history(std::uint64_t offset,
   std::vector<Past> out;
   const auto tell = [&](const Byte& byte, std::uint32_t at, std::uint32_t size) {
     const auto reads = [&](const Reads& r) {
-      if (r.first.clock == 0 || is_engine(r.first)) return;
+      if (r.first.clock == 0) return;
+      const bool engine = is_engine(r.first);
       for (std::uint32_t left = r.lanes; left != 0; left &= left - 1) {
-        const auto lane = static_cast<std::uint32_t>(std::countr_zero(left));
-        out.push_back(
-            {r.first.thread / 32U * 32 + lane, r.first.time, r.first.op, at, size, false});
+        const std::uint32_t thread =
+            r.first.thread / 32U * 32 + static_cast<std::uint32_t>(std::countr_zero(left));
+        out.push_back({engine ? thread - warps_ * 32 : thread, r.first.time, r.first.op, at, size,
+                       false, engine, r.first.async != 0});
       }
     };
-    if (byte.write.clock != 0 && !is_engine(byte.write)) {
-      out.push_back({byte.write.thread, byte.write.time, byte.write.op, at, size, true});
+    if (byte.write.clock != 0) {
+      const bool engine = is_engine(byte.write);
+      out.push_back({engine ? byte.write.thread - warps_ * 32 : byte.write.thread, byte.write.time,
+                     byte.write.op, at, size, true, engine, byte.write.async != 0});
     }
     for (std::uint32_t r = byte.readers; r != 0; r = readers_[r].next) reads(readers_[r].reads);
     reads(byte.read);
@@ -202,11 +228,17 @@ bool SharedRaces::check_byte(Byte& byte, std::uint64_t at, const Actor& actor, b
   const auto conflict = [&](const Stamp& before, bool wrote) {
     if (race || (now.strong && before.strong)) return;
     const bool base = ordered(before, actor);
-    if (base && (!wrote || proxied(before, actor))) return;
+    if (base && !wrote && !fence_reads_) {
+      if (actor.async && !before.async && !read_unfenced_) {
+        read_unfenced_ = !proxied(before, actor);
+      }
+      return;
+    }
+    if (base && proxied(before, actor)) return;
     const bool async = is_engine(before);
     race = Race{async || actor.engine,
                 async,
-                async ? before.thread / 32U - warps_ : before.thread,
+                async ? before.thread / 32U - warps_ : before.thread + 0U,
                 wrote,
                 base,
                 static_cast<std::uint32_t>(at),
@@ -215,7 +247,7 @@ bool SharedRaces::check_byte(Byte& byte, std::uint64_t at, const Actor& actor, b
   const auto conflicts = [&](const Reads& reads) {
     Stamp one = reads.first;
     for (std::uint32_t left = reads.lanes; left != 0; left &= left - 1) {
-      one.thread = static_cast<std::uint16_t>(warp(reads.first) * 32 + std::countr_zero(left));
+      one.thread = warp(reads.first) * 32 + static_cast<std::uint32_t>(std::countr_zero(left));
       conflict(one, false);
     }
   };
@@ -232,13 +264,13 @@ bool SharedRaces::check_byte(Byte& byte, std::uint64_t at, const Actor& actor, b
   if (race) return false;
   Reads& last = byte.read;
   if (last.first.clock != 0 && warp(last.first) == warp(now)) {
-    if (actor.engine) {
+    if (actor.engine && order_ == nullptr) {
       // Warps of a group are at different products; the latest is what a writer has to wait for.
       last.first.clock = std::max(last.first.clock, now.clock);
       return true;
     }
     if (last.first.time == now.time && last.first.clock == now.clock &&
-        last.first.strong == now.strong) {
+        last.first.strong == now.strong && last.first.async == now.async) {
       last.lanes |= lane;
       if (byte.readers != 0) forget_reader(byte, now);
       return true;
@@ -252,6 +284,7 @@ bool SharedRaces::check_byte(Byte& byte, std::uint64_t at, const Actor& actor, b
 }
 
 void SharedRaces::give(std::uint32_t warp, WarpClock& clock) {
+  if (order_ != nullptr) return;
   const WarpClock& own = clocks_[warp];
   clock.resize(own.size(), 0);
   for (std::size_t i = 0; i < own.size(); ++i) clock[i] = std::max(clock[i], own[i]);
@@ -259,6 +292,7 @@ void SharedRaces::give(std::uint32_t warp, WarpClock& clock) {
 }
 
 void SharedRaces::take(std::uint32_t warp, const WarpClock& clock) {
+  if (order_ != nullptr) return;
   WarpClock& own = clocks_[warp];
   for (std::size_t i = 0; i < clock.size(); ++i) {
     if (i != warp) own[i] = std::max(own[i], clock[i]);

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "emulator/ptx/exec/zeroed.hpp"
@@ -17,9 +18,15 @@ using WarpClock = std::vector<std::uint32_t>;
 
 /// One asynchronous operation: what does it, and its number there, from 1 on. Engines are not
 /// threads: a copy engine's operations have one each, in turn; a warpgroup's matrix products one.
+/// Under a memory model, the engine that GlobalMemory::issue() gave, and the times at which what it
+/// reads, and what it writes, has ended.
 struct AsyncMoment {
   std::uint32_t engine = 0;
   std::uint32_t number = 0;
+  std::uint32_t modelled = 0;  ///< the model's engine; `time`: of its next accesses
+  std::uint32_t time = 0;
+  std::uint32_t read = 0;  ///< the time that ends its reads, and `ended` all of it
+  std::uint32_t ended = 0;
 };
 
 /// A thread's access, as SharedRaces takes it.
@@ -32,16 +39,20 @@ struct SharedAccess {
   std::uint32_t time = 0;     ///< the thread's moment by the memory model; 0 without one
   std::uint32_t level = 0;    ///< what the threads of the block did before that time is known
   std::uint32_t op = 0;       ///< the instruction
+  bool engine = false;        ///< of an engine of the model, `thread`; `warp` issued it just now
+  bool async = false;         ///< through the async proxy
+  std::uint32_t thread = 0;
 };
 
-/// Happens-before between threads of a cluster, by a memory model.
+/// Happens-before between threads of a cluster and engines, by a memory model. Numbers: threads of
+/// the cluster, behind them engines.
 class SharedOrder {
  public:
   virtual ~SharedOrder() = default;
-  /// Whether what thread `other` of the cluster did at its moment `time` is in the causality past
-  /// of what the lane does now.
-  virtual bool ordered(std::uint32_t other, std::uint32_t time, std::uint32_t warp,
-                       std::uint32_t lane) = 0;
+  /// Whether what `other` did at its moment `time` is in the causality past of what `actor` does
+  /// now, which `warp` makes or issued; `by_async`: also for the async proxy.
+  virtual bool ordered(std::uint32_t other, std::uint32_t time, std::uint32_t actor,
+                       std::uint32_t warp, bool by_async) = 0;
 };
 
 /// Data races in the part of a cluster's shared memory that is plain bytes. Each byte remembers its
@@ -59,7 +70,8 @@ class SharedOrder {
 /// what comes after a wait for it, by the clocks of warps. What a thread wrote is there for the
 /// async proxy only behind a proxy fence (PTX: proxy-preserved base causality); the end of an
 /// asynchronous operation is one in the other direction. A read through the generic proxy before
-/// an asynchronous write needs no fence here.
+/// an asynchronous write needs none, unless fence_reads() says so. With a memory model, all of this
+/// is the model's: engines are its engines.
 class SharedRaces {
  public:
   /// `warps` of the cluster, `block_warps` of each of its blocks.
@@ -92,10 +104,17 @@ class SharedRaces {
     std::uint32_t byte = 0;  ///< from the offset asked for
     std::uint32_t bytes = 0;
     bool write = false;
+    bool engine = false;
+    bool async = false;
   };
-  /// What the bytes remember of threads; `offset` and `bytes` are multiples of 4.
+  /// What the bytes remember of threads, and of the model's engines; `offset` and `bytes` are
+  /// multiples of 4.
   std::vector<Past> history(std::uint64_t offset, std::uint32_t bytes) const;
   bool has_engines() const { return agents_ != warps_; }
+  /// An asynchronous write needs a proxy fence behind reads as well.
+  void fence_reads(bool on) { fence_reads_ = on; }
+  /// Whether one had none since this was asked last.
+  bool read_unfenced() { return std::exchange(read_unfenced_, false); }
 
   /// Adds what the warp knows and did to `clock`.
   void give(std::uint32_t warp, WarpClock& clock);
@@ -117,8 +136,9 @@ class SharedRaces {
     std::uint32_t clock = 0;
     std::uint32_t time = 0;
     std::uint32_t op = 0;
-    std::uint16_t thread = 0;
-    bool strong = false;
+    std::uint32_t thread : 30 = 0;
+    std::uint32_t strong : 1 = 0;
+    std::uint32_t async : 1 = 0;  // through the async proxy
   };
   // Reads by lanes of one warp at one time.
   struct Reads {
@@ -154,9 +174,10 @@ class SharedRaces {
   void drop_readers(Byte& byte);
   void forget_reader(Byte& byte, const Stamp& by);
   bool is_engine(const Stamp& s) const { return s.thread / 32U >= warps_; }
+  bool asks(std::uint32_t other, std::uint32_t time, const Actor& actor, bool by_async);
   bool ordered(const Stamp& before, const Actor& actor);
   bool known(const Reads& reads, const Actor& actor);
-  bool proxied(const Stamp& before, const Actor& actor) const;
+  bool proxied(const Stamp& before, const Actor& actor);
   std::optional<Race> visit(std::uint64_t offset, std::uint32_t bytes, const Actor& actor,
                             bool writes);
   bool check_byte(Byte& byte, std::uint64_t at, const Actor& actor, bool writes,
@@ -176,6 +197,12 @@ class SharedRaces {
   // What `order_` said last: this thread knows that moment.
   std::uint32_t known_by_ = ~std::uint32_t{0};
   Stamp known_;
+  // Of an engine, whose tile many threads accessed: it knows others up to these moments, also by
+  // the async proxy.
+  std::uint32_t engine_ = ~std::uint32_t{0};
+  std::vector<std::uint32_t> engine_knows_[2];
+  bool fence_reads_ = false;
+  bool read_unfenced_ = false;
 };
 
 }  // namespace ringfence::ptx

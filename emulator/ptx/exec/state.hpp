@@ -65,6 +65,7 @@ struct PendingCopy {
   std::uint64_t source = 0;
   std::uint32_t bytes = 0;
   std::uint32_t source_bytes = 0;
+  AsyncMoment moment;  ///< under a memory model: it is done
 };
 
 /// A bulk copy as one of its threads issues it; it is done at once.
@@ -72,6 +73,7 @@ struct BulkCopy {
   std::uint32_t lane = 0;
   std::uint32_t op = 0;
   std::uint32_t blocks = 0;  ///< multicast: the blocks' bits; 0: the destination's own block
+  bool async = true;         ///< through the async proxy
   std::uint64_t barrier = 0;
   AsyncMoment moment;
 };
@@ -80,8 +82,10 @@ struct BulkCopy {
 struct Products {
   std::uint32_t issued = 0;
   std::uint32_t ended = 0;            ///< known to have, by wgmma.wait_group
+  std::uint32_t observed = 0;         ///< the memory model was told so of those up to this one
   bool fenced = false;                ///< there was a wgmma.fence
   std::deque<std::uint32_t> commits;  ///< the last one's number in each open group
+  std::deque<std::pair<std::uint32_t, AsyncMoment>> moments;  ///< under a memory model, by number
   // By watched register: the last product that writes it, the last one that has it in A, whether it
   // was written since the last fence.
   std::vector<std::uint32_t> writer;
@@ -112,6 +116,7 @@ struct Barrier {
   std::vector<std::uint32_t> arrived;  ///< per warp: lanes
   std::uint32_t count = 0;             ///< threads expected; 0 = all of the block
   bool active = false;
+  bool reduces = false;    ///< the active generation's threads came by bar.red
   std::uint32_t ones = 0;  ///< bar.red: predicates that were true
   std::uint32_t lanes = 0;
   std::uint64_t generation = 0;  ///< so many are complete
@@ -127,9 +132,14 @@ struct Mbarrier {
   std::int64_t transactions = 0;
   std::uint64_t phase = 0;
   SyncToken token = 0;
-  SyncToken previous = 0;  ///< token of the phase before
-  bool bytes = false;      ///< bytes have come asynchronously in this phase
-  bool unseen = false;     ///< they have in the phase before, and no look has missed or seen that
+  SyncToken previous = 0;           ///< token of the phase before
+  bool bytes = false;               ///< bytes have come asynchronously in this phase
+  bool remote = false;              ///< another block's threads arrive by .shared::cluster
+  std::vector<std::uint32_t> came;  ///< what asynchronous operations completed in this phase
+  bool awaited = true;              ///< a wait for the phase before was successful
+  std::uint32_t init_block = 0;     ///< who initialised it: block of the grid ...
+  std::uint32_t init_thread = 0;    ///< ... and thread
+  bool unseen = false;  ///< they have in the phase before, and no look has missed or seen that
   WarpClock clock;
   WarpClock previous_clock;
 };
@@ -283,21 +293,27 @@ class Execution::State {
   void copy_commit(Warp& warp, const Op& op, std::uint32_t mask);
   Outcome copy_wait(Warp& warp, const Op& op, std::uint32_t mask);
   bool complete_copy(Warp& warp, const PendingCopy& copy);
+  void copy_by_engine(Warp& warp, const PendingCopy& copy);
 
   // exec/mbarrier.cpp
   Outcome mbarrier(Warp& warp, const Op& op, std::uint32_t pc, std::uint32_t mask);
   Outcome look_at_phase(Warp& warp, const Op& op, std::uint32_t pc, std::uint32_t mask);
   Mbarrier& mbarrier_at(Warp& warp, std::uint64_t address, std::uint32_t lane);
+  /// Faults where an operation has no form for another block's mbarrier.
+  void check_form(Warp& warp, const MbarrierOp& form, std::uint64_t address, std::uint32_t lane);
   /// Completes the phase where nothing lacks.
   void mbarrier_check(Mbarrier& barrier);
   /// A use of an mbarrier has to be ordered after its init, and before its inval and the next init.
   void check_init(Warp& warp, std::uint64_t address, std::uint32_t lane, std::uint32_t pc,
-                  bool writes);
+                  bool writes, bool inits = false);
+  void check_arrival(const Mbarrier& barrier, std::uint32_t count, std::uint32_t address,
+                     std::uint32_t lane);
+  void arrive_by_copies(Warp& warp, Mbarrier& barrier, std::uint32_t lane);
   /// Notes a change of an mbarrier by the instruction at hand, which joined that phase (from 1;
   /// 0: an init); tell_steps() hands them on.
   void changed(Warp& warp, std::uint64_t address, std::uint32_t lane, std::uint64_t joined);
   void tell_steps(Warp& warp, std::uint32_t mask);
-  void arrived(SyncToken token, std::uint32_t lane);
+  void arrived(SyncToken token, std::uint32_t lane, const SyncOrder& order);
   /// Whether a look in vain, there, only leads to the same look.
   std::uint32_t phase_named(const Warp& warp, const Op& op, std::uint32_t lane) const;
   class Alone;
@@ -305,17 +321,24 @@ class Execution::State {
 
   // exec/bulk.cpp
   void bulk_copies(Warp& warp, const Op& op, std::uint32_t pc, std::uint32_t mask);
-  AsyncMoment next_engine(Warp& warp, const Op& op);
+  AsyncMoment next_engine(Warp& warp, const Op& op, std::uint32_t mask,
+                          std::uint32_t same = GlobalMemory::kNoEngine);
+  /// Ends what an operation reads, or writes (`all`).
+  void end_part(Warp& warp, std::uint32_t lane, AsyncMoment& moment, bool all);
   // exec/remote.cpp
   void remote_writes(Warp& warp, const Op& op, std::uint32_t pc, std::uint32_t mask);
-  void tensor_copy(Warp& warp, const Op& op, std::uint32_t pc, const BulkCopy& copy);
+  void remote_reduce(Warp& warp, const Access& access, std::uint64_t address,
+                     std::span<std::byte> operand, const BulkCopy& copy);
+  void tensor_copy(Warp& warp, const Op& op, std::uint32_t pc, BulkCopy& copy);
   /// Writes a piece of at most 16 bytes to shared memory of the blocks that the copy goes to, or
   /// reads one.
   void bulk_write(Warp& warp, const BulkCopy& copy, std::uint64_t address, const std::byte* from,
                   std::uint32_t bytes);
   void bulk_read(Warp& warp, const BulkCopy& copy, std::uint64_t address, std::byte* to,
                  std::uint32_t bytes);
-  void bulk_end(Warp& warp, const BulkCopy& copy, std::uint32_t bytes, bool signals);
+  void bulk_end(Warp& warp, BulkCopy& copy, std::uint32_t bytes, bool signals);
+  /// An asynchronous operation's bytes come to an mbarrier: of another proxy or none, it arrives.
+  void complete_bytes(Warp& warp, std::uint64_t address, const BulkCopy& copy, std::uint32_t bytes);
   TensorMap tensor_map(Warp& warp, std::uint64_t address, std::uint32_t pc, std::uint32_t lane);
 
   // exec/products.cpp
@@ -326,15 +349,21 @@ class Execution::State {
   bool group_wait(Warp& warp, std::size_t split, const Op& op, std::uint32_t mask);
   void watch(Warp& warp, std::uint32_t pc);
   void load_tile(Warp& warp, std::uint64_t descriptor, std::uint32_t first, std::uint32_t rows,
-                 bool transposed, Type type, AsyncMoment moment, float* out);
+                 bool transposed, Type type, std::uint32_t pc, const AsyncMoment& moment,
+                 float* out);
 
   /// The warp's number in its cluster, as SharedRaces counts.
   std::uint32_t in_cluster(const Warp& warp) const {
     return warp.block->cluster_rank * warps_ + warp.index;
   }
   std::uint32_t groups_a_block() const { return (warps_ + 3) / 4; }
-  void check_shared_async(Warp& warp, std::uint64_t address, std::uint32_t bytes,
-                          std::uint32_t lane, AsyncMoment moment, bool writes, bool proxy = true);
+  /// True: the access races, and the memory model has to make it.
+  bool check_shared_async(Warp& warp, std::uint64_t address, std::uint32_t bytes,
+                          std::uint32_t lane, std::uint32_t op, const AsyncMoment& moment,
+                          bool writes, bool proxy = true);
+  void bulk_in_model(Warp& warp, std::uint64_t address, std::span<std::byte> data,
+                     std::uint32_t lane, std::uint32_t op, const AsyncMoment& moment, bool writes,
+                     bool proxy);
   [[noreturn]] void raise_race(const Warp& warp, const SharedRaces::Race& race, std::uint32_t lane,
                                const std::string& what) const;
   std::uint64_t in_cluster_memory(const Warp& warp, std::uint64_t address) const {
@@ -378,7 +407,12 @@ class Execution::State {
   std::uint8_t shares_all_ = 2;  // 2: not asked yet
   // Of the instruction at hand: changes of mbarriers; arrivals at phases, by token.
   std::vector<BarrierStep> steps_;
-  std::vector<std::pair<SyncToken, std::uint32_t>> arrived_;
+  struct Arrived {
+    SyncToken token = 0;
+    std::uint32_t lanes = 0;
+    SyncOrder order;
+  };
+  std::vector<Arrived> arrived_;
   std::vector<std::uint8_t> look_repeats_;  // by instruction: 0 not known, 1 yes, 2 no
   std::uint32_t cluster_size_ = 1;
   std::uint32_t next_cluster_ = 0;

@@ -62,6 +62,7 @@ void Execution::State::barrier(Warp& warp, std::size_t split_index, const Op& op
   Split& split = warp.splits[split_index];
   if (!barrier.active) {
     barrier.active = true;
+    barrier.reduces = form.reduce != BarrierOp::Reduce::none;
     barrier.count = count;
     barrier.ones = 0;
     barrier.lanes = 0;
@@ -70,6 +71,13 @@ void Execution::State::barrier(Warp& warp, std::size_t split_index, const Op& op
   } else if (barrier.count != count) {
     throw Fault(FaultKind::barrier_divergence,
                 "threads give barrier " + std::to_string(number) + " different thread counts",
+                first_lane(mask));
+  } else if (barrier.reduces != (form.reduce != BarrierOp::Reduce::none)) {
+    // PTX ISA 9.7.15.1.
+    throw Fault(FaultKind::barrier_misuse,
+                "barrier " + std::to_string(number) +
+                    " is active with bar.red by some of its threads, and bar.sync or bar.arrive "
+                    "by others",
                 first_lane(mask));
   }
   if ((barrier.arrived[warp.index] & mask) != 0) {
@@ -404,7 +412,10 @@ void Execution::State::cluster_arrive(Warp& warp, std::uint32_t mask, bool relax
     }
     phase = static_cast<std::uint32_t>(cluster.phase + 1);
   }
-  memory_.arrive(cluster.token, agents(warp, mask), false);
+  // PTX ISA 9.7.15.3: a relaxed arrival orders nothing by itself; behind a release fence that
+  // covers the cluster it is the strong write of a release pattern.
+  memory_.arrive(cluster.token, agents(warp, mask), false,
+                 {relaxed ? Order::relaxed : Order::release, Scope::sys});
   if (cluster.races && !relaxed) cluster.races->give(in_cluster(warp), cluster.clock);
   try_complete_cluster(cluster);
 }

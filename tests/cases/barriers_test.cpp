@@ -1,0 +1,131 @@
+// Fences, cluster barriers and mbarriers do what their words say: directions, orders, scopes, and
+// the rules that a use of a barrier has to keep. Each claim has a twin that lacks the word.
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "tests/cases/threads.hpp"
+
+using namespace ringfence;
+using namespace ringfence::cases::test;
+
+namespace {
+
+const std::string kWrite = "  st.global.u32 [%m], 1;\n";
+const std::string kRead = "  ld.global.u32 %v1, [%m];\n";
+const std::string kInit = "  mbarrier.init.shared.b64 [sm], 1;\n";
+const std::string kMet = "  bar.sync 1, 64;\n";
+const std::string kCluster = "  barrier.cluster.arrive;\n  barrier.cluster.wait;\n";
+
+std::string arrive(const std::string& words) {
+  return "  mbarrier.arrive" + words + ".shared.b64 %s, [sm];\n";
+}
+std::string wait(const std::string& words, int parity = 0) {
+  const std::string label = "$W" + std::to_string(parity);
+  return label + ":\n  mbarrier.try_wait.parity" + words + ".shared.b64 %q, [sm], " +
+         std::to_string(parity) + ";\n  @!%q bra " + label + ";\n";
+}
+// Of block 1: the address of block 0's barrier in %v2.
+const std::string kMap =
+    "  mov.u32 %v3, 0;\n  mov.u32 %v2, sm;\n"
+    "  mapa.shared::cluster.u32 %v2, %v2, %v3;\n";
+
+}  // namespace
+
+TEST_CASE("fence.acquire is no release pattern, and fence.release no acquire pattern") {
+  const auto flagged = [](const std::string& writer, const std::string& reader) {
+    return Threads{
+        {kWrite + "  fence." + writer + ".gpu;\n  st.relaxed.gpu.global.u32 [%m+64], 1;\n",
+         "$S:\n  ld.relaxed.gpu.global.u32 %v1, [%m+64];\n  setp.ne.u32 %q, %v1, 1;\n"
+         "  @%q bra $S;\n  fence." +
+             reader + ".gpu;\n" + kRead}};
+  };
+  judge("clean", flagged("release", "acquire"));
+  judge("clean", flagged("acq_rel", "sc"));
+  judge("data-race", flagged("acquire", "acquire"));
+  judge("data-race", flagged("release", "release"));
+}
+
+TEST_CASE("a relaxed arrival at a cluster's barrier orders what a release fence of it covers") {
+  const auto cluster = [](const std::string& fence, const std::string& order) {
+    return Threads{
+        {kWrite + fence + "  barrier.cluster.arrive" + order + ";\n  barrier.cluster.wait;\n",
+         "  barrier.cluster.arrive.relaxed;\n  barrier.cluster.wait.acquire;\n" + kRead},
+        2};
+  };
+  judge("clean", cluster("", ""));
+  judge("clean", cluster("", ".release"));
+  judge("data-race", cluster("", ".relaxed"));
+  judge("clean", cluster("  fence.acq_rel.cluster;\n", ".relaxed"));
+  judge("clean", cluster("  fence.release.gpu;\n", ".relaxed"));
+  judge("data-race", cluster("  fence.acq_rel.cta;\n", ".relaxed"));
+  judge("data-race", cluster("  fence.acquire.cluster;\n", ".relaxed"));
+}
+
+TEST_CASE("an mbarrier's arrivals and waits have the order that is written") {
+  const auto handed = [](const std::string& before, const std::string& release,
+                         const std::string& acquire, const std::string& behind) {
+    return Threads{
+        {kInit + kMet + kWrite + before + arrive(release), kMet + wait(acquire) + behind + kRead}};
+  };
+  judge("clean", handed("", "", "", ""));
+  judge("clean", handed("", ".release.cta", ".acquire.cta", ""));
+  judge("data-race", handed("", ".relaxed.cta", ".acquire.cta", ""));
+  judge("data-race", handed("", ".release.cta", ".relaxed.cta", ""));
+  judge("clean", handed("  fence.release.cta;\n", ".relaxed.cta", ".acquire.cta", ""));
+  judge("clean", handed("", ".release.cta", ".relaxed.cta", "  fence.acquire.cta;\n"));
+}
+
+TEST_CASE("an mbarrier of another block needs the cluster's scope on both sides") {
+  const auto remote = [](const std::string& release, const std::string& acquire) {
+    return Threads{{kInit + kCluster + wait(acquire) + kRead + kCluster,
+                    kCluster + kMap + kWrite + "  mbarrier.arrive" + release +
+                        ".shared::cluster.b64 _, [%v2];\n" + kCluster},
+                   2};
+  };
+  judge("clean", remote(".release.cluster", ".acquire.cluster"));
+  judge("data-race", remote(".release.cta", ".acquire.cta"));
+  judge("data-race", remote(".release.cluster", ".acquire.cta"));
+  judge("data-race", remote(".release.cta", ".acquire.cluster"));
+}
+
+TEST_CASE("a form for the own block's mbarriers on another block's is a misuse") {
+  const auto other = [](const std::string& words) {
+    return Threads{{kInit + kCluster + wait("") + kCluster,
+                    kCluster + kMap + "  mbarrier.arrive" + words + ", [%v2];\n" + kCluster},
+                   2};
+  };
+  judge("clean", other(".release.cluster.shared::cluster.b64 _"));
+  judge("barrier-misuse", other(".shared.b64 %s"));
+  judge("barrier-misuse", other(".release.cta.shared::cta.b64 %s"));
+}
+
+TEST_CASE("a phase that nobody waits for is overrun by the next one's arrivals") {
+  const auto twice = [](const std::string& between) {
+    return Threads{{kInit + arrive("") + between + arrive("")}};
+  };
+  judge("clean", twice(wait("")));
+  judge("barrier-misuse", twice(""));
+}
+
+TEST_CASE("bytes that come in a phase which does not expect them are a misuse") {
+  // Were the copy slower, the arrival would complete the phase without it.
+  const auto counted = [](const std::string& first, const std::string& second) {
+    return Threads{{kInit + "  mov.u32 %v2, 16;\n" + first +
+                    "  cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes "
+                    "[sm+64], [%m], %v2, [sm];\n" +
+                    second + wait("")}};
+  };
+  const std::string expect = "  mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [sm], %v2;\n";
+  judge("clean", counted(expect, arrive("")));
+  judge("clean", counted("", expect + arrive("")));
+  judge("barrier-misuse", counted("", arrive("") + expect));
+}
+
+TEST_CASE("bar.red does not meet bar.sync or bar.arrive") {
+  const std::string red = "all:  setp.eq.u32 %q, %lane, 0;\n  bar.red.popc.u32 %v1, 1, 64, %q;\n";
+  judge("clean", {{red, red}});
+  judge("barrier-misuse", {{red, "all:  bar.sync 1, 64;\n"}});
+  judge("barrier-misuse", {{red, "all:  bar.arrive 1, 64;\n"}});
+}
