@@ -139,7 +139,7 @@ void KernelRun::complete(ptx::SyncToken token, const ptx::Agents& agents, std::u
   settle(warp);
   Token& t = tokens_[token];
   warp.agent->act(settings_.barrier_site, [&](machine::Machine& m) {
-    warp.agent->arrived(&t);
+    warp.agent->arrived(&t, 0);  // an engine does, no lane
     if (!t.meeting) t.meeting = m.open_meeting();
     machine::Placement home = m.placement(warp.agent->lane_thread(ptx::first_lane(agents.mask)));
     home.cta = block;  // of the same cluster

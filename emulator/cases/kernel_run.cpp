@@ -278,14 +278,14 @@ void KernelRun::arrive(ptx::SyncToken token, const ptx::Agents& agents, bool sta
   settle(warp);
   Token& t = tokens_[token];
   if (stays) {
-    warp.agent->arrived(&t);
+    warp.agent->arrived(&t, agents.mask);
     each_lane(agents.mask,
               [&](std::uint32_t lane) { t.staying.push_back(warp.agent->lane_thread(lane)); });
     return;
   }
   warp.moved = true;
   warp.agent->act(settings_.barrier_site, [&](machine::Machine& m) {
-    warp.agent->arrived(&t);
+    warp.agent->arrived(&t, agents.mask);
     if (!t.meeting) t.meeting = m.open_meeting();
     arriving_.clear();
     each_lane(agents.mask,
@@ -334,7 +334,7 @@ void KernelRun::settle(Warp& warp) {
       for (const ptx::Agents& a : departing_) {
         Warp& other = warp_of(a);
         other.moved = true;
-        other.agent->left(&token);
+        other.agent->left(&token, a.mask);
         if (&other != &warp && other.parked) warp.agent->unpark(*other.agent);
       }
     });

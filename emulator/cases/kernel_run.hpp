@@ -100,6 +100,9 @@ class KernelRun final : public ptx::GlobalMemory {
   void barrier_step(const ptx::Agents& agents, const ptx::BarrierStep& step) override;
   Look look(const ptx::Agents& agents, const ptx::BarrierLook& look, bool waits, bool now) override;
   void retire(ptx::SyncToken token) override;
+  void exchanged(const ptx::Agents& agents) override {
+    warp_of(agents).agent->exchanged(agents.mask);
+  }
   bool dependencies_met(const ptx::Agents&) override { return true; }
   bool models_shared() const override { return settings_.first_shared.has_value(); }
   bool shares_all(const ptx::Agents& agents) override;

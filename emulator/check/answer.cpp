@@ -129,6 +129,7 @@ void Walk::on_read(const Question& q, std::span<Message* const> options) {
   const bool joins = !set || (!red && !q.access->of_barrier);
   if (source != nullptr && joins) live.past.join(source->carried);
   live.past.add(self);
+  live.lane = lane_step(q.who);
   const bool total = set && (red || (source != nullptr && source->red));
   if (given == kNone) {
     live.event.from = total ? kTotal : name_of(*chosen);
@@ -136,6 +137,7 @@ void Walk::on_read(const Question& q, std::span<Message* const> options) {
     if (!set || (!red && !total)) offer_reads(q, live.event, candidates, chosen);
   }
   agent.past = live.past;
+  if (source != nullptr && joins) lane(current_, q.who).past.join(source->lane_carried);
   for (std::size_t i = 0; i < options.size(); ++i) {
     if (options[i] == chosen) prepared_ = static_cast<std::uint32_t>(i);
   }
@@ -163,10 +165,16 @@ void Walk::offer_reads(const Question& q, const Event& event,
   };
   // At the point of coherence a read returns what is newest when it runs: nothing that what it
   // depends on has overwritten.
+  const auto overwrites = [&](const Message& x) {
+    const Live* const w = writer(x, event.cell);
+    if (w != nullptr)
+      left_out(current().index, q.access->site, current().past, lane(current_, q.who).past, *w);
+    return current().past.has(name_of(x));
+  };
   const auto overwritten = [&](const Message& m) {
     for (const Message* x = q.cell->newest; x != nullptr && q.pointed; x = x->older) {
       if ((x->before & bit(m)) == 0) continue;
-      if (name_of(*x) == kUnknown || current().past.has(name_of(*x))) return true;
+      if (name_of(*x) == kUnknown || overwrites(*x)) return true;
     }
     return false;
   };
@@ -235,6 +243,10 @@ void Walk::on_place(const Question& q, std::span<const MessageSet> options) {
       // Order of execution is coherence order there: not before what this write depends on.
       if (q.pointed && (name_of(*m) == kUnknown || current().past.has(name_of(*m)))) {
         possible = false;
+        const Live* const w = writer(*m, cell);
+        if (w != nullptr && left_out(current().index, q.access->site, current().past,
+                                     lane(current_, q.who).past, *w))
+          return;
       }
     }
     if (!possible) continue;
@@ -299,13 +311,18 @@ void Walk::on_message(const Question& q, const Message& m) {
   live.thread = q.who;
   live.access = *q.access;
   live.past = live.carried = agent.past;
+  live.lane = read != kNone ? lives_[read].lane : lane_step(q.who);
+  live.lane_carried = lane(current_, q.who).past;
+  Incoming w{self,     cell, live.past, live.lane_carried,       value_of(m, cell.size),
+             live.red, 0,    {},        rmw ? before_ : nullptr, q.access->site};
   if (live.red) {
     live.operand = lives_[read].operand;
     const Live* const source = m.source != nullptr ? writer(*m.source, cell) : nullptr;
-    if (source != nullptr && sets_.is_set(cell)) live.carried.join(source->carried);
+    if (source != nullptr && sets_.is_set(cell)) {
+      live.carried.join(source->carried);
+      live.lane_carried.join(source->lane_carried);
+    }
   }
-  Incoming w{self,     cell, live.past, value_of(m, cell.size),
-             live.red, 0,    {},        rmw ? before_ : nullptr};
   std::uint32_t at = given;
   if (given != kNone) {
     lives_[given] = std::move(live);

@@ -66,6 +66,7 @@ class Search {
     for (const std::uint64_t label : left.agents) agents_.index(label);
     for (const CellKey& c : left.ordered) sets_.turn_off(c);
     if (left.all_ordered) sets_.turn_all_off();
+    for (const LeftOut& order : left.left_out) sets_.leave_out(order);
     started_ = sets_.generation();
     for (const Left::Item& i : left.items)
       items_.push_back({i.graph, i.share, started_, nullptr, 0});
@@ -88,9 +89,10 @@ class Search {
     result_.seconds = before_ + seconds();
     result_.interrupted = schedule::interrupted();
     const bool whole = items_.empty() && !stop_ && result_.bounded == 0;
+    result_.left_out = sets_.left_out();
     if (failed_) {
       result_.verdict = Verdict::fail;
-    } else if (whole && result_.complete > 0) {
+    } else if (whole && result_.complete > 0 && result_.left_out.empty()) {
       result_.verdict = Verdict::pass;
     }
     if (items_.empty() && !stop_) result_.explored = 1;
@@ -113,6 +115,7 @@ class Search {
     left.explored = result_.explored;
     left.all_ordered = sets_.all_off() && spec_.sets;
     left.ordered = sets_.off();
+    left.left_out = sets_.left_out();
     left.agents = agents_.labels();
     for (Item& i : items_) {
       if (i.foresight == nullptr) left.items.push_back({i.share, std::move(i.graph)});
@@ -431,6 +434,7 @@ CheckResult check_sums(const Factory& make, const CheckSpec& spec, unsigned jobs
     all.events = std::max(all.events, r.events);
     all.seconds += r.seconds;
     all.ordered_cells = std::max(all.ordered_cells, r.ordered_cells);
+    all.left_out.insert(all.left_out.end(), r.left_out.begin(), r.left_out.end());
     all.explored = (i + r.explored) / orders;
     all.interrupted = r.interrupted;
     all.outcome = std::move(r.outcome);

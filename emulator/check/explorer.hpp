@@ -56,9 +56,12 @@ struct CheckResult {
   double explored = 0;  // estimate of the share of the search that is done, 0 to 1
   bool interrupted = false;
   std::uint32_t ordered_cells = 0;  // cells whose reductions turned out to be no set
-  std::uint32_t sum_orders = 1;     // the most orders that the program offered for a sum
-  schedule::Outcome outcome;        // of the failing run, replayed; if verdict is fail
-  Left left;                        // of the search, unless it failed
+  // Orders of the lanes of a warp that could be told apart and were not explored: where there are
+  // some, no PASS.
+  std::vector<LeftOut> left_out;
+  std::uint32_t sum_orders = 1;  // the most orders that the program offered for a sum
+  schedule::Outcome outcome;     // of the failing run, replayed; if verdict is fail
+  Left left;                     // of the search, unless it failed
 };
 
 using Factory = std::function<std::unique_ptr<schedule::Program>()>;

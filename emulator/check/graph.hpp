@@ -40,6 +40,9 @@ struct CellKey {
 };
 // fence.sc are events of one cell of their own: fence-sc order is its coherence order.
 inline constexpr CellKey kFences{~machine::RegionId{0}, 0, 1};
+// Which lanes of a warp go first, where that is explored (lanes.cpp): a read of such an option.
+inline constexpr CellKey kLanes{~machine::RegionId{0}, 1, 1};
+inline constexpr Name kFirstOption{~std::uint32_t{0}, 16};
 
 // One cell of an access. A read-modify-write is a read and a write of one name and piece.
 struct Event {
@@ -56,6 +59,15 @@ struct Event {
 };
 
 using Graph = std::vector<Event>;
+
+// An order that was not explored: of lanes of the warp with this label, one of which acted at
+// `first` before another one did something that comes before `second`. Sites are the program's.
+struct LeftOut {
+  std::uint64_t label = 0;
+  std::uint16_t first = 0;
+  std::uint16_t second = 0;
+  friend auto operator<=>(const LeftOut&, const LeftOut&) = default;
+};
 
 // A set of events closed under program order and reads-from, as the count of accesses by agent.
 class Prefix {

@@ -30,6 +30,8 @@ class Reader {
       if (kind == "end") return std::move(left_);
       if (kind == "ordered") {
         ordered();
+      } else if (kind == "lanes") {
+        lanes();
       } else if (kind == "agent") {
         agent();
       } else if (kind == "item") {
@@ -37,7 +39,7 @@ class Reader {
       } else if (kind == "event" && !left_.items.empty()) {
         event();
       } else {
-        bad("'ordered', 'agent', 'item', its 'event', or 'end' is due");
+        bad("'ordered', 'lanes', 'agent', 'item', its 'event', or 'end' is due");
       }
     }
   }
@@ -82,6 +84,18 @@ class Reader {
     }
     words_.seekg(at);
     left_.ordered.push_back(cell());
+  }
+  std::uint16_t site() {
+    const std::uint64_t n = number();
+    if (n > 0xffff) bad("a site below 65536 is due");
+    return static_cast<std::uint16_t>(n);
+  }
+  void lanes() {
+    LeftOut order;
+    if (!(words_ >> std::hex >> order.label >> std::dec)) bad("a label in hexadecimal is due");
+    order.first = site();
+    order.second = site();
+    left_.left_out.push_back(order);
   }
   void agent() {
     std::uint64_t label = 0;
@@ -132,6 +146,9 @@ std::string to_text(const Left& left) {
   if (left.all_ordered) out << "ordered all\n";
   for (const CellKey& c : left.ordered) {
     out << "ordered " << c.region << ' ' << c.offset << ' ' << int{c.size} << '\n';
+  }
+  for (const LeftOut& o : left.left_out) {
+    out << "lanes " << std::hex << o.label << std::dec << ' ' << o.first << ' ' << o.second << '\n';
   }
   for (const std::uint64_t label : left.agents) {
     out << "agent " << std::hex << label << std::dec << '\n';

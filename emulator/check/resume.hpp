@@ -22,6 +22,7 @@ struct Left {
   double seconds = 0, explored = 0;
   bool all_ordered = false;
   std::vector<CellKey> ordered;
+  std::vector<LeftOut> left_out;
   std::vector<std::uint64_t> agents;
   struct Item {
     double share = 1;

@@ -112,6 +112,7 @@ void Walk::check_barrier_step(const Question& q, const Live& live) {
   for (const Live& l : lives_) {
     if (!l.executed || l.event.write || l.red || l.event.cell != cell) continue;
     if (!past.has(l.event.self)) return not_a_set(cell);
+    if (left_out(current().index, q.access->site, past, lane(current_, q.who).past, l)) return;
   }
 }
 
@@ -185,12 +186,17 @@ void Walk::revisit_as_first(const Question& q, const Event& read, const Message&
   w.self = read.self;
   w.cell = read.cell;
   w.past = agents_[current_].past;
+  w.lane_past = lane(current_, q.who).past;
+  w.site = q.access->site;
   // Axiom Atomicity: what took the message is in the way only where the write lands behind it.
   const machine::Access other{
       .order = m.order, .scope = m.scope, .element = m.element, .proxy = m.proxy};
   const bool behind = m.initial || (q.known & bit(m)) != 0 ||
                       execution_->machine().morally_strong(q.who, *q.access, m.at.thread, other);
-  if (const Live* source = writer(m, read.cell); source != nullptr) w.past.join(source->carried);
+  if (const Live* source = writer(m, read.cell); source != nullptr) {
+    w.past.join(source->carried);
+    w.lane_past.join(source->lane_carried);
+  }
   for (const Message* x = q.cell->newest; x != nullptr; x = x->older) {
     if (x->source != &m || !x->source_strong || !behind) continue;
     // Axiom Atomicity takes nothing away from what it is not morally strong with.
@@ -198,6 +204,9 @@ void Walk::revisit_as_first(const Question& q, const Event& read, const Message&
         .order = x->order, .scope = x->scope, .element = x->element, .proxy = x->proxy};
     if (!execution_->machine().morally_strong(q.who, *q.access, x->at.thread, its)) continue;
     // What takes it away is needed.
+    if (const Live* const taker = writer(*x, read.cell); taker != nullptr) {
+      if (left_out(w.self.agent, w.site, w.past, w.lane_past, *taker)) return;
+    }
     if (w.past.has(name_of(*x)) || name_of(*x) == kUnknown) return;
   }
   w.past.add(read.self);
@@ -217,7 +226,13 @@ void Walk::revisit_as_first(const Question& q, const Event& read, const Message&
 
 void Walk::revisit(const Incoming& w) {
   if (abandoned_) return;
-  if (sets_.is_set(w.cell)) {
+  const bool set = sets_.is_set(w.cell);
+  for (std::size_t i = 0; i < w.limit; ++i) {
+    const Live& r = lives_[i];
+    if (r.event.write || r.event.cell != w.cell || (set && r.red && w.red)) continue;
+    if (left_out(w.self.agent, w.site, w.past, w.lane_past, r)) return;
+  }
+  if (set) {
     for (std::size_t i = 0; i < w.limit; ++i) {
       const Live& r = lives_[i];
       if (r.event.write || r.event.cell != w.cell || w.past.has(r.event.self)) continue;
@@ -250,6 +265,7 @@ bool Walk::maximal(std::uint32_t event, const Incoming& w) const {
 bool Walk::maximal_read(std::uint32_t event, const Incoming& w) const {
   const Live& e = lives_[event];
   if (e.event.stuck) return false;
+  if (e.event.cell == kLanes) return e.event.from == kFirstOption;
   if (e.event.from == kTotal || e.event.from == kLater) return true;
   const machine::Cell* cell = cell_of(e.event.cell);
   if (cell == nullptr) return false;
@@ -351,7 +367,7 @@ std::uint64_t Walk::fingerprint() const {
     const Event& e = l.event;
     sum += mix(hash(e.self) + e.piece * 2u + (e.write ? 1 : 0) + (e.write ? 0 : 3 * hash(e.from)) +
                (e.stuck ? 7 : 0));
-    if (e.cell != kFences) cells.insert(e.cell);
+    if (e.cell != kFences && e.cell != kLanes) cells.insert(e.cell);
   }
   for (const CellKey& key : cells) {
     const machine::Cell* cell = cell_of(key);

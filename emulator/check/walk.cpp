@@ -64,7 +64,8 @@ bool Sets::is_set(const CellKey& cell) const {
 
 void Sets::turn_off(const CellKey& cell) {
   const std::lock_guard lock(mutex_);
-  if (on_ && ordered_.insert(cell).second) ++generation_;
+  const bool lanes = cell.region == kLanes.region;
+  if ((on_ || lanes) && ordered_.insert(cell).second) ++generation_;
 }
 
 void Sets::turn_all_off() {
@@ -90,6 +91,10 @@ void Walk::start(Graph graph, schedule::Execution& execution) {
   writes_.clear();
   due_.clear();
   arrivals_.clear();
+  lane_arrivals_.clear();
+  lanes_.clear();
+  lane_of_.clear();
+  lanes_of_.clear();
   found_.clear();
   current_ = asking_blocked_ = kNoAgent;
   piece_ = prepared_ = 0;
@@ -203,7 +208,11 @@ void Walk::on_spawn(AgentId id, std::uint64_t label) {
   a.index = names_of_.index(label);
   if (id_of_.size() <= a.index) id_of_.resize(a.index + 1, kNoAgent);
   id_of_[a.index] = id;
-  if (current_ != kNoAgent) a.past = agents_[current_].past;
+  a.base = {};
+  if (current_ != kNoAgent) {
+    a.past = agents_[current_].past;
+    a.base = lanes_past(current_);
+  }
 }
 
 void Walk::on_arrive(AgentId id, const void* barrier) {
@@ -226,6 +235,9 @@ void Walk::on_barrier(std::span<const AgentId> met, const void* barrier) {
   }
   for (const AgentId id : met) all.join(agents_[id].past);
   for (const AgentId id : met) agents_[id].past = all;
+  Prefix lanes;
+  for (const AgentId id : met) lanes.join(lanes_past(id));
+  for (const AgentId id : met) join_lanes(id, lanes);
 }
 
 void Walk::on_leave(AgentId id, const void* barrier) {
@@ -236,10 +248,13 @@ void Walk::on_leave(AgentId id, const void* barrier) {
 
 void Walk::on_order(AgentId earlier, AgentId later) {
   agents_[later].past.join(agents_[earlier].past);
+  join_lanes(later, lanes_past(earlier));
 }
 
 void Walk::on_end(AgentId id, AgentId parent) {
-  if (parent != kNoAgent) agents_[parent].past.join(agents_[id].past);
+  if (parent == kNoAgent) return;
+  agents_[parent].past.join(agents_[id].past);
+  join_lanes(parent, lanes_past(id));
 }
 
 void Walk::leave_step() {
@@ -371,7 +386,7 @@ std::uint32_t Walk::choose(schedule::DecisionKind kind, std::uint64_t, std::uint
     return sum_order_ % options;
   }
   // Which lanes act first is no question of the machine's.
-  if (kind == schedule::DecisionKind::split) return 0;
+  if (kind == schedule::DecisionKind::split) return choose_lanes(options);
   const std::uint32_t answer = prepared_ < options ? prepared_ : 0;
   prepared_ = 0;
   return answer;

@@ -22,6 +22,9 @@
 //   - Sets: reductions of a cell whose other accesses all come before or after the whole of them,
 //     or wait for their total, commute; their order is not explored. Where a run shows that a cell
 //     is not like that, `Sets` turns the rule off for it and the search starts again.
+//   - Lanes: an agent is a warp, and steps as one thread; its lanes, threads of the model, act in
+//     one order. Where a run shows that another order of a warp's lanes could be told apart, which
+//     of them go first becomes an event of the graph (lanes.cpp), and the search starts again.
 
 #include <array>
 #include <cstdint>
@@ -55,13 +58,19 @@ class Agents {
   std::vector<std::uint64_t> labels_;
 };
 
-// The cells whose reductions have to be ordered.
+// The cells whose reductions have to be ordered, and the warps whose lanes have to be.
 class Sets {
  public:
   explicit Sets(bool on) : on_(on) {}
   bool is_set(const CellKey& cell) const;
   void turn_off(const CellKey& cell);
   void turn_all_off();
+  // By the label of the warp's agent; false: it was so already.
+  bool orders_lanes(std::uint64_t label) const;
+  bool order_lanes(std::uint64_t label);
+  // What no run shows: see CheckResult.
+  void leave_out(const LeftOut& order);
+  std::vector<LeftOut> left_out() const;
   std::uint32_t generation() const;  // moves when something was turned off
   bool all_off() const;
   std::vector<CellKey> off() const;
@@ -71,6 +80,7 @@ class Sets {
   bool on_;
   std::uint32_t generation_ = 0;
   std::set<CellKey> ordered_;
+  std::set<LeftOut> left_out_;
 };
 
 class Walk final : public schedule::Strategy, public machine::Arbiter, public machine::Listener {
@@ -110,10 +120,19 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
   void on_spawn(schedule::AgentId id, std::uint64_t label) override;
   void on_arrive(schedule::AgentId id, const void* barrier) override;
   void on_leave(schedule::AgentId id, const void* barrier) override;
-  void on_close(const void* barrier) override { arrivals_.erase(barrier); }
+  void on_close(const void* barrier) override {
+    arrivals_.erase(barrier);
+    lane_arrivals_.erase(barrier);
+  }
   void on_barrier(std::span<const schedule::AgentId> met, const void* barrier) override;
   void on_order(schedule::AgentId earlier, schedule::AgentId later) override;
   void on_end(schedule::AgentId id, schedule::AgentId parent) override;
+  bool follows_lanes() const override { return true; }
+  void on_lanes_arrive(schedule::AgentId id, std::span<const machine::ThreadId> lanes,
+                       const void* barrier) override;
+  void on_lanes_leave(schedule::AgentId id, std::span<const machine::ThreadId> lanes,
+                      const void* barrier) override;
+  void on_exchange(schedule::AgentId id, std::span<const machine::ThreadId> lanes) override;
   schedule::AgentId pick(const schedule::ReadyView& ready, schedule::AgentId current,
                          bool current_ready, std::uint64_t label, std::uint32_t point) override;
   std::uint32_t choose(schedule::DecisionKind kind, std::uint64_t label, std::uint32_t point,
@@ -152,6 +171,13 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
     std::uint32_t yielded = 0;  // when it went round a loop last
     bool stuck = false;
     Prefix past;
+    Prefix base;  // as a lane's past: what all its lanes have
+  };
+  // A thread of the machine, as it acts for itself: its events have names among those of lanes
+  // (Live::lane), and its past holds such names.
+  struct Lane {
+    Prefix past;
+    std::uint32_t nth = 0;
   };
   // An event with what the run showed of it.
   struct Live {
@@ -161,6 +187,8 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
     bool red = false;
     Prefix past;     // itself included
     Prefix carried;  // a write: what a reader takes over; differs from `past` in a set
+    Name lane = kUnknown;
+    Prefix lane_carried;
     machine::MessageSet known = 0;          // reads: what it could not fall behind
     std::optional<machine::Wanted> wanted;  // awaits
     machine::ThreadId thread = machine::kNoThread;
@@ -176,11 +204,13 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
     Name self;
     CellKey cell;
     Prefix past;
+    Prefix lane_past;
     std::optional<std::uint64_t> value;
     bool red = false;
     std::size_t limit = 0;  // events with smaller stamps were there
     std::vector<Event> own;
     std::shared_ptr<const Before> before;
+    std::uint16_t site = 0;
   };
 
   // Of a message among all of the run (writes_).
@@ -206,6 +236,15 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
   Name name_of(const machine::Message& m) const;
   std::uint32_t add(Live live);
   void executed(std::uint32_t event);
+
+  // lanes.cpp
+  Lane& lane(schedule::AgentId agent, machine::ThreadId thread);
+  Name lane_step(machine::ThreadId thread);
+  void join_lanes(schedule::AgentId agent, const Prefix& past);
+  Prefix lanes_past(schedule::AgentId agent) const;
+  bool left_out(std::uint32_t by, std::uint16_t site, const Prefix& past, const Prefix& lane_past,
+                const Live& event);
+  std::uint32_t choose_lanes(std::uint32_t options);
 
   // answer.cpp
   const machine::Message* last(const std::vector<const machine::Message*>& among,
@@ -248,6 +287,10 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
   std::vector<Name> step_names_;                             // by the machine's step
   std::unordered_map<std::uint64_t, std::uint32_t> writes_;  // by step and offset
   std::unordered_map<const void*, Prefix> arrivals_;         // by barrier
+  std::unordered_map<const void*, Prefix> lane_arrivals_;
+  std::vector<Lane> lanes_;
+  std::unordered_map<machine::ThreadId, std::uint32_t> lane_of_;
+  std::vector<std::vector<std::uint32_t>> lanes_of_;  // by AgentId
   std::vector<Incoming> due_;
   std::vector<Graph> found_;
   std::size_t given_ = 0;      // events of the graph given

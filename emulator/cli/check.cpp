@@ -24,6 +24,7 @@
 #include "emulator/machine/names.hpp"
 #include "emulator/schedule/failure.hpp"
 #include "emulator/schedule/interrupt.hpp"
+#include "emulator/schedule/label.hpp"
 #include "emulator/trace/story.hpp"
 
 namespace ringfence::cli {
@@ -77,6 +78,25 @@ void print_table(const std::vector<ModeResult>& modes) {
   }
 }
 
+// The orders that a mode's search left out.
+void print_left_out(const Case& c, const std::vector<ModeResult>& modes) {
+  constexpr std::size_t kMost = 4;
+  const auto program = build_program(c.config);
+  for (const ModeResult& m : modes) {
+    if (m.verdict() != Verdict::unknown) continue;
+    const auto& orders = m.result.left_out;
+    for (std::size_t i = 0; i < std::min(orders.size(), kMost); ++i) {
+      const std::string first = program->site_name(orders[i].first);
+      const std::string second = program->site_name(orders[i].second);
+      fmt::print("mode {}, not explored: of the lanes of the warp of {}, {}\n",
+                 machine::name(m.mode), schedule::text(schedule::unpack(orders[i].label)),
+                 first == second ? fmt::format("another one first at {}", first)
+                                 : fmt::format("one at {} behind another one's {}", first, second));
+    }
+    if (orders.size() > kMost) fmt::print("... and {} more\n", orders.size() - kMost);
+  }
+}
+
 ModeReport report_of(const ModeResult& m) {
   const check::CheckResult& r = m.result;
   ModeReport out;
@@ -86,10 +106,11 @@ ModeReport report_of(const ModeResult& m) {
   out.verdict = m.verdict();
   out.executions = r.complete + r.blocked;
   out.seconds = r.seconds;
-  out.search = Json{{"complete", r.complete},     {"blocked", r.blocked},
-                    {"abandoned", r.abandoned},   {"bounded", r.bounded},
-                    {"explored", r.explored},     {"events", r.events},
-                    {"sum_orders", r.sum_orders}, {"ordered_cells", r.ordered_cells}};
+  out.search = Json{{"complete", r.complete},       {"blocked", r.blocked},
+                    {"abandoned", r.abandoned},     {"bounded", r.bounded},
+                    {"explored", r.explored},       {"events", r.events},
+                    {"sum_orders", r.sum_orders},   {"ordered_cells", r.ordered_cells},
+                    {"left_out", r.left_out.size()}};
   if (m.recorded) out.recorded = &*m.recorded;
   return out;
 }
@@ -198,18 +219,24 @@ Exit run(const CheckOptions& o) {
   std::vector<ModeReport> reports;
   for (const ModeResult& m : modes) reports.push_back(report_of(m));
   const Verdict verdict = overall(reports);
+  const bool left_out = std::any_of(modes.begin(), modes.end(), [](const ModeResult& m) {
+    return m.judged && m.verdict() == Verdict::unknown && !m.result.left_out.empty();
+  });
   const bool none_ends = std::any_of(modes.begin(), modes.end(), [](const ModeResult& m) {
     return m.judged && m.verdict() == Verdict::unknown && m.result.explored == 1 &&
            m.result.bounded == 0;
   });
   Notes notes;
   if (verdict == Verdict::pass) notes = notes_of_default_schedule(c, c.judged.front());
+  if (left_out) print_left_out(c, modes);
   if (notes.any()) fmt::print("\n");
   print_notes(notes);
   fmt::print("\n{} in {}\n",
              verdict == Verdict::pass      ? "PASS: no execution of these sizes fails (except load "
                                              "buffering)"
              : verdict == Verdict::finding ? "FAIL"
+             : left_out  ? "UNKNOWN: lanes of one warp acted in one order, and another one "
+                           "could end otherwise"
              : none_ends ? "UNKNOWN: no execution comes to its end, as what stops "
                            "them is passed over"
                          : "UNKNOWN: a bound ended the search first",

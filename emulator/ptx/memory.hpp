@@ -215,6 +215,8 @@ class GlobalMemory {
   virtual void depart(SyncToken token, const Agents& agents, const SyncOrder& order = {}) = 0;
   /// Nothing departs from the token any more.
   virtual void retire(SyncToken) {}
+  /// These lanes of a warp have handed one another values (votes, shuffles), which orders no memory.
+  virtual void exchanged(const Agents&) {}
   /// A look at an mbarrier's phase that asynchronous bytes completed, by the thread in agents.mask;
   /// nobody has seen it complete yet. False: they have not come, for this look. The rest of the
   /// phase's looks find them.

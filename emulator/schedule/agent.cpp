@@ -309,11 +309,30 @@ void Agent::unpark(Agent& other) {
   }
 }
 
-void Agent::arrived(const void* barrier) {
-  if (!execution_.free_running()) execution_.arrived(id_, barrier);
+std::vector<machine::ThreadId> Agent::threads_of(std::uint32_t lanes) const {
+  std::vector<machine::ThreadId> threads;
+  for (std::size_t i = 0; i < lanes_.size(); ++i) {
+    if ((lanes >> i & 1U) != 0) threads.push_back(lanes_[i]);
+  }
+  return threads;
 }
-void Agent::left(const void* barrier) {
-  if (!execution_.free_running()) execution_.left(id_, barrier);
+
+void Agent::arrived(const void* barrier, std::uint32_t lanes) {
+  if (execution_.free_running()) return;
+  execution_.arrived(id_, barrier);
+  Strategy& strategy = execution_.strategy();
+  if (strategy.follows_lanes()) strategy.on_lanes_arrive(id_, threads_of(lanes), barrier);
+}
+void Agent::left(const void* barrier, std::uint32_t lanes) {
+  if (execution_.free_running()) return;
+  execution_.left(id_, barrier);
+  Strategy& strategy = execution_.strategy();
+  if (strategy.follows_lanes()) strategy.on_lanes_leave(id_, threads_of(lanes), barrier);
+}
+void Agent::exchanged(std::uint32_t lanes) {
+  if (execution_.free_running()) return;
+  Strategy& strategy = execution_.strategy();
+  if (strategy.follows_lanes()) strategy.on_exchange(id_, threads_of(lanes));
 }
 void Agent::closed(const void* barrier) {
   if (!execution_.free_running()) execution_.closed(barrier);

@@ -147,9 +147,11 @@ class Agent {
   // What a barrier of the program's own orders (Strategy::on_arrive, on_leave, on_close): this
   // agent arrived there and may go on; it left; nobody will any more. `barrier` names one
   // generation.
-  void arrived(const void* barrier);
-  void left(const void* barrier);
+  void arrived(const void* barrier, std::uint32_t lanes);
+  void left(const void* barrier, std::uint32_t lanes);
   void closed(const void* barrier);
+  // Lanes handed one another values.
+  void exchanged(std::uint32_t lanes);
 
   // Nobody is picked and nothing is chosen: how steps are cut is of no matter.
   bool free_running() const;
@@ -201,6 +203,7 @@ class Agent {
   void after(std::uint16_t site);
   void wrote(machine::Address at, const machine::Access& access, std::uint64_t bytes);
   void check_stopped();
+  std::vector<machine::ThreadId> threads_of(std::uint32_t lanes) const;
   machine::ThreadId own_thread() const;
   std::uint64_t wait_for(machine::Address at, const machine::Access& access,
                          const machine::Wanted& wanted, bool by_rmw, std::uint64_t value);

@@ -159,6 +159,7 @@ class Execution final : public machine::Chooser, public ReadyView {
   void arrived(AgentId id, const void* barrier) { strategy_->on_arrive(id, barrier); }
   void left(AgentId id, const void* barrier) { strategy_->on_leave(id, barrier); }
   void closed(const void* barrier) { strategy_->on_close(barrier); }
+  Strategy& strategy() { return *strategy_; }
   void met_at_barrier(std::span<const AgentId> met, const void* barrier) {
     strategy_->on_barrier(met, barrier);
   }

@@ -44,6 +44,14 @@ class Strategy {
   // its parent waits for all its children.
   virtual void on_arrive(AgentId, const void* /*barrier*/) {}
   virtual void on_leave(AgentId, const void* /*barrier*/) {}
+  // The same of some lanes of a warp, besides; and that they handed one another values. Told only
+  // to a strategy that follows lanes.
+  virtual bool follows_lanes() const { return false; }
+  virtual void on_lanes_arrive(AgentId, std::span<const machine::ThreadId>,
+                               const void* /*barrier*/) {}
+  virtual void on_lanes_leave(AgentId, std::span<const machine::ThreadId>,
+                              const void* /*barrier*/) {}
+  virtual void on_exchange(AgentId, std::span<const machine::ThreadId>) {}
   virtual void on_close(const void* /*barrier*/) {}
   virtual void on_barrier(std::span<const AgentId> /*met*/, const void* /*barrier*/) {}
   virtual void on_order(AgentId /*earlier*/, AgentId /*later*/) {}

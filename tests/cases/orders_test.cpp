@@ -211,6 +211,48 @@ TEST_CASE("votes and shuffles order no memory, bar.warp.sync does") {
   judge("clean", lanes("  bar.warp.sync 0xffffffff;\n"));
 }
 
+TEST_CASE("which lane's atomic comes first at one word is explored where that can be told") {
+  const std::string two = "all:  setp.ge.u32 %q, %lane, 2;\n  @%q bra $X;\n";
+  const auto seen = [&](int value) {
+    return Threads{{two +
+                    "  atom.global.exch.b32 %v1, [%m], %lane;\n  setp.eq.u32 %q, %lane, 0;\n"
+                    "  setp.eq.and.u32 %q, %v1, " +
+                    std::to_string(value) + ", %q;\n  @%q trap;\n$X:\n"}};
+  };
+  judge("rank-lost", seen(1));
+  judge("clean", seen(2));
+  // Nor does it cost anything else.
+  CHECK(executions({{"all:  red.global.add.u32 [%m], 1;\n"}}) == 1);
+  CHECK(executions({{two + "  mul.wide.u32 %s, %lane, 4;\n  add.u64 %t, %m, %s;\n"
+                           "  atom.global.add.u32 %v1, [%t], 1;\n$X:\n"}}) == 1);
+}
+
+TEST_CASE("an order of a warp's lanes that is left out and could be told is no PASS") {
+  const std::string read =
+      "  setp.eq.u32 %q, %lane, 0;\n  @%q ld.relaxed.gpu.global.u32 %v1, [%m];\n";
+  const std::string write =
+      "  setp.eq.u32 %r, %lane, 1;\n  @%r st.relaxed.gpu.global.u32 [%m], 1;\n";
+  CHECK(checked({{"all:" + read + write}}) == "unknown");
+  // Another place; a vote that needs what was read; a barrier of the warp.
+  CHECK(checked({{"all:" + read +
+                  "  setp.eq.u32 %r, %lane, 1;\n"
+                  "  @%r st.relaxed.gpu.global.u32 [%m+64], 1;\n"}}) == "clean");
+  CHECK(checked({{"all:" + read + "  vote.sync.any.pred %p, %q, 0xffffffff;\n" + write}}) ==
+        "clean");
+  CHECK(checked({{"all:" + read + "  bar.warp.sync 0xffffffff;\n" + write}}) == "clean");
+  // By way of another warp: what it writes because of the write of one lane could be read by
+  // another one.
+  const std::string flag =
+      "  setp.eq.u32 %r, %lane, 1;\n"
+      "  @%r st.relaxed.gpu.global.u32 [%m+64], 1;\n";
+  const std::string other =
+      "  ld.relaxed.gpu.global.u32 %v1, [%m+64];\n  st.relaxed.gpu.global.u32 [%m], 1;\n";
+  CHECK(checked({{"all:" + read + flag, other}}) == "unknown");
+  CHECK(checked({{"all:" + read + "  bar.warp.sync 0xffffffff;\n" + flag, other}}) == "clean");
+  // 32 lanes that draw numbers: all their orders are too many.
+  CHECK(checked({{"all:  atom.global.add.u32 %v1, [%m], 1;\n"}}) == "unknown");
+}
+
 TEST_CASE("the arrival of one lane does not speak for what the others read") {
   const std::string met = "  bar.sync 1, 64;\n";
   const auto reader = [&](const std::string& between) {
@@ -239,4 +281,10 @@ TEST_CASE("a race in shared memory is told by its two accesses and their lines")
   CHECK(program->site_name(f->second.site).find("sm+8") != std::string::npos);
   CHECK(program->region_name(f->second.region) == "shared memory of block 0 of rank 0");
   CHECK(f->second.offset == 8);
+}
+
+TEST_CASE("an access of several elements has to be aligned to all of its bytes") {
+  judge("misaligned", {{"  ld.global.v2.u32 {%v1, %v2}, [%m+4];\n"}});
+  judge("misaligned", {{"  st.global.v4.u32 [%m+8], {%v1, %v1, %v1, %v1};\n"}});
+  judge("clean", {{"  ld.global.v2.u32 {%v1, %v2}, [%m+8];\n"}});
 }

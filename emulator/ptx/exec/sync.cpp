@@ -286,6 +286,7 @@ std::uint32_t reduce_lanes(const ExchangeOp& form, const std::uint32_t* a, std::
 
 void Execution::State::perform_exchange(Warp& warp, const Op& op, std::uint32_t mask) {
   const ExchangeOp& form = program_.exchanges[op.detail];
+  memory_.exchanged(agents(warp, mask));
   std::uint32_t results[kLanes] = {};
   std::uint32_t flags = 0;
   const auto each = [&](auto f) {
