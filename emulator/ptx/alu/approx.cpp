@@ -7,11 +7,11 @@
 
 #include "emulator/ptx/alu/table.hpp"
 
-// The tables are part of the program: RF_TABLES is their folder, given by the build.
+// The tables are part of the program: RF_TABLES is the folder in which the build has decoded them.
 #define RF_EMBED(name)                                                                     \
   __asm__(".section .rodata\n.balign 16\n.globl rf_table_" #name "\nrf_table_" #name       \
           ":\n.incbin \"" RF_TABLES "/" #name                                              \
-          ".rft\"\n"                                                                       \
+          ".bin\"\n"                                                                       \
           ".globl rf_table_" #name "_end\nrf_table_" #name "_end:\n.byte 0\n.previous\n"); \
   extern "C" const std::byte rf_table_##name[];                                            \
   extern "C" const std::byte rf_table_##name##_end[];
@@ -24,7 +24,6 @@ RF_EMBED(ex2)
 namespace ringfence::ptx {
 namespace {
 
-// Decoded at the first use, 0.1 to 0.3 s; a table takes 2 bits an argument.
 #define RF_TABLE(name)                                                                        \
   const ApproximationTable& name##_table() {                                                  \
     static const ApproximationTable table(std::span(                                          \
@@ -51,21 +50,6 @@ std::uint32_t quarter(float x, int& k) {
 }
 
 }  // namespace
-
-void prepare_approximation(std::string_view instruction) {
-  const auto is = [&](std::string_view name) {
-    return instruction.find(name) != std::string_view::npos;
-  };
-  if (is("rsqrt.")) {
-    rsqrt_table();
-  } else if (is("sqrt.")) {
-    sqrt_table();
-  } else if (is("rcp.")) {
-    rcp_table();
-  } else if (is("ex2.")) {
-    ex2_table();
-  }
-}
 
 float rsqrt_approx(float x) {
   if (x == 0) return std::copysign(kInfinity, x);

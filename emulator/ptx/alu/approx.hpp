@@ -1,15 +1,9 @@
 #pragma once
 
-#include <string_view>
-
 namespace ringfence::ptx {
 
 // The approximate functions of PTX, with subnormals kept (without .ftz). Which of them are
 // bit-exact with hardware, and over which inputs, stands at each.
-
-/// Decodes the table that an instruction of a kernel needs, about a tenth of a second, unless that
-/// was done: before processes fork, so that each need not.
-void prepare_approximation(std::string_view instruction);
 
 /// As an H200 computes it, over every input: a table of its differences to the correctly rounded
 /// value over [1, 4), which repeats with every factor 4; subnormals are scaled by 2^24 before and

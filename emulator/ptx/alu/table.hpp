@@ -11,15 +11,24 @@ namespace ringfence::ptx {
 ///
 /// The hardware interpolates: within each of 64 (rcp: 128) segments a binade its results follow a
 /// quadratic, up to one unit. So a table is a quadratic for each segment and, for every argument,
-/// the difference -1, 0 or 1 between the hardware's result and the rounded quadratic, coded by an
-/// adaptive binary range coder: 42 to 109 KB for 8 or 16 million arguments.
+/// the difference -1, 0 or 1 between the hardware's result and the rounded quadratic.
 ///
-/// File, little-endian: u32 magic "RFT1", u32 arguments, u32 arguments in a segment, f64 scale
-/// (results are integers / scale), then for each segment three f64 (constant, linear, quadratic
-/// coefficient in t = (2i + 1 - n) / n for argument i of n), then the coded differences.
+/// The tree has the differences coded by an adaptive binary range coder: 42 to 109 KB for 8 or 16
+/// million arguments. File, little-endian: u32 magic "RFT1", u32 arguments, u32 arguments in a
+/// segment, f64 scale (results are integers / scale), then for each segment three f64 (constant,
+/// linear, quadratic coefficient in t = (2i + 1 - n) / n for argument i of n), then the coded
+/// differences.
+///
+/// The program has them decoded (alu/tables/decode.cpp), so that it need not wait for a table and
+/// only the pages that a kernel's arguments need are ever read: u32 magic "RFD1", arguments and
+/// arguments in a segment as above, u32 0, then scale and coefficients as above, then difference +
+/// 1 in 2 bits for each argument.
 class ApproximationTable {
  public:
-  /// Throws std::runtime_error for bytes that are no table.
+  static constexpr std::uint32_t kMagic = 0x31444652;
+
+  /// Of a decoded table, which has to outlive it. Throws std::runtime_error for bytes that are
+  /// none.
   explicit ApproximationTable(std::span<const std::byte> file);
 
   std::uint32_t arguments() const { return arguments_; }
@@ -28,11 +37,13 @@ class ApproximationTable {
   float result(std::uint32_t index) const;
 
  private:
+  static constexpr std::size_t kHeader = 24;
+
+  std::span<const std::byte> file_;
   std::uint32_t arguments_ = 0;
   std::uint32_t segment_ = 0;
   double scale_ = 1;
-  std::vector<double> coefficients_;
-  std::vector<std::uint8_t> differences_;  ///< difference + 1 in 2 bits
+  std::size_t differences_ = 0;  ///< where they begin
 };
 
 /// The part that coder and decoder share.
