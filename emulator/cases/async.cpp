@@ -60,7 +60,13 @@ void KernelRun::bulk(const ptx::BulkPart& part) {
       part.engine == kNoEngine ? agent.lane_thread(lane) : engines_[part.engine];
   const bool writes = part.operation != ptx::Operation::load;
   if (writes) had_effect(warp, part.agents.mask);
-  if (agent.weak_points() || part.operation == ptx::Operation::reduce) agent.point();
+  if (agent.weak_points() || part.operation == ptx::Operation::reduce) {
+    const machine::AccessKind kind =
+        part.operation == ptx::Operation::reduce  ? machine::AccessKind::rmw
+        : part.operation == ptx::Operation::store ? machine::AccessKind::write
+                                                  : machine::AccessKind::read;
+    agent.point({at, static_cast<std::uint32_t>(part.data.size()), kind, site});
+  }
   agent.act(site, [&](machine::Machine& m) {
     if (part.shared) m.open_region(at.region);
     if (part.operation == ptx::Operation::store) {

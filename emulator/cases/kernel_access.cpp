@@ -156,6 +156,8 @@ void KernelRun::access(ptx::Request& request) {
   // Nobody outside the cluster reaches shared memory (PTX ISA 8.3).
   if (request.shared) how.scope = std::min(how.scope, machine::Scope::cluster);
   if (!request.shared) note_use(request, targets, how);
+  const bool unwaited = settings_.before != nullptr && (request.agents.mask & ~warp.behind) != 0;
+  if (unwaited && !request.shared) note_unwaited(warp, request, targets);
   switch (request.access->operation) {
     case Operation::load:
       return load(warp, request, targets, how);
@@ -262,8 +264,11 @@ void KernelRun::load(Warp& warp, ptx::Request& request, const Target* targets,
   schedule::Agent& agent = *warp.agent;
   const std::uint32_t lanes = request.agents.mask;
   std::uint64_t digest = 0;
-  if (written.order == Order::weak) {
-    if (agent.weak_points()) agent.point();
+  const bool look = request.lookahead != nullptr;
+  const bool weak = written.order == Order::weak;
+  if (weak && !look) {
+    if (agent.weak_points())
+      agent.point(pending(targets[first_lane(lanes)], written, machine::AccessKind::read, request));
     machine::Access how = written;
     how.fresh = is_fresh(warp, request, targets);
     agent.act(how.site, [&](machine::Machine& m) {
@@ -286,98 +291,108 @@ void KernelRun::load(Warp& warp, ptx::Request& request, const Target* targets,
     request.completed = lanes;
     return;
   }
-  const machine::Access& how = written;
-  agent.point();
+  machine::Access how = written;
+  if (weak) how.fresh = is_fresh(warp, request, targets);
+  if (!weak || agent.weak_points()) {
+    agent.point(pending(targets[first_lane(lanes)], how, machine::AccessKind::read, request));
+  }
+  if (look && goes_round(warp, request, targets)) return;
   const bool single = std::popcount(lanes) <= kMostSingleLanes;
+  const std::uint32_t elements = request.access->elements;
+  const std::uint32_t size = how.element;
+  const bool once = look && !weak && elements == 1 && agent.drops_looks();
+  const bool tries =
+      look && !once && ((single && elements == 1 && !weak) || was_here(warp, request, targets));
   std::uint32_t todo = lanes;
-  const auto keep = [&](std::uint32_t lane, std::uint64_t state) {
-    const std::uint32_t size = how.element;
-    for (std::uint32_t e = 0; e < request.access->elements; ++e) {
-      Poll poll;
-      poll.instruction = request.instruction;
-      poll.digest = e == 0 ? state : 0;
-      poll.at = place(targets[lane]);
-      poll.at.offset += e * size;
-      poll.access = how;
-      std::memcpy(&poll.value, request.elements[e] + lane * request.lane_bytes,
+  // Plain bytes of shared memory leave no trace in the digest.
+  const auto note = [&] {
+    if (!weak || !request.shared) agent.note(digest);
+  };
+  const auto keep = [&](std::uint32_t lane) {
+    if (!look && !single) return;
+    for (std::uint32_t e = 0; e < elements; ++e) {
+      Seen seen;
+      seen.instruction = request.instruction;
+      seen.lane = lane;
+      seen.at = place(targets[lane]);
+      seen.at.offset += std::uint64_t{e} * size;
+      seen.access = how;
+      std::memcpy(&seen.value, request.elements[e] + lane * request.lane_bytes,
                   std::min(size, request.lane_bytes));
-      poll.needs = {machine::Compare::ne, poll.value};
-      remember(warp, lane, poll);
+      seen.wanted = seen.needs = {machine::Compare::ne, seen.value};
+      remember(warp, seen);
     }
   };
   const auto one = [&](machine::Machine& m, std::uint32_t lane) {
     const std::uint32_t bit = 1U << lane;
     if ((warp.waiting & bit) != 0 && ((warp.missed & bit) != 0 || !may_go_on(m, warp, lane)))
       return;
-    std::uint64_t state = 0;
-    if (repeats(warp, request, lane, place(targets[lane]), state)) {
-      warp.armed |= bit;
-      if (!may_go_on(m, warp, lane)) {
-        warp.waiting |= bit;
-        return;
-      }
-    }
-    if ((warp.armed & bit) == 0) {
-      const bool old = agent.late(place(targets[lane]));
+    const machine::Address at = place(targets[lane]);
+    std::uint64_t values[ptx::kMostElements] = {};
+    if (once) {
+      if (!look_once(m, warp, request, lane, at, how, values[0])) return;
+    } else if ((warp.armed & bit) == 0 && !warp.unchanged) {
+      alignas(16) std::byte buffer[64];
+      const bool old = !weak && agent.late(at);
       if (old) agent.read_old(true);
-      load_lane(m, warp, request, lane, targets[lane], how, digest);
+      m.read(agent.lane_thread(lane), at, how, {buffer, std::size_t{elements} * size});
       if (old) agent.read_old(false);
+      for (std::uint32_t e = 0; e < elements; ++e) std::memcpy(&values[e], buffer + e * size, size);
     } else {
-      std::byte elements[ptx::kMostElements][8] = {};
-      for (std::uint32_t e = 0; e < request.access->elements; ++e) {
-        machine::Address at = place(targets[lane]);
-        at.offset += e * how.element;
-        if (!read_change(m, warp, lane, at, how, elements[e])) {
+      bool changed = false;
+      for (std::uint32_t e = 0; e < elements; ++e) {
+        machine::Address element = at;
+        element.offset += std::uint64_t{e} * size;
+        if (!read_change(m, warp, lane, element, how, reinterpret_cast<std::byte*>(&values[e]))) {
           warp.waiting |= bit;
           warp.missed |= bit;
           return;
         }
-      }
-      bool changed = false;
-      for (std::uint32_t e = 0; e < request.access->elements; ++e) {
-        std::memcpy(request.elements[e] + lane * request.lane_bytes, elements[e],
-                    request.lane_bytes);
-        std::uint64_t value = 0;
-        std::memcpy(&value, elements[e], 8);
-        mix(digest, value);
-        machine::Address at = place(targets[lane]);
-        at.offset += e * how.element;
-        const schedule::LaneWait* w = armed_wait(warp, lane, at, false);
-        changed = changed || w == nullptr || w->await.wanted.holds(value);
+        const schedule::LaneWait* w = armed_wait(warp, lane, element, false);
+        changed = changed || w == nullptr || w->await.wanted.holds(values[e]);
       }
       if (changed) warp.armed &= ~bit;
     }
+    for (std::uint32_t e = 0; e < elements; ++e) mix(digest, values[e]);
+    if (tries && stays(m, warp, request, lane, at, how, false, std::span(values, elements), {})) {
+      return;
+    }
+    for (std::uint32_t e = 0; e < elements; ++e) {
+      std::memcpy(request.elements[e] + lane * request.lane_bytes, &values[e], request.lane_bytes);
+    }
     warp.waiting &= ~bit;
     request.completed |= bit;
-    keep(lane, state);
+    keep(lane);
   };
-  if (!single) {
+  if (!single || weak) {
     agent.act(how.site, [&](machine::Machine& m) {
-      if ((warp.waiting | warp.armed) == 0 && side_by_side(request, targets) &&
-          !was_here(warp, request, targets)) {
+      if ((warp.waiting | warp.armed) == 0 && !warp.unchanged && !once && !tries &&
+          side_by_side(request, targets)) {
         moved_.resize(std::max<std::size_t>(moved_.size(), machine::kBlockBytes));
         const machine::Address from[] = {place(targets[0])};
         if (m.read_together(agent.lane_threads(), from, how,
                             std::span(moved_).first(machine::kBlockBytes))) {
           take_lanes(request, moved_.data(), digest);
           request.completed = lanes;
-          each_lane(lanes, [&](std::uint32_t lane) { keep(lane, 0); });
-          agent.note(digest);
+          each_lane(lanes, [&](std::uint32_t lane) { keep(lane); });
+          note();
           return;
         }
       }
       each_lane(lanes, [&](std::uint32_t lane) { one(m, lane); });
-      agent.note(digest);
+      note();
     });
     return;
   }
   todo = choose_lanes(warp, todo);
   for (bool first = true; todo != 0; todo &= todo - 1, first = false) {
-    if (!first) agent.point();
+    if (!first) {
+      agent.point(pending(targets[first_lane(todo)], how, machine::AccessKind::read, request));
+    }
     agent.act(how.site, [&](machine::Machine& m) {
       digest = 0;
       one(m, first_lane(todo));
-      agent.note(digest);
+      note();
     });
   }
 }
@@ -414,7 +429,9 @@ void KernelRun::store(Warp& warp, ptx::Request& request, const Target* targets,
   };
   machine::Access how = written;
   const bool strong = how.order != Order::weak;
-  if (strong || agent.weak_points()) agent.point();
+  if (strong || agent.weak_points()) {
+    agent.point(pending(targets[first_lane(lanes)], how, machine::AccessKind::write, request));
+  }
   if (side_by_side(request, targets)) {
     if (targets[0].mapping->multicast) how.proxy = machine::Proxy::multicast;
     const auto to = places(targets[0]);
@@ -427,9 +444,11 @@ void KernelRun::store(Warp& warp, ptx::Request& request, const Target* targets,
       }
     });
     request.completed = lanes;
+    had_effect(warp, lanes);
     return;
   }
-  write_lanes(warp, request, how, !strong || std::popcount(lanes) > kMostSingleLanes, one);
+  write_lanes(warp, request, targets, how, machine::AccessKind::write,
+              !strong || std::popcount(lanes) > kMostSingleLanes, one);
   had_effect(warp, lanes);
 }
 

@@ -142,8 +142,8 @@ void KernelRun::atomic(Warp& warp, ptx::Request& request, const Target* targets,
       remember(warp, lane, poll);
     }
   };
-  agent.point();
   std::uint32_t todo = request.agents.mask;
+  agent.point(pending(targets[first_lane(todo)], how, machine::AccessKind::rmw, request));
   if (std::popcount(todo) > kMostSingleLanes) {
     agent.act(how.site, [&](machine::Machine& m) {
       each_lane(todo, [&](std::uint32_t lane) { one(m, lane); });
@@ -152,7 +152,9 @@ void KernelRun::atomic(Warp& warp, ptx::Request& request, const Target* targets,
   }
   todo = choose_lanes(warp, todo);
   for (bool first = true; todo != 0; todo &= todo - 1, first = false) {
-    if (!first) agent.point();
+    if (!first) {
+      agent.point(pending(targets[first_lane(todo)], how, machine::AccessKind::rmw, request));
+    }
     agent.act(how.site, [&](machine::Machine& m) { one(m, first_lane(todo)); });
   }
 }
@@ -177,8 +179,9 @@ void KernelRun::reduce(Warp& warp, ptx::Request& request, const Target* targets,
     }
   };
   had_effect(warp, lanes);
-  agent.point();
-  write_lanes(warp, request, how, std::popcount(lanes) > kMostSingleLanes, one);
+  agent.point(pending(targets[first_lane(lanes)], how, machine::AccessKind::rmw, request));
+  write_lanes(warp, request, targets, how, machine::AccessKind::rmw,
+              std::popcount(lanes) > kMostSingleLanes, one);
 }
 
 void KernelRun::load_reduce(Warp& warp, ptx::Request& request, const Target* targets,
@@ -188,7 +191,9 @@ void KernelRun::load_reduce(Warp& warp, ptx::Request& request, const Target* tar
   const std::uint32_t lanes = request.agents.mask;
   const std::uint32_t size = size_of(access.type);
   const std::size_t replicas = targets[first_lane(lanes)].mapping->regions.size();
-  if (how.order != Order::weak || agent.weak_points()) agent.point();
+  if (how.order != Order::weak || agent.weak_points()) {
+    agent.point(pending(targets[first_lane(lanes)], how, machine::AccessKind::read, request));
+  }
   std::uint64_t seed = settings_.seed;
   mix(seed, request.address[first_lane(lanes)]);
   mix(seed, request.instruction);

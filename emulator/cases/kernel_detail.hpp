@@ -21,8 +21,9 @@ inline void mix(std::uint64_t& digest, std::uint64_t value) {
 }
 
 template <class F>
-void KernelRun::write_lanes(Warp& warp, ptx::Request& request, const machine::Access& how,
-                            bool together, const F& one) {
+void KernelRun::write_lanes(Warp& warp, ptx::Request& request, const Target* targets,
+                            const machine::Access& how, machine::AccessKind kind, bool together,
+                            const F& one) {
   schedule::Agent& agent = *warp.agent;
   const std::uint32_t lanes = request.agents.mask;
   if (together) {
@@ -35,7 +36,7 @@ void KernelRun::write_lanes(Warp& warp, ptx::Request& request, const machine::Ac
   std::uint32_t todo = choose_lanes(warp, lanes);
   request.completed = todo;
   for (bool first = true; todo != 0; todo &= todo - 1, first = false) {
-    if (!first) agent.point();
+    if (!first) agent.point(pending(targets[ptx::first_lane(todo)], how, kind, request));
     agent.act(how.site, [&](machine::Machine& m) { one(m, ptx::first_lane(todo)); });
   }
 }

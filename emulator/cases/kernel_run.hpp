@@ -203,6 +203,11 @@ class KernelRun final : public ptx::GlobalMemory {
   machine::Address place(const Target& target, std::size_t replica = 0) const {
     return {settings_.first_region + target.mapping->regions[replica], target.offset};
   }
+  // What the strategy sees of an instruction that goes to `target` first.
+  schedule::PendingAccess pending(const Target& target, const machine::Access& how,
+                                  machine::AccessKind kind, const ptx::Request& request) const {
+    return {place(target), request.access->bytes(), kind, how.site};
+  }
   // Of all replicas; valid until the next call.
   std::span<const machine::Address> places(const Target& target) {
     places_.clear();
@@ -257,7 +262,8 @@ class KernelRun final : public ptx::GlobalMemory {
   // `one(machine, lane)` for the lanes of a store or reduction: in one step, or those chosen in a
   // step each.
   template <class F>
-  void write_lanes(Warp& warp, ptx::Request& request, const machine::Access& how, bool together,
+  void write_lanes(Warp& warp, ptx::Request& request, const Target* targets,
+                   const machine::Access& how, machine::AccessKind kind, bool together,
                    const F& one);
 
   const Kernel& kernel_;

@@ -85,6 +85,7 @@ std::uint64_t Machine::end_by_read(Now& now, Cell& cell, Message& m, MessageSet 
   }
   if (now.access->of_barrier) return value;
   note_read(now, cell, m, known_set);
+  trail_read(now, m);
   const bool observed_it = observe(now, m);
   take_in(now, m, observed_it);
   return value;

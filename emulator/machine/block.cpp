@@ -298,6 +298,7 @@ void Machine::read_block(const Now& now, const Run& run, Region& region, Block& 
          &from != block.whole.newest);
   }
   note_read(now, block.whole, from, past.known);
+  if (is_strong(now.access->order)) trail_read(now, from);
   block.whole.readers->run = run;
 }
 
@@ -311,6 +312,7 @@ void Machine::write_block(const Now& now, const Run& run, Block& block, MessageS
   std::memcpy(m.values, in, kBlockBytes);
   if (is_strong(now.access->order)) publish(now, cell, m, nullptr, false);
   insert_message(cell, &m, 0);
+  if (is_strong(now.access->order)) trail_write(now, m);
   prune_readers(now, cell);
   if (listener_ != nullptr) {
     tell(Event::Kind::write, now, kBlockBytes, load(in, now.access->element), 0, nullptr, false);

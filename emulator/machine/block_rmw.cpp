@@ -108,6 +108,8 @@ bool Machine::reduce_whole_block(Now& now, std::uint64_t offset, const std::byte
   m.run = who.run;
   publish(now, cell, m, source, strong_link);
   insert_message(cell, &m, 0);
+  trail_read(now, *source);
+  trail_write(now, m);
   source->consumed = true;
   prune_readers(now, cell);
   return true;

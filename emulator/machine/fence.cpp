@@ -60,6 +60,7 @@ void Machine::fence(ThreadId id, Fence kind, Scope scope, std::uint16_t site) {
       });
     }
     fence_sc_.push_back(FenceSc{Epoch{id, t.slot, t.time}, scope, t.view});
+    if (trail_ != nullptr) leave_fence_sc(Epoch{id, t.slot, t.time});
   }
   if (kind != Fence::acquire) snapshot(t, id, scope);
   if (listener_ != nullptr) {

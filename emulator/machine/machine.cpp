@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "emulator/machine/create.hpp"
+#include "emulator/machine/trail.hpp"
 
 namespace ringfence::machine {
 
@@ -226,6 +227,35 @@ std::uint64_t Machine::label_of(const Epoch& at) const {
     if (l.from_time <= at.time) label = l.label;
   }
   return label;
+}
+
+// The thread's name and moment, and the place: in one moment a thread writes a place once.
+std::uint64_t Machine::trail_name(const Now& now, const Epoch& at) const {
+  const std::uint64_t place = std::uint64_t{now.address.region} << 40 ^ now.address.offset;
+  return (label_of(at) ^ place * 0x9e3779b97f4a7c15u) + at.time * 0xd6e8feb86659fd93u;
+}
+
+std::uint64_t Machine::trail_name(const Now& now, const Message& m) const {
+  return m.initial ? 0 : trail_name(now, m.at);
+}
+
+void Machine::leave_read(const Now& now, const Message& m) {
+  Trail::Pair pair;
+  pair.read_site = now.access->site;
+  pair.read_rank = now.thread->place.rank;
+  pair.write_site = m.initial ? Trail::kInitial : m.site;
+  pair.write_rank = m.initial ? std::uint16_t{0} : placement(m.at.thread).rank;
+  pair.own = !m.initial && m.at.thread == now.id;
+  const Epoch here{now.id, now.thread->slot, now.thread->time};
+  trail_->read(trail_name(now, here), trail_name(now, m), pair);
+}
+
+void Machine::leave_write(const Now& now, const Message& m) {
+  trail_->write(trail_name(now, m.at), m.older == nullptr ? 0 : trail_name(now, *m.older));
+}
+
+void Machine::leave_fence_sc(const Epoch& at) {
+  trail_->fence_sc(label_of(at) + at.time * 0xd6e8feb86659fd93u);
 }
 
 void Machine::tell_edge(Event::Kind kind, ThreadId thread, ThreadId from) {

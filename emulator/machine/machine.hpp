@@ -50,6 +50,7 @@
 namespace ringfence::machine {
 
 class Arbiter;  // arbiter.hpp
+class Trail;    // trail.hpp
 
 using RegionId = std::uint32_t;
 using StreamId = std::uint32_t;
@@ -219,6 +220,8 @@ class Machine {
   void set_listener(Listener* listener) { listener_ = listener; }
   // For an exhaustive search; nullptr for none. The chooser has to answer what the arbiter wants.
   void set_arbiter(Arbiter* arbiter) { arbiter_ = arbiter; }
+  // Where reads and writes leave their trail; nullptr for nowhere.
+  void set_trail(Trail* trail) { trail_ = trail; }
   // Findings of this kind are passed over from now on; races are counted.
   void ignore(FindingKind kind) { ignored_ |= 1u << static_cast<int>(kind); }
   void ignore_none() { ignored_ = 0; }
@@ -769,6 +772,18 @@ class Machine {
   void tell_read(const Now& now, const Cell& cell, const Past& past,
                  std::span<Message* const> options, const Wanted* wanted,
                  const std::uint64_t* compare, std::uint64_t operand, bool result);
+  // What leaves a trail: strong reads and writes, but for the steps of barriers.
+  void trail_read(const Now& now, const Message& m) {
+    if (trail_ != nullptr) leave_read(now, m);
+  }
+  void trail_write(const Now& now, const Message& m) {
+    if (trail_ != nullptr) leave_write(now, m);
+  }
+  void leave_read(const Now& now, const Message& m);
+  void leave_write(const Now& now, const Message& m);
+  void leave_fence_sc(const Epoch& at);
+  std::uint64_t trail_name(const Now& now, const Epoch& at) const;
+  std::uint64_t trail_name(const Now& now, const Message& m) const;
   void tell_message(const Now& now, const Cell& cell, const Message& m) {
     if (arbiter_ != nullptr) tell_arbiter(now, cell, m);
   }
@@ -887,6 +902,7 @@ class Machine {
   Chooser* chooser_ = nullptr;
   Listener* listener_ = nullptr;
   Arbiter* arbiter_ = nullptr;
+  Trail* trail_ = nullptr;
   std::uint32_t ignored_ = 0;
   FindingFilter* filter_ = nullptr;
   std::uint32_t ignored_races_ = 0;

@@ -122,6 +122,7 @@ void Machine::read_cell(const Now& now, Cell& cell, const Past& past, MessageSet
   if (of_barrier) return;
   note_read(now, cell, *m, past.known);
   if (!is_strong(now.access->order)) return;
+  trail_read(now, *m);
   const bool observed_it = observe(now, *m);
   take_in(now, *m, observed_it);
 }

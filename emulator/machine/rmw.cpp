@@ -91,6 +91,10 @@ Message* Machine::insert_rmw(const Now& now, Cell& cell, Message& source, const 
   }
   insert_message(cell, &m, after);
   tell_message(now, cell, m);
+  if (!of_barrier) {
+    trail_read(now, source);
+    trail_write(now, m);
+  }
   source.consumed = true;
   prune_readers(now, cell);
   wake(cell);
@@ -271,6 +275,7 @@ void Machine::finish_failed_cas(Now& now, Cell& cell, Message& source, MessageSe
          &source != cell.newest);
   }
   note_read(now, cell, source, known_set);
+  trail_read(now, source);
   const bool observed_it = observe(now, source);
   take_in(now, source, observed_it);
 }

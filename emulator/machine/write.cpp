@@ -108,6 +108,7 @@ void Machine::write_cell(const Now& now, Cell& cell, const std::byte* in) {
   if (is_strong(now.access->order)) publish(now, cell, m, nullptr, false);
   insert_message(cell, &m, after);
   tell_message(now, cell, m);
+  if (is_strong(now.access->order)) trail_write(now, m);
   prune_readers(now, cell);
   if (listener_ != nullptr) {
     tell(Event::Kind::write, now, cell.size,

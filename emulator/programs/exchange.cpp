@@ -63,8 +63,10 @@ void Exchange::load_row(Lane& lane, machine::Address from, const Access& access,
                         std::span<std::uint16_t> row) const {
   const auto bytes = std::as_writable_bytes(row);
   for (std::size_t i = 0; i < bytes.size(); i += kVectorBytes) {
-    const Agent::OneInstruction load(lane.agent, access);
-    lane.agent.read({from.region, from.offset + i}, access, bytes.subspan(i, kVectorBytes));
+    const machine::Address at{from.region, from.offset + i};
+    const Agent::OneInstruction load(lane.agent, access, machine::AccessKind::read, at,
+                                     kVectorBytes);
+    lane.agent.read(at, access, bytes.subspan(i, kVectorBytes));
   }
 }
 
@@ -72,8 +74,10 @@ void Exchange::store_row(Lane& lane, machine::Address to, const Access& access,
                          std::span<const std::uint16_t> row) const {
   const auto bytes = std::as_bytes(row);
   for (std::size_t i = 0; i < bytes.size(); i += kVectorBytes) {
-    const Agent::OneInstruction store(lane.agent, access);
-    lane.agent.write({to.region, to.offset + i}, access, bytes.subspan(i, kVectorBytes));
+    const machine::Address at{to.region, to.offset + i};
+    const Agent::OneInstruction store(lane.agent, access, machine::AccessKind::write, at,
+                                      kVectorBytes);
+    lane.agent.write(at, access, bytes.subspan(i, kVectorBytes));
   }
 }
 

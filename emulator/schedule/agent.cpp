@@ -64,16 +64,20 @@ void Agent::point(Pending before) {
   record_->pending = Pending::none;
 }
 
-void Agent::point() { point(Pending::access); }
+void Agent::point(const PendingAccess& next) {
+  record_->access = next;
+  point(Pending::access);
+}
 void Agent::yield() { point(Pending::yield); }
 void Agent::point_at_fence(machine::Machine::Fence kind) {
   point(kind == machine::Machine::Fence::sc ? Pending::fence_sc : Pending::fence);
 }
 
-void Agent::before(const machine::Access& access) {
+void Agent::before(machine::Address at, const machine::Access& access, machine::AccessKind kind,
+                   std::uint64_t bytes) {
   if (in_instruction_) return;
   if (machine::is_strong(access.order) || execution_.weak_points()) {
-    point(Pending::access);
+    point({at, static_cast<std::uint32_t>(bytes), kind, access.site});
   }
 }
 
@@ -103,7 +107,7 @@ void Agent::check_stopped() {
 }
 
 void Agent::read(machine::Address from, const machine::Access& access, std::span<std::byte> out) {
-  before(access);
+  before(from, access, machine::AccessKind::read, out.size());
   {
     Step step(*this);
     const bool old = machine::is_strong(access.order) && late(from);
@@ -118,7 +122,7 @@ void Agent::read(machine::Address from, const machine::Access& access, std::span
 
 void Agent::write(machine::Address to, const machine::Access& access,
                   std::span<const std::byte> in) {
-  before(access);
+  before(to, access, machine::AccessKind::write, in.size());
   {
     Step step(*this);
     execution_.machine().write(own_thread(), to, access, in);
@@ -130,7 +134,7 @@ void Agent::write(machine::Address to, const machine::Access& access,
 
 void Agent::reduce(machine::Address to, const machine::Access& access,
                    std::span<const std::byte> operand, machine::CombineFunction combine) {
-  point(Pending::access);
+  point({to, static_cast<std::uint32_t>(operand.size()), machine::AccessKind::rmw, access.site});
   {
     Step step(*this);
     execution_.machine().reduce(own_thread(), to, access, operand, combine);
@@ -142,7 +146,7 @@ void Agent::reduce(machine::Address to, const machine::Access& access,
 
 std::uint64_t Agent::rmw(machine::Address at, const machine::Access& access, std::uint64_t operand,
                          machine::CombineFunction combine) {
-  point(Pending::access);
+  point({at, access.element, machine::AccessKind::rmw, access.site});
   std::uint64_t old = 0;
   {
     Step step(*this);
@@ -157,7 +161,7 @@ std::uint64_t Agent::rmw(machine::Address at, const machine::Access& access, std
 
 std::uint64_t Agent::cas(machine::Address at, const machine::Access& access, std::uint64_t compare,
                          std::uint64_t value) {
-  point(Pending::access);
+  point({at, access.element, machine::AccessKind::rmw, access.site});
   std::uint64_t old = 0;
   {
     Step step(*this);
@@ -204,7 +208,8 @@ std::uint64_t Agent::wait_for(machine::Address at, const machine::Access& access
                               const machine::Wanted& wanted, bool by_rmw, std::uint64_t value) {
   const machine::ThreadId thread = own_thread();
   machine::Machine& machine = execution_.machine();
-  point(Pending::access);
+  point({at, access.element, by_rmw ? machine::AccessKind::rmw : machine::AccessKind::read,
+         access.site});
   for (bool watched = false;;) {
     std::optional<std::uint64_t> seen;
     {

@@ -22,7 +22,6 @@ class Execution;
 class Runtime;
 struct AgentRecord;
 struct LaneWait;
-enum class Pending : std::uint8_t;
 
 // bar.sync of one block: `expected` agents per generation, all of one block of one launch. Private
 // to the block's rank. It has to outlive the agents that use it.
@@ -68,12 +67,14 @@ class Agent {
   void fence(machine::Machine::Fence kind, machine::Scope scope, std::uint16_t site = 0);
   void proxy_fence(machine::Machine::ProxyFence kind, std::uint16_t site = 0);
 
-  // The accesses of one instruction: a single point before the first of them. While it lives,
-  // accesses of this agent are no points.
+  // The accesses of one instruction: a single point before the first of them, which is at `first`.
+  // While it lives, accesses of this agent are no points.
   class OneInstruction {
    public:
-    OneInstruction(Agent& agent, const machine::Access& access) : agent_(agent) {
-      agent.before(access);
+    OneInstruction(Agent& agent, const machine::Access& access, machine::AccessKind kind,
+                   machine::Address first, std::uint64_t bytes)
+        : agent_(agent) {
+      agent.before(first, access, kind, bytes);
       agent.in_instruction_ = true;
     }
     ~OneInstruction() { agent_.in_instruction_ = false; }
@@ -102,9 +103,9 @@ class Agent {
   // -- warps: agents that act for several threads of the machine (ChildSpec::lanes) ---------------
   machine::ThreadId lane_thread(std::uint32_t lane) const { return lanes_[lane]; }
   std::span<const machine::ThreadId> lane_threads() const { return lanes_; }
-  // Others may step here: before an access; before a fence; where the agent goes round a loop and
-  // others should step first.
-  void point();
+  // Others may step here: before an access (`next`, if it is known); before a fence; where the
+  // agent goes round a loop and others should step first.
+  void point(const PendingAccess& next = {});
   void point_at_fence(machine::Machine::Fence kind);
   void yield();
   bool weak_points() const;
@@ -199,7 +200,8 @@ class Agent {
   void break_step() noexcept;
   machine::Machine& machine_of_run();
   void point(Pending before);
-  void before(const machine::Access& access);
+  void before(machine::Address at, const machine::Access& access, machine::AccessKind kind,
+              std::uint64_t bytes);
   void after(std::uint16_t site);
   void wrote(machine::Address at, const machine::Access& access, std::uint64_t bytes);
   void check_stopped();

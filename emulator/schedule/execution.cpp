@@ -11,6 +11,9 @@
 namespace ringfence::schedule {
 namespace {
 
+// Accesses of a run that are kept for its profile: what comes behind them is much like them.
+constexpr std::size_t kMostSeen = 1u << 16;
+
 // How many points may pass before a stop request is noticed.
 constexpr std::uint32_t kPollEvery = 1024;
 
@@ -41,6 +44,7 @@ Execution::Execution(machine::Machine* machine, std::uint16_t ranks,
       holds_(memory),
       faults_(memory),
       dirty_(memory),
+      seen_(memory),
       inboxes_(memory),
       rung_(memory) {
   chunks_.reserve(kMaxChunks);
@@ -76,6 +80,8 @@ void Execution::start(Strategy* strategy, const RunLimits& limits) {
   free_ = limits.free_running;
   asked_total_ = 0;
   faults_on_ = limits.faults && !free_;
+  profile_ = limits.profile && !free_;
+  seen_.clear();
   fell_ = read_old_ = false;
   late_count_ = 0;
   std::fill(ranks_state_.begin(), ranks_state_.end(), RankState{});
@@ -143,6 +149,7 @@ AgentId Execution::spawn(std::uint64_t label, std::uint16_t rank, machine::Threa
   r.wait_count = 0;
   r.status = status;
   r.pending = Pending::none;
+  r.access = {};
   if (parent != kNoAgent) ++record(parent).children;
   strategy_->on_spawn(id, label);
   if (status == AgentStatus::ready) set_ready(id);
@@ -230,6 +237,9 @@ void Execution::decide(AgentId id) {
   if (faults_on_) faults_at(id);
   if (!machine_->woken().empty()) drain_woken();
   bool ready = r.status == AgentStatus::ready;
+  if (profile_ && ready && r.pending == Pending::access && seen_.size() < kMostSeen) {
+    seen_.push_back({r.label, r.access.at, r.access.kind != machine::AccessKind::read});
+  }
   while (!ready && ready_.empty() && release_next()) ready = r.status == AgentStatus::ready;
   if (!ready && ready_.empty()) return unfinished_ == 0 ? finish(RunEnd::complete) : deadlock();
   const AgentId next = strategy_->pick(*this, id, ready, r.label, r.point);

@@ -15,6 +15,7 @@
 #include "emulator/machine/machine.hpp"
 #include "emulator/schedule/decision.hpp"
 #include "emulator/schedule/faults.hpp"
+#include "emulator/schedule/profile.hpp"
 #include "emulator/schedule/random.hpp"
 #include "emulator/schedule/strategy.hpp"
 
@@ -29,16 +30,6 @@ enum class AgentStatus : std::uint8_t {
   held,     // could step, but a fault keeps it from it
   stopped,  // met what it cannot go on from, and the finding was passed over
   done      // also an agent of a rank that a fault killed
-};
-
-// What an agent stands before, for a strategy that steps by events.
-enum class Pending : std::uint8_t {
-  none,    // it goes on with something else than an access: it begins, left a barrier, …
-  access,  // an access, or an await
-  fence,
-  fence_sc,
-  // It has gone round a loop, or looked in vain: no event, and others should step first.
-  yield,
 };
 
 struct AwaitInfo {
@@ -72,6 +63,7 @@ struct AgentRecord {
   std::uint16_t first_call = 0;  // a restarted rank's host: the call to begin with
   AgentStatus status = AgentStatus::ready;
   Pending pending = Pending::none;
+  PendingAccess access;
   bool deadlocks = false;  // at a barrier that others need not come to: see Agent::park
   AwaitInfo await;
   // A warp's waits, in place of `await`: the first `wait_count` of them, kept from run to run.
@@ -100,6 +92,7 @@ struct RunLimits {
   bool weak_points = false;   // weak accesses are points too
   bool free_running = false;  // ready agents go to their rank's inbox; nobody is picked
   bool faults = false;        // the strategy is asked for faults
+  bool profile = false;       // keep what agents stood before
 };
 
 // A rank that a fault killed, until its process has unwound its agents.
@@ -139,6 +132,7 @@ class Execution final : public machine::Chooser, public ReadyView {
   const std::pmr::vector<Decision>& decisions() const { return decisions_; }
   std::uint64_t digest() const { return digest_; }
   const std::pmr::vector<AppliedFault>& faults() const { return faults_; }
+  const std::pmr::vector<SeenAccess>& seen() const { return seen_; }
   bool lost(std::uint16_t rank) const { return ranks_state_[rank].lost; }
 
   // -- for Agent and Runtime --------------------------------------------------------------------
@@ -219,6 +213,8 @@ class Execution final : public machine::Chooser, public ReadyView {
   bool is_ready(AgentId id) const override { return record(id).status == AgentStatus::ready; }
   std::uint64_t label(AgentId id) const override { return record(id).label; }
   AgentId find(std::uint64_t label) const override;
+  Pending pending(AgentId id) const override { return record(id).pending; }
+  const PendingAccess& pending_access(AgentId id) const override { return record(id).access; }
 
  private:
   static constexpr std::uint32_t kChunk = 1024;
@@ -290,6 +286,7 @@ class Execution final : public machine::Chooser, public ReadyView {
   std::uint16_t hook_rank_ = 0;
   std::uint32_t hook_point_ = 0;
   bool faults_on_ = false;
+  bool profile_ = false;
   bool fell_ = false;
   bool read_old_ = false;
   Fall fall_;
@@ -298,6 +295,7 @@ class Execution final : public machine::Chooser, public ReadyView {
   std::pmr::vector<Hold> holds_;
   std::pmr::vector<AppliedFault> faults_;
   std::pmr::vector<WasClean> dirty_;
+  std::pmr::vector<SeenAccess> seen_;
   std::pmr::vector<std::pmr::vector<AgentId>> inboxes_;
   std::pmr::vector<std::uint16_t> rung_;
   std::atomic<std::uint8_t> end_{static_cast<std::uint8_t>(RunEnd::stopped)};

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "emulator/machine/machine.hpp"
+#include "emulator/machine/trail.hpp"
 #include "emulator/schedule/decision.hpp"
 #include "emulator/schedule/execution.hpp"
 #include "emulator/schedule/faults.hpp"
@@ -33,7 +34,10 @@ struct RunSpec {
   std::vector<machine::FindingKind> ignore;
   std::uint32_t expected_points = 0;
   std::uint32_t point_limit = 1u << 22;
-  bool history = false;  // record every event (slow; for stories)
+  const Profile* profile = nullptr;  // for strategies that weigh events; the caller keeps it
+  bool take_profile = false;         // Outcome::seen
+  bool trail = false;                // Outcome::fingerprint and pairs
+  bool history = false;              // record every event (slow; for stories)
   // Weak accesses are points too: other agents may step there. So they are if races are ignored.
   bool weak_points = false;
   // Rank processes run concurrently and nobody is picked; choices are their defaults and two runs
@@ -82,6 +86,11 @@ struct Outcome {
   std::vector<AppliedFault> faults;     // those that the strategy drew and that took effect
   bool survive = false;                 // as RunSpec's
   std::vector<machine::Event> history;  // if asked for
+  // If a trail was asked for (machine::Trail): equal for schedules that only order independent
+  // steps otherwise; and which lines' writes which lines read.
+  std::uint64_t fingerprint = 0;
+  std::vector<machine::Trail::Pair> pairs;
+  std::vector<SeenAccess> seen;  // if a profile was asked for
   std::uint32_t points = 0;
   std::uint32_t steps = 0;
   std::uint64_t digest = 0;  // of all choices and all values read: equal runs agree

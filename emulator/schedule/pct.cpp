@@ -9,9 +9,6 @@ namespace {
 constexpr std::uint32_t kHigh = 1u << 31;  // drawn priorities are above it, lowered ones below
 constexpr std::uint32_t kUnknownLength = 512;
 
-AgentId id_of(std::uint64_t entry) { return ~static_cast<AgentId>(entry); }
-std::uint32_t priority_of(std::uint64_t entry) { return static_cast<std::uint32_t>(entry >> 32); }
-
 }  // namespace
 
 PctStrategy::PctStrategy(const StrategySpec& spec, std::pmr::memory_resource* memory)
@@ -68,7 +65,7 @@ void PctStrategy::on_ready(AgentId id) {
 
 void PctStrategy::push(AgentId id) {
   queued_[id] = 1;
-  heap_.push_back(std::uint64_t{priority_[id]} << 32 | static_cast<std::uint32_t>(~id));
+  heap_.push_back(entry_of(priority_[id], id));
   std::push_heap(heap_.begin(), heap_.end());
 }
 

@@ -29,8 +29,13 @@ ReplayStrategy::ReplayStrategy(std::span<const Decision> decisions,
 }
 
 void ReplayStrategy::begin(std::uint32_t) {
-  asked_label_ = 0;
-  asked_point_ = 0;
+  ask_at(0, 0);
+  taken_ = 0;
+}
+
+void ReplayStrategy::ask_at(std::uint64_t label, std::uint32_t point) {
+  asked_label_ = label;
+  asked_point_ = point;
   std::fill(std::begin(asked_), std::end(asked_), 0u);
 }
 
@@ -47,7 +52,7 @@ const Decision* ReplayStrategy::find(std::uint64_t label, std::uint32_t point, D
 
 AgentId ReplayStrategy::pick(const ReadyView& ready, AgentId current, bool current_ready,
                              std::uint64_t label, std::uint32_t point) {
-  if (const Decision* d = find(label, point, DecisionKind::pick, 0); d != nullptr) {
+  if (const Decision* d = take(find(label, point, DecisionKind::pick, 0)); d != nullptr) {
     const AgentId id = ready.find(d->value);
     if (id != kNoAgent && ready.is_ready(id)) return id;
   }
@@ -56,12 +61,8 @@ AgentId ReplayStrategy::pick(const ReadyView& ready, AgentId current, bool curre
 
 std::uint32_t ReplayStrategy::choose(DecisionKind kind, std::uint64_t label, std::uint32_t point,
                                      std::uint32_t options) {
-  if (label != asked_label_ || point != asked_point_) {
-    begin(0);
-    asked_label_ = label;
-    asked_point_ = point;
-  }
-  const Decision* d = find(label, point, kind, asked_[static_cast<int>(kind)]++);
+  if (label != asked_label_ || point != asked_point_) ask_at(label, point);
+  const Decision* d = take(find(label, point, kind, asked_[static_cast<int>(kind)]++));
   return d != nullptr && d->value < options ? static_cast<std::uint32_t>(d->value) : 0;
 }
 

@@ -22,7 +22,7 @@ void RunState::start(const RunSpec& spec) {
   own_strategy_ = nullptr;
   StrategySpec strategy = spec.strategy;
   if (spec.free_running) strategy.kind = StrategySpec::Kind::first;
-  own_strategy_ = make_strategy(strategy, spec.decisions, memory_);
+  own_strategy_ = make_strategy(strategy, spec.decisions, spec.profile, memory_);
   start(spec, *own_strategy_);
 }
 
@@ -36,6 +36,8 @@ void RunState::start(const RunSpec& spec, Strategy& strategy) {
   machine_.set_chooser(&execution_);
   machine_.set_listener(spec.history ? this : listener_);
   history_.clear();
+  trail_.clear();
+  machine_.set_trail(spec.trail ? &trail_ : nullptr);
   program_.before_run(machine_);
   survive_ = spec.survive;
   // What a race that is passed over does shows only where others may step between weak accesses.
@@ -44,8 +46,8 @@ void RunState::start(const RunSpec& spec, Strategy& strategy) {
   const bool faults =
       spec.strategy.faults.any() || std::any_of(spec.decisions.begin(), spec.decisions.end(),
                                                 [](const Decision& d) { return is_fault(d.kind); });
-  execution_.start(
-      &strategy, {spec.expected_points, spec.point_limit, weak_points, spec.free_running, faults});
+  execution_.start(&strategy, {spec.expected_points, spec.point_limit, weak_points,
+                               spec.free_running, faults, spec.take_profile});
 }
 
 Outcome RunState::collect() {
@@ -58,6 +60,9 @@ Outcome RunState::collect() {
   out.history.assign(history_.begin(), history_.end());
   if (out.end == RunEnd::deadlock) out.stuck = stuck();
   out.faults.assign(execution_.faults().begin(), execution_.faults().end());
+  out.fingerprint = trail_.fingerprint();
+  trail_.each_pair([&](const machine::Trail::Pair& pair) { out.pairs.push_back(pair); });
+  out.seen.assign(execution_.seen().begin(), execution_.seen().end());
   out.survive = survive_;
   out.points = execution_.points();
   out.steps = machine_.steps();

@@ -6,6 +6,7 @@
 #include <memory_resource>
 
 #include "emulator/machine/machine.hpp"
+#include "emulator/machine/trail.hpp"
 #include "emulator/schedule/execution.hpp"
 #include "emulator/schedule/executor.hpp"
 #include "emulator/schedule/program.hpp"
@@ -46,6 +47,7 @@ class RunState final : private machine::Listener {
   std::pmr::monotonic_buffer_resource given_;  // what the program took: it gives nothing back
   machine::Machine machine_;
   Execution execution_;
+  machine::Trail trail_;
   std::pmr::deque<machine::Event> history_;
   machine::Listener* listener_ = nullptr;
   Strategy* own_strategy_ = nullptr;

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <thread>
 
+#include "emulator/schedule/distinct.hpp"
 #include "emulator/schedule/failure.hpp"
 #include "emulator/schedule/interrupt.hpp"
 
@@ -24,7 +25,9 @@ class Search {
       : spec_(spec),
         progress_(progress),
         begin_(Clock::now()),
-        limit_(spec.schedules > 0 ? spec.schedules : kNone - 1) {}
+        limit_(spec.schedules > 0 ? spec.schedules : kNone - 1),
+        portfolio_(spec.run.strategy.kind == StrategySpec::Kind::portfolio),
+        corpus_(spec.corpus) {}
 
   SearchResult run(const std::vector<Executor*>& workers) {
     run_default(workers);
@@ -37,6 +40,8 @@ class Search {
     }
     if (error_) std::rethrow_exception(error_);
     result_.interrupted = interrupted();
+    result_.distinct = distinct_.size();
+    if (portfolio_) result_.kept = corpus_.finish();
     result_.seconds = seconds();
     return std::move(result_);
   }
@@ -51,8 +56,12 @@ class Search {
   void run_default(const std::vector<Executor*>& workers) {
     RunSpec run = spec_.run;
     run.strategy.kind = StrategySpec::Kind::first;
+    run.take_profile = run.trail = true;
     Outcome outcome = run_to_its_end(*workers.front(), run);
     expected_points_ = outcome.points;
+    profile_ = Profile(std::move(outcome.seen));
+    if (portfolio_) corpus_.begin(outcome);
+    run.take_profile = run.trail = false;
     take(std::move(outcome), run.strategy, 0);
     for (std::size_t i = 1; i < workers.size() && !stopped(); ++i) workers[i]->run(run);
   }
@@ -67,7 +76,15 @@ class Search {
         RunSpec run = spec_.run;
         run.strategy.seed = schedule_seed(spec_.run.strategy.seed, n);
         run.expected_points = expected_points_;
-        take(run_to_its_end(executor, run), run.strategy, n);
+        run.profile = &profile_;
+        run.trail = true;
+        if (portfolio_) {
+          corpus_.choose(n, run, [&] { return stopped() || n > lowest_.load(); });
+          run.strategy = drawn(run.strategy);
+        }
+        Outcome outcome = run_to_its_end(executor, run);
+        if (portfolio_) corpus_.ended(n, outcome);
+        take(std::move(outcome), run.strategy, n);
       }
     } catch (...) {
       const std::lock_guard lock(mutex_);
@@ -81,6 +98,7 @@ class Search {
     if (outcome.end == RunEnd::stopped) return;
     ++result_.schedules;
     result_.points += outcome.points;
+    distinct_.add(outcome.fingerprint);
     if (undecided(outcome)) ++result_.undecided;
     if (!outcome.lost.empty()) {
       // It was so each time: the next schedule would fare no better.
@@ -91,6 +109,7 @@ class Search {
     if (failure(outcome) && n < lowest_.load(std::memory_order_relaxed)) {
       lowest_.store(n, std::memory_order_relaxed);
       result_.found = true;
+      result_.number = n;
       result_.outcome = std::move(outcome);
       result_.strategy = strategy;
     }
@@ -126,6 +145,10 @@ class Search {
   const Clock::time_point begin_;
   const std::uint64_t limit_;
   std::uint32_t expected_points_ = 0;
+  const bool portfolio_;
+  Corpus corpus_;
+  Profile profile_;
+  Distinct distinct_;
   std::atomic<std::uint64_t> next_{0};
   std::atomic<std::uint64_t> lowest_{kNone};
   std::atomic<bool> failed_{false};

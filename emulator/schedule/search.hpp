@@ -4,7 +4,11 @@
 // Schedule number n runs with a seed that follows from the first seed and n, so a search is the
 // same for any number of workers: what is reported is the failing schedule of the lowest number.
 // Before number 0 the default schedule runs (every choice the first): it gives the length by which
-// PCT spreads its changes, and a fault that it meets needs no choices at all.
+// PCT spreads its changes and the accesses by which SURW weighs agents, and a fault that it meets
+// needs no choices at all.
+//
+// A portfolio draws a strategy for each schedule, by its seed. It also keeps the schedules that
+// gave something new (Corpus) and makes some of others by changing one of these.
 
 #include <array>
 #include <cstdint>
@@ -13,6 +17,7 @@
 #include <optional>
 #include <vector>
 
+#include "emulator/schedule/corpus.hpp"
 #include "emulator/schedule/executor.hpp"
 
 namespace ringfence::schedule {
@@ -21,6 +26,8 @@ struct SearchSpec {
   RunSpec run;                     // strategy.seed is the first seed
   std::uint64_t schedules = 2000;  // at most; 0: no limit but time
   double seconds = 0;              // at most; 0: no limit but schedules
+  // A portfolio's first schedules: what was kept before.
+  std::vector<Decisions> corpus;
 };
 
 // Runs that a kind of fault befell.
@@ -35,12 +42,18 @@ struct SearchResult {
   std::uint64_t schedules = 0;  // that ran to an end, the default one included
   std::uint64_t undecided = 0;  // of these, without a verdict (limit of points)
   std::uint64_t points = 0;     // of all together
+  std::uint64_t distinct =
+      0;  // of the schedules, by their trails; Distinct::kMost: at least so many
   double seconds = 0;
   bool interrupted = false;
   std::vector<LostRank> lost;  // processes whose loss ended the search
   bool found = false;
-  Outcome outcome;        // of the failing schedule, if found
-  StrategySpec strategy;  // that found it: with one schedule of this seed it is found again
+  Outcome outcome;           // of the failing schedule, if found
+  std::uint64_t number = 0;  // its number; the default one and the first of the others have 0
+  // That found it: with one schedule of this seed it is found again, unless it was made of others
+  // (mutant): then its decisions alone say what it was.
+  StrategySpec strategy;
+  std::vector<KeptSchedule> kept;  // a portfolio's, without those of SearchSpec::corpus
   std::array<FaultCount, kFaultKinds> faults{};  // a run counts for each kind that befell it
   FaultCount faulted;                            // each run once
   Outcome stopped;  // of the lowest-numbered run that a fault stopped; meaningful if there is one

@@ -10,13 +10,42 @@
 #include <span>
 #include <string>
 
+#include "emulator/machine/machine.hpp"
 #include "emulator/schedule/decision.hpp"
 #include "emulator/schedule/faults.hpp"
 
 namespace ringfence::schedule {
 
+class Profile;  // profile.hpp
+
 using AgentId = std::uint32_t;
 inline constexpr AgentId kNoAgent = ~AgentId{0};
+
+// What an agent stands before, for a strategy that steps by events.
+enum class Pending : std::uint8_t {
+  none,    // it goes on with something else than an access: it begins, left a barrier, …
+  access,  // an access, or an await
+  fence,
+  fence_sc,
+  // It has gone round a loop, or looked in vain: no event, and others should step first.
+  yield,
+};
+
+// The access that an agent stands before, as far as it is known there: of a warp's instruction that
+// of its first lane, of a multicast address the first replica's. No bytes: it is not known.
+struct PendingAccess {
+  machine::Address at;
+  std::uint32_t bytes = 0;
+  machine::AccessKind kind = machine::AccessKind::read;
+  std::uint16_t site = 0;
+};
+
+// Whether the order of the two can matter: the same place, and one of them writes.
+constexpr bool conflict(const PendingAccess& a, const PendingAccess& b) {
+  return a.at.region == b.at.region && a.at.offset < b.at.offset + b.bytes &&
+         b.at.offset < a.at.offset + a.bytes &&
+         (a.kind != machine::AccessKind::read || b.kind != machine::AccessKind::read);
+}
 
 // The agents that can step, as the strategy sees them.
 class ReadyView {
@@ -28,6 +57,9 @@ class ReadyView {
   virtual bool is_ready(AgentId id) const = 0;
   virtual std::uint64_t label(AgentId id) const = 0;
   virtual AgentId find(std::uint64_t label) const = 0;  // kNoAgent if there is none
+  virtual Pending pending(AgentId id) const = 0;
+  // Meaningful if that is Pending::access.
+  virtual const PendingAccess& pending_access(AgentId id) const = 0;
 };
 
 class Strategy {
@@ -67,24 +99,33 @@ class Strategy {
 };
 
 struct StrategySpec {
-  enum class Kind : std::uint8_t { first, random, pct, replay };
+  enum class Kind : std::uint8_t { first, random, pct, replay, pos, surw, portfolio, mutant };
+  // portfolio: one of the others that draw, drawn by the seed. mutant: a schedule that was kept,
+  // changed somewhere.
   Kind kind = Kind::pct;
   std::uint64_t seed = 1;
   std::uint32_t depth = 3;  // pct: bugs of up to this depth
   double stale = 0.05;      // chance that a read with several answers takes an old one
-  FaultSpec faults = {};    // random and pct
+  FaultSpec faults = {};    // of all that draw
 };
 
 std::string_view name(StrategySpec::Kind kind);
+// The strategy of that name; throws std::invalid_argument.
+StrategySpec::Kind parse_strategy(std::string_view name);
+
+// What a portfolio takes for its seed; another strategy is itself.
+StrategySpec drawn(const StrategySpec& spec);
 
 // The default pick: the running agent while it can, then the ready one that was made first.
 inline AgentId default_pick(const ReadyView& ready, AgentId current, bool current_ready) {
   return current_ready ? current : ready.lowest();
 }
 
-// Makes the strategy inside `memory`; `decisions` are replay's (copied).
+// Makes the strategy inside `memory`; `decisions` are replay's and mutant's, `profile` is pos's and
+// surw's; both are copied as far as they are needed. Without a profile (nullptr) all accesses are
+// events.
 Strategy* make_strategy(const StrategySpec& spec, std::span<const Decision> decisions,
-                        std::pmr::memory_resource* memory);
+                        const Profile* profile, std::pmr::memory_resource* memory);
 void destroy_strategy(Strategy* strategy, std::pmr::memory_resource* memory);
 
 }  // namespace ringfence::schedule

@@ -50,10 +50,22 @@ TEST_CASE("the same seed gives the same decisions, digest and findings inline an
     MiniReduce here(shape), there(shape);
     const auto in = ranks::make_inline(here);
     const auto over = ranks::make_processes(there);
+    RunSpec count = seeded(1, StrategySpec::Kind::first);
+    count.take_profile = true;
+    const std::vector<SeenAccess> seen = in->run(count).seen, seen_there = over->run(count).seen;
+    REQUIRE(seen.size() > 20);
+    REQUIRE(std::equal(seen.begin(), seen.end(), seen_there.begin(), seen_there.end(),
+                       [](const SeenAccess& a, const SeenAccess& b) {
+                         return a.label == b.label && place_key(a.at) == place_key(b.at) &&
+                                a.writes == b.writes;
+                       }));
+    const Profile profile(seen);
     for (const auto kind :
-         {StrategySpec::Kind::first, StrategySpec::Kind::random, StrategySpec::Kind::pct}) {
+         {StrategySpec::Kind::first, StrategySpec::Kind::random, StrategySpec::Kind::pct,
+          StrategySpec::Kind::pos, StrategySpec::Kind::surw}) {
       for (std::uint64_t seed = 1; seed <= 15; ++seed) {
         RunSpec spec = seeded(seed, kind);
+        if (seed % 3 != 0) spec.profile = &profile;
         spec.policy.boundary = machine::Boundary::strict;
         const Outcome a = in->run(spec), b = over->run(spec);
         check_equal(a, b);

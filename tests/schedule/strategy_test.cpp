@@ -1,8 +1,10 @@
 // Strategies against a schedule of their own, and through runs of small programs.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "emulator/schedule/inline_executor.hpp"
@@ -14,6 +16,9 @@ using namespace ringfence::schedule;
 using namespace ringfence::testing;
 
 namespace {
+
+constexpr StrategySpec::Kind kDrawing[] = {StrategySpec::Kind::random, StrategySpec::Kind::pct,
+                                           StrategySpec::Kind::pos, StrategySpec::Kind::surw};
 
 // Ready agents 0 .. n-1, all of them or a part.
 class Ready final : public ReadyView {
@@ -29,9 +34,12 @@ class Ready final : public ReadyView {
   AgentId find(std::uint64_t label) const override {
     return label >= 1000 ? static_cast<AgentId>(label - 1000) : kNoAgent;
   }
+  Pending pending(AgentId) const override { return Pending::access; }
+  const PendingAccess& pending_access(AgentId) const override { return access_; }
 
  private:
   std::vector<AgentId> ids_;
+  PendingAccess access_;
 };
 
 }  // namespace
@@ -51,7 +59,7 @@ TEST_CASE("the generator's draws are spread evenly over a range") {
 TEST_CASE("equal seeds give equal runs, and other seeds other ones") {
   MiniReduce program({.ranks = 2, .blocks = 1, .threads = 4});
   InlineExecutor executor(program);
-  for (const auto kind : {StrategySpec::Kind::random, StrategySpec::Kind::pct}) {
+  for (const auto kind : kDrawing) {
     std::set<std::uint64_t> digests;
     for (std::uint64_t seed = 1; seed <= 20; ++seed) {
       RunSpec spec;
@@ -82,7 +90,7 @@ TEST_CASE("a run repeats from its decisions alone") {
   MiniReduce program({.ranks = 3, .blocks = 2, .threads = 4, .end_put = Order::relaxed});
   InlineExecutor executor(program);
   std::set<DecisionKind> kinds;
-  for (const auto kind : {StrategySpec::Kind::random, StrategySpec::Kind::pct}) {
+  for (const auto kind : kDrawing) {
     for (std::uint64_t seed = 1; seed <= 200; ++seed) {
       RunSpec spec;
       spec.policy.boundary = machine::Boundary::strict;
@@ -218,4 +226,210 @@ TEST_CASE("pct meets a fault that needs one preemption at the right place") {
   CHECK(found(2, 0) > 0);
   // A stale read finds it without a preemption: thread 1 runs last and reads an old message.
   CHECK(found(1, 0.5) > 0);
+}
+
+namespace {
+
+// What each thread of a launch does to words that it names; and what order that gave: who swapped
+// before whom.
+class Swaps final : public SmallProgram {
+ public:
+  Swaps(std::vector<std::uint32_t> times, std::uint32_t private_ones)
+      : SmallProgram(1), times_(std::move(times)), private_ones_(private_ones) {}
+  void host(Agent& host, std::uint16_t) override {
+    order.clear();
+    std::vector<Agent::Body> bodies;
+    for (std::uint32_t t = 0; t < times_.size(); ++t) {
+      bodies.push_back([this, t](Agent& a) {
+        for (std::uint32_t i = 0; i < private_ones_ * t; ++i) {
+          store32(a, slot(0, 1 + t), i, Order::relaxed);
+        }
+        for (std::uint32_t i = 0; i < times_[t]; ++i) {
+          a.rmw(slot(0, 0), {.order = Order::relaxed}, t, add);
+          order.push_back(t);
+        }
+      });
+    }
+    launch(host, 0, std::move(bodies));
+  }
+  std::vector<std::uint32_t> order;
+
+ private:
+  std::vector<std::uint32_t> times_;
+  std::uint32_t private_ones_;
+};
+
+// How often each order came in so many runs.
+std::map<std::vector<std::uint32_t>, int> orders(Swaps& program, StrategySpec::Kind kind,
+                                                 int runs) {
+  InlineExecutor executor(program);
+  RunSpec spec;
+  spec.strategy.kind = StrategySpec::Kind::first;
+  spec.take_profile = true;
+  const Profile profile(executor.run(spec).seen);
+  CHECK_FALSE(profile.empty());
+  spec.take_profile = false;
+  spec.profile = &profile;
+  std::map<std::vector<std::uint32_t>, int> seen;
+  for (int seed = 1; seed <= runs; ++seed) {
+    spec.strategy = {.kind = kind, .seed = static_cast<std::uint64_t>(seed), .stale = 0};
+    REQUIRE(executor.run(spec).end == RunEnd::complete);
+    ++seen[program.order];
+  }
+  return seen;
+}
+
+}  // namespace
+
+TEST_CASE("surw takes each interleaving of the accesses to a place about as often") {
+  // 7! / (2! 5!) = 21 of them, though a walk would let the second thread's ones come early.
+  Swaps program({2, 5}, 0);
+  const auto seen = orders(program, StrategySpec::Kind::surw, 4200);
+  CHECK(seen.size() == 21);
+  // Five standard deviations of a binomial with n = 4200, p = 1/21.
+  for (const auto& [order, times] : seen) CHECK(std::abs(times - 200) < 5 * 14);
+}
+
+TEST_CASE("surw's choice does not depend on accesses that nobody else makes") {
+  Swaps program({1, 1}, 40);
+  const auto seen = orders(program, StrategySpec::Kind::surw, 1000);
+  REQUIRE(seen.size() == 2);
+  for (const auto& [order, times] : seen) CHECK(std::abs(times - 500) < 5 * 16);
+}
+
+TEST_CASE("pos meets both orders of two accesses, whatever one of them has before it") {
+  Swaps program({1, 1}, 40);
+  const auto seen = orders(program, StrategySpec::Kind::pos, 1000);
+  REQUIRE(seen.size() == 2);
+  // Three quarters of the runs know that the others are private, and take each order half the time.
+  for (const auto& [order, times] : seen) CHECK(times > 300);
+}
+
+TEST_CASE("a profile has the places that several agents access and some write, in any order") {
+  const machine::Address a{0, 0}, b{0, 16}, c{0, 32};
+  std::vector<SeenAccess> seen = {{7, a, true}, {7, a, false}, {9, a, false},
+                                  {7, b, true}, {7, c, false}, {9, c, false}};
+  const Profile forward(seen);
+  std::reverse(seen.begin(), seen.end());
+  for (const Profile& p : {forward, Profile(seen)}) {
+    REQUIRE(p.places().size() == 1);  // b is 7's alone, c is only read
+    const Profile::Place place = p.places()[0];
+    CHECK(place.key == place_key(a));
+    REQUIRE(p.counts(place).size() == 2);
+    CHECK(p.counts(place)[0].label == 7);
+    CHECK(p.counts(place)[0].accesses == 2);
+    CHECK(p.counts(place)[1].label == 9);
+    CHECK(p.counts(place)[1].accesses == 1);
+  }
+}
+
+namespace {
+
+// Fingerprints of so many runs of a random walk, and the orders of the swaps.
+std::pair<std::set<std::uint64_t>, std::set<std::vector<std::uint32_t>>> trails(Swaps& program,
+                                                                                double stale) {
+  InlineExecutor executor(program);
+  RunSpec spec;
+  spec.trail = true;
+  std::pair<std::set<std::uint64_t>, std::set<std::vector<std::uint32_t>>> out;
+  for (std::uint64_t seed = 1; seed <= 400; ++seed) {
+    spec.strategy = {.kind = StrategySpec::Kind::random, .seed = seed, .stale = stale};
+    const Outcome o = executor.run(spec);
+    REQUIRE(o.end == RunEnd::complete);
+    out.first.insert(o.fingerprint);
+    out.second.insert(program.order);
+  }
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("a trail's fingerprint tells orders of conflicting accesses apart, and no others") {
+  // Two swaps of each of two threads: 4! / (2! 2!) orders. The second thread's other accesses are
+  // to a place of its own: their order makes no difference.
+  Swaps program({2, 2}, 3);
+  const auto [prints, orders] = trails(program, 0);
+  CHECK(orders.size() == 6);
+  CHECK(prints.size() == 6);
+  // Threads that share nothing have one trail, however they are interleaved.
+  Swaps apart({0, 0}, 5);
+  CHECK(trails(apart, 0).first.size() == 1);
+}
+
+TEST_CASE("a trail counts which line's write which line read") {
+  HostProgram program(1, [](HostProgram& p, Agent& host, std::uint16_t rank) {
+    p.launch(host, rank, {[&p](Agent& a) {
+               std::uint32_t v = 7;
+               const Address at = p.slot(0, 0);
+               a.read(at, {.order = Order::relaxed, .site = 3},
+                      std::as_writable_bytes(std::span(&v, 1)));
+               a.write(at, {.order = Order::relaxed, .site = 4}, std::as_bytes(std::span(&v, 1)));
+               for (int i = 0; i < 2; ++i) {
+                 a.read(at, {.order = Order::relaxed, .site = 5},
+                        std::as_writable_bytes(std::span(&v, 1)));
+               }
+             }});
+  });
+  InlineExecutor executor(program);
+  RunSpec spec;
+  spec.strategy.kind = StrategySpec::Kind::first;
+  CHECK(executor.run(spec).pairs.empty());  // none is asked for
+  spec.trail = true;
+  const Outcome o = executor.run(spec);
+  REQUIRE(o.pairs.size() == 2);
+  CHECK(o.pairs[0].write_site == machine::Trail::kInitial);
+  CHECK(o.pairs[0].read_site == 3);
+  CHECK_FALSE(o.pairs[0].own);
+  CHECK(o.pairs[0].times == 1);
+  CHECK(o.pairs[1].write_site == 4);
+  CHECK(o.pairs[1].read_site == 5);
+  CHECK(o.pairs[1].own);
+  CHECK(o.pairs[1].times == 2);
+}
+
+TEST_CASE("a portfolio's strategy follows from the seed, and all kinds come up") {
+  std::map<StrategySpec::Kind, int> kinds;
+  std::set<std::uint32_t> depths;
+  int exact = 0;
+  for (std::uint64_t seed = 1; seed <= 1000; ++seed) {
+    const StrategySpec spec{.kind = StrategySpec::Kind::portfolio, .seed = seed};
+    const StrategySpec a = drawn(spec), b = drawn(spec);
+    CHECK(a.kind == b.kind);
+    CHECK(a.depth == b.depth);
+    CHECK(a.seed == seed);
+    CHECK(drawn(a).kind == a.kind);
+    ++kinds[a.kind];
+    if (a.kind == StrategySpec::Kind::pct) depths.insert(a.depth);
+    exact += a.stale == 0;
+  }
+  for (const StrategySpec::Kind kind : kDrawing) CHECK(kinds[kind] > 10);
+  CHECK(kinds.size() == 4);
+  CHECK(depths == std::set<std::uint32_t>{1, 2, 3, 4, 5, 6, 7, 8});
+  CHECK(exact > 200);
+  CHECK(exact < 500);
+}
+
+TEST_CASE(
+    "a mutant is a run like others: it repeats from its decisions, and differs from its origin") {
+  MiniReduce program({.ranks = 3, .blocks = 1, .threads = 4});
+  InlineExecutor executor(program);
+  RunSpec spec;
+  spec.strategy = {.kind = StrategySpec::Kind::random, .seed = 3, .stale = 0};
+  const Outcome origin = executor.run(spec);
+  std::set<std::uint64_t> digests;
+  for (std::uint64_t seed = 1; seed <= 50; ++seed) {
+    RunSpec mutant = spec;
+    mutant.strategy = {.kind = StrategySpec::Kind::mutant, .seed = seed, .stale = 0};
+    mutant.decisions = origin.decisions;
+    mutant.expected_points = origin.points;
+    const Outcome a = executor.run(mutant);
+    CHECK(a.end == RunEnd::complete);
+    CHECK(executor.run(mutant).digest == a.digest);
+    digests.insert(a.digest);
+    RunSpec again = spec;
+    again.strategy.kind = StrategySpec::Kind::replay;
+    again.decisions = a.decisions;
+    CHECK(executor.run(again).digest == a.digest);
+  }
+  CHECK(digests.size() > 30);
 }

@@ -36,7 +36,9 @@ class MultimemCounter final : public Pull {
     if (t.lane.thread != 0) return;  // one thread signals and waits for all
     t.signal.proxy = machine::Proxy::multicast;
     {
-      const schedule::Agent::OneInstruction multimem_red(t.lane.agent, t.signal);
+      const schedule::Agent::OneInstruction multimem_red(t.lane.agent, t.signal,
+                                                         machine::AccessKind::rmw, counter_of(t, 0),
+                                                         sizeof(std::uint32_t));
       const std::uint32_t one = 1;
       for (std::uint16_t r = 0; r < ranks(); ++r) {
         t.lane.agent.reduce(

@@ -311,11 +311,15 @@ void TokenWeave::row(Lane& lane, std::int64_t row) {
     verify::tokenweave_scale_elements(norm, lane.block.scale,
                                       row_at_hand<const Bits>(lane.block) + i * width,
                                       static_cast<std::size_t>(i * width), count, v);
-    const schedule::Agent::OneInstruction multimem_st(lane.agent, store);
+    const auto to = [&](std::uint16_t replica) {
+      machine::Address at = out_row({lane.place.group, replica, lane.place.call}, row);
+      at.offset += static_cast<std::uint64_t>(i) * bytes;
+      return at;
+    };
+    const schedule::Agent::OneInstruction multimem_st(lane.agent, store, machine::AccessKind::write,
+                                                      to(0), bytes);
     for (std::uint16_t replica = 0; replica < ranks(); ++replica) {
-      machine::Address to = out_row({lane.place.group, replica, lane.place.call}, row);
-      to.offset += static_cast<std::uint64_t>(i) * bytes;
-      lane.agent.write(to, store, std::as_bytes(std::span(v, count)));
+      lane.agent.write(to(replica), store, std::as_bytes(std::span(v, count)));
     }
   }
 }
@@ -432,11 +436,16 @@ void TokenWeave::ld_reduce(Lane& lane, std::int64_t row, std::int64_t vector, Bi
   Bits parts[verify::kMaxRanks][kVector<Bits>];
   const Bits* pointers[verify::kMaxRanks];
   {
-    const schedule::Agent::OneInstruction multimem_ld_reduce(lane.agent, load);
+    const auto from = [&](std::uint16_t replica) {
+      machine::Address at = out_row({lane.place.group, replica, lane.place.call}, row);
+      at.offset += static_cast<std::uint64_t>(vector) * count * sizeof(Bits);
+      return at;
+    };
+    const schedule::Agent::OneInstruction multimem_ld_reduce(
+        lane.agent, load, machine::AccessKind::read, from(0), count * sizeof(Bits));
     for (std::uint16_t replica = 0; replica < ranks(); ++replica) {
-      machine::Address from = out_row({lane.place.group, replica, lane.place.call}, row);
-      from.offset += static_cast<std::uint64_t>(vector) * count * sizeof(Bits);
-      lane.agent.read(from, load, std::as_writable_bytes(std::span(parts[replica], count)));
+      lane.agent.read(from(replica), load,
+                      std::as_writable_bytes(std::span(parts[replica], count)));
       pointers[replica] = parts[replica];
     }
   }
