@@ -1,5 +1,7 @@
 #include "emulator/cli/campaign.hpp"
 
+#include "emulator/check/explorer.hpp"
+
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -11,6 +13,8 @@
 
 #include "emulator/cli/budget.hpp"
 #include "emulator/cli/campaign_file.hpp"
+#include "emulator/cli/case_program.hpp"
+#include "emulator/cli/corpus.hpp"
 #include "emulator/cli/finding.hpp"
 #include "emulator/cli/instance.hpp"
 #include "emulator/cli/memory.hpp"
@@ -42,7 +46,9 @@ Json strategy_json(const StrategySpec& s) {
   return j;
 }
 
-Json head_of(const CampaignOptions& o, const Case& base, const CampaignSearch& search) {
+Json head_of(const CampaignOptions& o, const std::vector<Case>& cases,
+             const CampaignSearch& search) {
+  const Case& base = cases.front();
   Json what{{"configuration", config_json(base.config)},
             {"policy", policy_json(base.policy, base.config)},
             {"strategy", strategy_json(search.strategy)},
@@ -53,7 +59,14 @@ Json head_of(const CampaignOptions& o, const Case& base, const CampaignSearch& s
   for (const auto kind : base.ignore) ignore.push_back(machine::name(kind));
   what["modes"] = modes;
   what["ignore"] = ignore;
+  if (!o.cases.empty()) {
+    what["cases"] = Json::array();
+    for (const Case& c : cases) what["cases"].push_back(config_json(c.config));
+  }
+  if (o.exhaustive) what["exhaustive"] = search.executions;
   if (base.survive) what["survive"] = true;
+  // Then what a unit finds depends on what was there when it ran.
+  if (!search.corpus.empty()) what["corpus"] = true;
   Json head{{"version", kCampaignVersion},   {"ringfence", version()},
             {"seed", search.strategy.seed},  {"units", o.units},
             {"schedules", search.schedules}, {"what", what}};
@@ -82,15 +95,16 @@ class Unit {
     check_memory(case_.config, search_.jobs);
     Json modes = Json::object(), findings = Json::array();
     Verdict verdict = Verdict::pass;
-    std::uint64_t schedules = 0, points = 0;
+    std::uint64_t schedules = 0, distinct = 0, points = 0;
     double seconds = 0;
     for (const machine::Boundary mode : case_.modes) {
       // What nobody claims is no finding of a campaign: one search is enough to know it.
       if (!case_.judges(mode)) continue;
-      const schedule::SearchResult r = one_search(mode);
+      const schedule::SearchResult r = options_.exhaustive ? one_check(mode) : one_search(mode);
       if (schedule::interrupted()) throw Interrupted();
       if (!r.found) schedule::throw_if_stopped();  // in the middle of a unit: it is left
       schedules += r.schedules;
+      distinct += r.distinct;
       points += r.points;
       seconds += r.seconds;
       const Verdict v = r.found           ? Verdict::finding
@@ -103,16 +117,19 @@ class Unit {
       if (r.found) findings.push_back(record(mode, r));
       if (schedule::interrupted()) throw Interrupted();
     }
-    return Json{{"unit", number_},
-                {"seed", strategy_.seed},
-                {"configuration", config_json(case_.config)},
-                {"strategy", strategy_json(strategy_)},
-                {"verdict", name(verdict)},
-                {"modes", modes},
-                {"schedules", schedules},
-                {"points", points},
-                {"seconds", seconds},
-                {"findings", findings}};
+    return Json{
+        {"unit", number_},
+        {"seed", strategy_.seed},
+        {"configuration", config_json(case_.config)},
+        {"strategy", options_.exhaustive ? Json{{"name", "check"}, {"depth", 0}, {"stale", 0}}
+                                         : strategy_json(strategy_)},
+        {"verdict", name(verdict)},
+        {"modes", modes},
+        {"schedules", schedules},
+        {"distinct", distinct},
+        {"points", points},
+        {"seconds", seconds},
+        {"findings", findings}};
   }
 
   std::string text() const {
@@ -134,13 +151,34 @@ class Unit {
     spec.run = run_spec(case_, mode);
     spec.run.strategy = strategy_;
     spec.schedules = search_.schedules;
+    if (!search_.corpus.empty()) spec.corpus = read_corpus(search_.corpus, case_, mode);
     std::vector<Instance> instances;
     std::vector<schedule::Executor*> workers;
     for (unsigned i = 0; i < search_.jobs; ++i) {
       instances.push_back(make_instance(case_.config, search_.executor));
       workers.push_back(instances.back().executor.get());
     }
-    return schedule::search(workers, spec);
+    schedule::SearchResult r = schedule::search(workers, spec);
+    if (!search_.corpus.empty()) write_corpus(search_.corpus, case_, mode, r.kept);
+    return r;
+  }
+
+  // Every execution of the case, told as a search by schedules is: each is one.
+  schedule::SearchResult one_check(machine::Boundary mode) const {
+    check::CheckSpec spec;
+    spec.run = run_spec(case_, mode);
+    spec.executions = search_.executions;
+    check::CheckResult of =
+        check::check_sums([&] { return build_program(case_.config); }, spec, search_.jobs);
+    schedule::SearchResult r;
+    r.schedules = r.distinct = of.complete + of.blocked;
+    r.points = of.events;
+    r.seconds = of.seconds;
+    r.undecided = of.verdict == check::Verdict::unknown ? 1 : 0;
+    r.found = of.verdict == check::Verdict::fail;
+    r.outcome = std::move(of.outcome);
+    r.strategy.kind = StrategySpec::Kind::first;
+    return r;
   }
 
   // The trace is named by its content: what was found before has its file already.
@@ -163,6 +201,7 @@ class Unit {
                 {"mode", machine::name(mode)},
                 {"claimed", case_.claims(mode)},
                 {"judged", case_.judges(mode)},
+                {"strategy", options_.exhaustive ? "check" : schedule::name(r.strategy.kind)},
                 {"message", found.trace.verdict.message},
                 {"trace", file},
                 {"confirmed", found.confirmed},
@@ -200,20 +239,28 @@ const char* environment(const char* name) { return std::getenv(name); }
 
 }  // namespace
 
-Exit run_campaign(const CampaignOptions& o, const Case& base, CampaignSearch search,
+Exit run_campaign(CampaignOptions o, const std::vector<Case>& cases, CampaignSearch search,
                   const ReportOptions& reports) {
+  const Case& base = cases.front();
   if (o.swarm && (!base.config.case_file.empty() || !base.config.input.empty())) {
     throw UsageError("--swarm draws the sizes: neither --case nor --input, which fix them, is due");
   }
+  if (o.exhaustive && (search.strategy.faults.any() || !search.corpus.empty() || o.swarm)) {
+    throw UsageError("--exhaustive explores all: neither --faults, --corpus nor --swarm is due");
+  }
+  // A second unit of one case would be the same search again.
+  if (o.exhaustive && !given(o.units_given)) o.units = cases.size();
   const Shard shard = find_shard(o.shard, environment);
   acknowledge_shard(environment);
-  const Json head = head_of(o, base, search);
+  const Json head = head_of(o, cases, search);
   CampaignWriter writer(o.folder, fmt::format("shard-{}-of-{}", shard.index + 1, shard.count),
                         head);
   fmt::print("campaign {}, shard {} of {}, {} units of {} schedules a mode, seed {}{}\n",
              head["campaign"].get<std::string>(), shard.index + 1, shard.count, o.units,
              search.schedules, search.strategy.seed, o.swarm ? ", swarm" : "");
-  if (!o.swarm) fmt::print("{}\n", trace::case_text(base.config));
+  if (!o.swarm) {
+    for (const Case& c : cases) fmt::print("{}\n", trace::case_text(c.config));
+  }
   if (o.canary) {
     Json line;
     const bool found = canary_is_found(search, line);
@@ -240,8 +287,8 @@ Exit run_campaign(const CampaignOptions& o, const Case& base, CampaignSearch sea
       ++left;
       continue;
     }
-    Unit unit(o, base, search, number);
-    if (o.swarm) {
+    Unit unit(o, cases[number % cases.size()], search, number);
+    if (o.swarm || cases.size() > 1) {
       fmt::print("{}\n", unit.text());
       std::fflush(stdout);
     }

@@ -5,10 +5,12 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "emulator/cli/case_options.hpp"
 #include "emulator/cli/errors.hpp"
 #include "emulator/cli/finding.hpp"
+#include "emulator/cli/options.hpp"
 #include "emulator/cli/report.hpp"
 #include "emulator/schedule/search.hpp"
 
@@ -18,6 +20,9 @@ struct CampaignOptions {
   std::string folder;  // empty: no campaign
   std::string shard;
   std::uint64_t units = 100;
+  CLI::Option* units_given = nullptr;
+  std::vector<std::string> cases;  // unit n takes the n-th, round and round
+  bool exhaustive = false;         // a unit is what check does with its case
   bool swarm = false;
   bool canary = false;
 };
@@ -25,15 +30,18 @@ struct CampaignOptions {
 struct CampaignSearch {
   schedule::StrategySpec strategy;                        // its seed is the campaign's
   std::uint64_t schedules = 200;                          // of a unit in each mode
+  std::uint64_t executions = 0;                           // at most, of an exhaustive one; 0: all
   double seconds = 0;                                     // 0: until all units are done
   std::optional<RecordOptions::Clock::time_point> until;  // set by run_campaign
   ExecutorOptions executor;
   unsigned jobs = 1;
   bool shrink = true;
+  std::string corpus;          // folder; empty: none
   bool draw_protocol = false;  // swarm: the user named none
 };
 
-Exit run_campaign(const CampaignOptions& options, const Case& base, CampaignSearch search,
+// `cases`: one at least.
+Exit run_campaign(CampaignOptions options, const std::vector<Case>& cases, CampaignSearch search,
                   const ReportOptions& reports);
 
 }  // namespace ringfence::cli

@@ -13,6 +13,7 @@
 #include "emulator/cli/budget.hpp"
 #include "emulator/cli/campaign.hpp"
 #include "emulator/cli/case_options.hpp"
+#include "emulator/cli/corpus.hpp"
 #include "emulator/cli/finding.hpp"
 #include "emulator/cli/instance.hpp"
 #include "emulator/cli/loss.hpp"
@@ -44,8 +45,7 @@ struct ModeResult {
 schedule::SearchSpec search_spec(const FuzzOptions& o, const Case& c, machine::Boundary mode) {
   schedule::SearchSpec s;
   s.run = run_spec(c, mode);
-  s.run.strategy.kind = o.strategy == "random" ? schedule::StrategySpec::Kind::random
-                                               : schedule::StrategySpec::Kind::pct;
+  s.run.strategy.kind = schedule::parse_strategy(o.strategy);
   s.run.strategy.seed = o.seed;
   s.run.strategy.depth = o.depth;
   s.run.strategy.stale = o.stale;
@@ -140,16 +140,26 @@ Json faults_json(const Case& c, const std::vector<ModeResult>& modes) {
               {"kinds", kinds}};
 }
 
+// "pct of depth 3, schedule 14"; the default one has no number.
+std::string found_by(const schedule::SearchResult& r) {
+  using Kind = schedule::StrategySpec::Kind;
+  if (r.strategy.kind == Kind::first) return "the default schedule";
+  std::string who(schedule::name(r.strategy.kind));
+  if (r.strategy.kind == Kind::pct) who += fmt::format(" of depth {}", r.strategy.depth);
+  if (r.strategy.kind == Kind::replay) who = "the corpus";
+  return fmt::format("{}, schedule {}", who, r.number + 1);
+}
+
 void print_table(const std::vector<ModeResult>& modes) {
-  fmt::print("{:<9} {:<8} {:<9} {:>10} {:>12}  {}\n", "mode", "claimed", "verdict", "schedules",
-             "schedules/s", "finding");
+  fmt::print("{:<9} {:<8} {:<9} {:>10} {:>10} {:>12}  {}\n", "mode", "claimed", "verdict",
+             "schedules", "distinct", "schedules/s", "finding");
   for (const ModeResult& m : modes) {
     const auto f = m.search.found ? schedule::failure(m.search.outcome) : std::nullopt;
     fmt::print(
-        "{:<9} {:<8} {:<9} {:>10} {:>12.0f}  {}\n", machine::name(m.mode), m.claimed ? "yes" : "no",
-        name(m.verdict), m.search.schedules,
+        "{:<9} {:<8} {:<9} {:>10} {:>10} {:>12.0f}  {}\n", machine::name(m.mode),
+        m.claimed ? "yes" : "no", name(m.verdict), m.search.schedules, m.search.distinct,
         m.search.seconds > 0 ? static_cast<double>(m.search.schedules) / m.search.seconds : 0,
-        f ? machine::name(f->kind) : "");
+        f ? fmt::format("{} (by {})", machine::name(f->kind), found_by(m.search)) : "");
   }
 }
 
@@ -173,11 +183,14 @@ ModeReport report_of(const ModeResult& m) {
   r.executions = m.search.schedules;
   r.seconds = m.search.seconds;
   r.search = Json{{"executions", m.search.schedules},
+                  {"distinct", m.search.distinct},
                   {"undecided", m.search.undecided},
                   {"points", m.search.points}};
   if (m.recorded) {
     r.recorded = &*m.recorded;
-    r.finding = Json{{"schedule_seed", m.search.strategy.seed}};
+    r.finding = Json{{"schedule_seed", m.search.strategy.seed},
+                     {"strategy", schedule::name(m.search.strategy.kind)},
+                     {"found_by", found_by(m.search)}};
   }
   return r;
 }
@@ -211,8 +224,20 @@ Exit campaign(const FuzzOptions& o, const Case& c) {
   search.executor = o.executor;
   search.jobs = o.jobs;
   search.shrink = o.shrink;
+  search.corpus = o.corpus;
+  if (given(o.schedules_given)) search.executions = o.schedules;
   search.draw_protocol = !given(o.protocol_given) && c.config.set.empty();
-  return run_campaign(o.campaign, c, search, o.reports);
+  std::vector<Case> cases;
+  for (const std::string& file : o.campaign.cases) {
+    if (!c.config.case_file.empty()) throw UsageError("--cases: not together with --case");
+    CaseOptions of = o.c;
+    of.config.case_file = file;
+    cases.push_back(resolve(of));
+    cases.back().faults = c.faults;
+    cases.back().survive = c.survive;
+  }
+  if (cases.empty()) cases.push_back(c);
+  return run_campaign(o.campaign, cases, search, o.reports);
 }
 
 }  // namespace
@@ -221,6 +246,14 @@ Exit run(const FuzzOptions& o) {
   Case c = resolve(o.c);
   if (!o.faults.empty()) c.faults = schedule::parse_faults(o.faults);
   c.survive = o.survive;
+  if (!o.corpus.empty()) {
+    if (o.strategy != "portfolio") {
+      throw UsageError(fmt::format(
+          "--corpus: --strategy {} makes no schedule of others; --strategy portfolio is due",
+          o.strategy));
+    }
+    open_corpus(o.corpus);
+  }
   check_writable(o.reports);
   check_writable(o.pictures);
   check_writable("--trace", o.trace);
@@ -244,6 +277,7 @@ Exit run(const FuzzOptions& o) {
                  {}};
     schedule::SearchSpec spec = search_spec(o, c, m.mode);
     spec.seconds = budget.share(c.modes.size() - i);
+    if (!o.corpus.empty()) spec.corpus = read_corpus(o.corpus, c, m.mode);
     workers.clear();
     for (Instance& instance : instances) workers.push_back(&instance.start(o.executor));
     {
@@ -252,6 +286,7 @@ Exit run(const FuzzOptions& o) {
       m.search = schedule::search(
           workers, spec, [&](std::uint64_t done, double seconds) { progress.at(done, seconds); });
     }
+    if (!o.corpus.empty()) write_corpus(o.corpus, c, m.mode, m.search.kept);
     if (m.search.interrupted && !m.search.found) throw Interrupted();
     for (const Instance& i : instances) {
       if (!notes.any()) notes = notes_of(*i.program);

@@ -22,6 +22,7 @@ struct FuzzOptions {
   std::string strategy = "pct";
   std::uint32_t depth = 3;
   double stale = 0.05;
+  std::string corpus;
   std::uint64_t seed = 1;
   std::uint64_t schedules = 2000;
   CLI::Option* schedules_given = nullptr;

@@ -32,6 +32,7 @@ struct Sum {
   std::uint64_t schedules = 0, points = 0, again = 0, unknown = 0;
   double seconds = 0;
   bool canary = false;
+  bool corpus = false;  // what a unit finds depends on when it ran
   std::set<std::uint64_t> disagree;
 };
 
@@ -42,6 +43,8 @@ void add(const CampaignLines& lines, const std::string& folder, Sum& sum) {
     sum.version = lines.head.value("ringfence", "");
     sum.of = lines.head["units"];
     sum.seed = lines.head["seed"];
+    const auto what = lines.head.find("what");
+    sum.corpus = what != lines.head.end() && what->is_object() && what->value("corpus", false);
   } else if (sum.campaign != campaign) {
     throw UsageError(
         fmt::format("{}: is of campaign {}, the folders before it of {}; one campaign "
@@ -67,7 +70,8 @@ void add(const CampaignLines& lines, const std::string& folder, Sum& sum) {
     const auto [it, fresh] = sum.verdicts.try_emplace(number, verdict);
     if (!fresh) {
       ++sum.again;
-      if (it->second != verdict) sum.disagree.insert(number);
+      if (it->second != verdict && !sum.corpus) sum.disagree.insert(number);
+      if (verdict == "finding") it->second = verdict;
       continue;
     }
     sum.schedules += unit["schedules"].get<std::uint64_t>();

@@ -28,8 +28,10 @@ SwarmChoice draw_swarm(const programs::Config& base, const schedule::StrategySpe
   c.dtype = chance(3) && !pypto ? "fp16" : "bf16";  // pypto adds in bf16
   c.payload = chance(4) ? "integers" : "exact";
   c.payload_seed = random.next();
-  s.strategy.kind =
-      chance(3) ? schedule::StrategySpec::Kind::random : schedule::StrategySpec::Kind::pct;
+  using Kind = schedule::StrategySpec::Kind;
+  static constexpr Kind kKinds[] = {Kind::pct,  Kind::pct, Kind::random,
+                                    Kind::surw, Kind::pos, Kind::portfolio};
+  s.strategy.kind = kKinds[random.below(6)];
   s.strategy.depth = one_of({1, 2, 3, 5});
   s.strategy.stale = static_cast<double>(one_of({0, 2, 5, 20})) / 100;
   using schedule::FaultKind;

@@ -201,6 +201,43 @@ TEST_CASE("swarm draws legal configurations, of both protocols, the same for equ
   CHECK(calls.size() == 3);
 }
 
+TEST_CASE("cases are units: of searches, round and round, and of check, one each") {
+  const Folder f;
+  const auto path = [](const std::string& name) {
+    return " " + std::filesystem::absolute("tests/zoo/" + name + ".toml").string();
+  };
+  const std::string cases = " --cases" + path("wait-equal-fixed") + path("wait-equal-fault") +
+                            " --executor inline --no-shrink --json r.json --campaign ";
+  CHECK(ringfence(f, "fuzz --schedules 60 --units 4" + cases + "s").status == 1);
+  std::vector<json> units = units_of(f / "s/shard-1-of-1.results.jsonl");
+  REQUIRE(units.size() == 4);
+  for (std::size_t i = 0; i < 4; ++i) {
+    CHECK(units[i]["verdict"] == (i % 2 == 0 ? "pass" : "finding"));
+  }
+  CHECK(units[0]["seed"] != units[2]["seed"]);
+
+  CHECK(ringfence(f, "fuzz --exhaustive" + cases + "e").status == 1);
+  units = units_of(f / "e/shard-1-of-1.results.jsonl");
+  REQUIRE(units.size() == 2);
+  CHECK(units[0]["verdict"] == "pass");
+  CHECK(units[0]["strategy"]["name"] == "check");
+  CHECK(units[1]["verdict"] == "finding");
+  CHECK(units[1]["findings"][0]["strategy"] == "check");
+  CHECK(ringfence(f, "replay e/" + units[1]["findings"][0]["trace"].get<std::string>()).status ==
+        1);
+  CHECK(ringfence(f, "merge e").status == 1);
+  const Result bounded =
+      ringfence(f, "fuzz --exhaustive --schedules 1" + cases + "b --faults pause=1");
+  CHECK(bounded.status == 2);
+  CHECK(bounded.err.find("--exhaustive") != std::string::npos);
+  // Another list is another campaign.
+  CHECK(ringfence(f, "fuzz --exhaustive --cases" + path("wait-equal-fixed") + " --campaign e")
+            .status == 2);
+  CHECK(ringfence(
+            f, "fuzz --campaign g --case" + path("reuse-fixed") + " --cases" + path("reuse-fixed"))
+            .status == 2);
+}
+
 TEST_CASE("a swarm campaign prints what each unit drew, and is clean on the correct protocols") {
   const Folder f;
   const Result r =

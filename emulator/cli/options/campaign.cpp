@@ -13,9 +13,23 @@ void add_campaign_options(CLI::App& app, CampaignOptions& o) {
                                 "Folder of results: searches with seeds of their own (units), "
                                 "appended as JSON Lines and resumed; ringfence merge adds them up")
                      ->group(group);
-  app.add_option("--units", o.units, "Searches of the whole campaign, each of --schedules a mode")
-      ->check(above_zero())
-      ->capture_default_str()
+  o.units_given =
+      app.add_option(
+             "--units", o.units,
+             "Searches of the whole campaign, each of --schedules a mode (with --exhaustive: "
+             "one for each case)")
+          ->check(above_zero())
+          ->capture_default_str()
+          ->needs(folder)
+          ->group(group);
+  app.add_option("--cases", o.cases,
+                 "Case files in place of --case, several: unit n takes the n-th, round and round")
+      ->needs(folder)
+      ->group(group);
+  app.add_flag(
+         "--exhaustive", o.exhaustive,
+         "A unit is what check does with its case, of at most --schedules executions a mode if "
+         "that is given")
       ->needs(folder)
       ->group(group);
   app.add_option("--shard", o.shard,

@@ -29,13 +29,23 @@ void add_fuzz(CLI::App& app, Exit& exit) {
                   "Seconds for all modes together; with no --schedules, time alone ends the search")
       ->check(above_zero())
       ->group(group);
-  sub->add_option("--strategy", o->strategy, "random: a random walk; pct: random priorities")
-      ->check(CLI::IsMember({"random", "pct"}))
+  sub->add_option(
+         "--strategy", o->strategy,
+         "portfolio: one of the others for each schedule, and changes of schedules that gave "
+         "something new; random: a random walk; pct: random priorities; pos: partial order "
+         "sampling; surw: a walk uniform over the orders of some places' accesses")
+      ->check(CLI::IsMember({"portfolio", "random", "pct", "pos", "surw"}))
       ->capture_default_str()
       ->group(group);
-  sub->add_option("--depth", o->depth, "pct: ordered steps that a fault may need")
+  sub->add_option("--depth", o->depth,
+                  "pct: ordered steps that a fault may need (a portfolio draws 1 to 8)")
       ->check(CLI::Range(1, 100))
       ->capture_default_str()
+      ->group(group);
+  sub->add_option(
+         "--corpus", o->corpus,
+         "Folder of schedules that gave something new: a portfolio starts with those of its "
+         "case and adds its own; searches may share it")
       ->group(group);
   sub->add_option("--stale", o->stale,
                   "How often a read with several answers takes an old one, 0 to 1")

@@ -1,0 +1,85 @@
+#include "emulator/cli/corpus.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "emulator/cli/errors.hpp"
+#include "emulator/cli/finding.hpp"
+#include "emulator/cli/report.hpp"
+#include "emulator/cli/version.hpp"
+#include "emulator/trace/trace.hpp"
+
+namespace ringfence::cli {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+trace::Header header(const Case& c, machine::Boundary mode) {
+  const schedule::RunSpec run = run_spec(c, mode);
+  trace::Header h;
+  h.made_by = version();
+  h.config = c.config;
+  h.input_digest = c.input_digest;
+  h.policy = run.policy;
+  h.ignore = run.ignore;
+  h.strategy = "corpus";
+  h.executor = "inline";
+  h.faults = schedule::text(c.faults);
+  h.survive = c.survive;
+  return h;
+}
+
+// What a schedule belongs to, as one text.
+std::string belongs_to(const trace::Header& h) {
+  return fmt::format("{} {} {} {}", config_json(h.config).dump(), h.input_digest,
+                     policy_json(h.policy, h.config).dump(), static_cast<int>(h.policy.boundary)) +
+         std::string(h.ignore.size(), '.') + h.faults + (h.survive ? "survive" : "");
+}
+
+}  // namespace
+
+void open_corpus(const std::string& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) throw UsageError(fmt::format("--corpus {}: {}", folder, error.message()));
+}
+
+std::vector<schedule::Decisions> read_corpus(const std::string& folder, const Case& c,
+                                             machine::Boundary mode) {
+  std::error_code error;
+  std::vector<std::string> paths;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    if (entry.path().filename().string().ends_with(trace::kSuffix)) {
+      paths.push_back(entry.path().string());
+    }
+  }
+  if (error) throw UsageError(fmt::format("--corpus {}: {}", folder, error.message()));
+  std::sort(paths.begin(), paths.end());
+  const std::string mine = belongs_to(header(c, mode));
+  std::vector<schedule::Decisions> out;
+  for (const std::string& path : paths) {
+    trace::Trace t = trace::read_file(path);
+    if (belongs_to(t.header) == mine) out.push_back(std::move(t.decisions));
+  }
+  return out;
+}
+
+void write_corpus(const std::string& folder, const Case& c, machine::Boundary mode,
+                  const std::vector<schedule::KeptSchedule>& kept) {
+  for (const schedule::KeptSchedule& k : kept) {
+    trace::Trace t;
+    t.header = header(c, mode);
+    t.decisions = k.decisions;
+    t.verdict.points = k.points;
+    t.verdict.steps = k.steps;
+    t.verdict.digest = k.digest;
+    const fs::path path = fs::path(folder) / trace::file_name(t);
+    if (!fs::exists(path)) trace::write_file(path.string(), t);
+  }
+}
+
+}  // namespace ringfence::cli
