@@ -93,8 +93,12 @@ TEST_CASE("which arrivals complete a phase is explored") {
     return Threads{{"  mbarrier.init.shared.b64 [sm], " + count + ";\n" + met + kWrite + kArrive,
                     met + kArrive, met + kArrive, met + wait(0) + kRead}};
   };
-  // That the third arrival finds a phase which nobody has waited for is another fault.
-  judge("data-race", of("2"), {machine::FindingKind::barrier_misuse});
+  // One of them is left over, and comes to a phase before any wait has seen the one before; where
+  // that is passed over, the arrival behind the write may be the one.
+  judge("barrier-misuse", of("2"));
+  const auto program = program_of(of("2"));
+  CHECK(found(fuzz(*program, Boundary::strict, 300, {machine::FindingKind::barrier_misuse})) ==
+        "data-race");
   judge("clean", of("3"));
 }
 
