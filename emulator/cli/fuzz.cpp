@@ -171,6 +171,11 @@ std::string why_unknown(const std::vector<ModeResult>& modes) {
   for (const ModeResult& m : modes) {
     if (m.judged && m.search.undecided > 0) return "some runs met the limit of points";
   }
+  for (const ModeResult& m : modes) {
+    if (m.judged && m.search.stuck > 0) {
+      return "every run got stuck, as what stops them is passed over: nothing behind it was judged";
+    }
+  }
   return "the time was over before one schedule had ended";
 }
 
@@ -185,6 +190,7 @@ ModeReport report_of(const ModeResult& m) {
   r.search = Json{{"executions", m.search.schedules},
                   {"distinct", m.search.distinct},
                   {"undecided", m.search.undecided},
+                  {"stuck", m.search.stuck},
                   {"points", m.search.points}};
   if (m.recorded) {
     r.recorded = &*m.recorded;
@@ -297,13 +303,18 @@ Exit run(const FuzzOptions& o) {
       record.remedies = o.remedies && m.judged;
       m.settled = settle_finding(c, m.mode, m.search, record);
     }
-    const bool decided = m.search.undecided == 0 && m.search.schedules > 0;
+    const bool decided = m.search.undecided == 0 && m.search.schedules > m.search.stuck;
     m.verdict = m.search.found ? Verdict::finding : decided ? Verdict::pass : Verdict::unknown;
     modes.push_back(std::move(m));
     if (!modes.back().search.lost.empty()) break;  // no other mode would fare better
   }
   instances.clear();
   print_table(modes);
+  for (const ModeResult& m : modes) {
+    if (m.search.stuck == 0) continue;
+    fmt::print("mode {}: {} of {} runs got stuck, which is passed over\n", machine::name(m.mode),
+               m.search.stuck, m.search.schedules);
+  }
   print_faults(c, modes);
   std::fflush(stdout);
 

@@ -100,6 +100,8 @@ class Search {
     result_.points += outcome.points;
     distinct_.add(outcome.fingerprint);
     if (undecided(outcome)) ++result_.undecided;
+    const bool stuck = outcome.end == RunEnd::deadlock && outcome.faults.empty();
+    if (stuck && !failure(outcome)) ++result_.stuck;
     if (!outcome.lost.empty()) {
       // It was so each time: the next schedule would fare no better.
       result_.lost = outcome.lost;

@@ -41,6 +41,7 @@ struct FaultCount {
 struct SearchResult {
   std::uint64_t schedules = 0;  // that ran to an end, the default one included
   std::uint64_t undecided = 0;  // of these, without a verdict (limit of points)
+  std::uint64_t stuck = 0;      // of these, at a wait that never ends, which is passed over
   std::uint64_t points = 0;     // of all together
   std::uint64_t distinct =
       0;  // of the schedules, by their trails; Distinct::kMost: at least so many
