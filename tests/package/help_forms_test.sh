@@ -17,7 +17,7 @@ answers() {  # WORD...: what is offered for the last
 }
 [ "$(answers ringfence fu)" = fuzz ] || fail "bash: no subcommand"
 [ "$(answers ringfence fuzz --strat)" = --strategy ] || fail "bash: no option"
-[ "$(answers ringfence fuzz --strategy p)" = pct ] || fail "bash: no value"
+[ "$(answers ringfence fuzz --strategy pc)" = pct ] || fail "bash: no value"
 [ "$(answers ringfence -v check --resu)" = --resume ] || fail "bash: no option after one in front"
 [ -z "$(answers ringfence check --strat)" ] || fail "bash: another subcommand's option"
 
