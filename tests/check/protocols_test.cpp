@@ -1,5 +1,5 @@
 // The barriers in use elsewhere, exhaustively: the verdict of each program and of its broken twins
-// in each boundary mode. README's table is this one. The verdicts are those of
+// in each boundary mode. The table of docs/barriers.md is this one. The verdicts are those of
 // tests/programs/variants.json, which has the reasons; the sizes here are small enough to end.
 
 #include <doctest/doctest.h>

@@ -1,0 +1,97 @@
+// README and docs, held against the program and the tree: the example is what it prints, links lead
+// somewhere.
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <regex>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tests/cli/command.hpp"
+
+namespace ringfence::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kExample = "docs/examples/";
+
+// The indented lines behind the one that shows `command`, up to the end of its block; "..." stands
+// for any lines.
+std::vector<std::string> shown_output(const std::string& page, const std::string& command) {
+  std::vector<std::string> lines;
+  std::istringstream in(page);
+  bool inside = false;
+  for (std::string line; std::getline(in, line);) {
+    if (inside && !line.starts_with("    ")) break;
+    if (inside && line != "    ...") lines.push_back(line.substr(4));
+    if (line == "    $ " + command) inside = true;
+  }
+  return lines;
+}
+
+TEST_CASE("the finding that README shows is what its command prints") {
+  const Folder f;
+  const std::string command =
+      "ringfence fuzz --case docs/examples/all_reduce_broken.toml --boundary stream";
+  const auto shown = shown_output(content("README.md"), command);
+  REQUIRE(shown.size() >= 8);
+  const Result r = ringfence(f, "fuzz --boundary stream --case " + fs::absolute(kExample).string() +
+                                    "all_reduce_broken.toml");
+  CHECK(r.status == 1);
+  // The case is named as it was given, so here by another path.
+  const std::string out =
+      std::regex_replace(r.out, std::regex(fs::absolute(kExample).string()), std::string(kExample));
+  std::size_t from = 0;
+  for (const std::string& line : shown) {
+    CAPTURE(line);
+    const std::size_t at = out.find(line + "\n", from);
+    REQUIRE(at != std::string::npos);
+    from = at;
+  }
+}
+
+TEST_CASE("README's example with its last barrier is clean, and its result is judged") {
+  const Folder f;
+  const std::string file = fs::absolute(kExample).string() + "all_reduce.toml";
+  const Result clean = ringfence(f, "fuzz --schedules 300 --executor inline --case " + file);
+  CHECK(clean.status == 0);
+  CHECK(clean.out.find("not judged") == std::string::npos);
+}
+
+TEST_CASE("README fits on three screens, and links of README and docs lead somewhere") {
+  const std::string readme = content("README.md");
+  CHECK(std::count(readme.begin(), readme.end(), '\n') <= 150);
+  const std::regex link(R"(\]\(([^)#\s]+)(#[^)]*)?\))");
+  std::size_t links = 0;
+  const auto look = [&](const fs::path& page) {
+    const std::string text = content(page);
+    for (std::sregex_iterator it(text.begin(), text.end(), link), end; it != end; ++it) {
+      const std::string to = (*it)[1];
+      if (to.find("://") != std::string::npos) continue;
+      ++links;
+      CHECK_MESSAGE(fs::exists(page.parent_path() / to), page.string(), ": ", to);
+    }
+  };
+  for (const char* page : {"README.md", "CONTRIBUTING.md", "traces/README.md"}) look(page);
+  for (const auto& entry : fs::directory_iterator("docs")) {
+    if (entry.path().extension() == ".md") look(entry.path());
+  }
+  CHECK(links > 40);
+}
+
+TEST_CASE("every page of docs is in its index") {
+  const std::string index = content("docs/README.md");
+  for (const auto& entry : fs::directory_iterator("docs")) {
+    const std::string name = entry.path().filename().string();
+    if (entry.path().extension() != ".md" || name == "README.md") continue;
+    CHECK_MESSAGE(index.find("(" + name + ")") != std::string::npos, name);
+  }
+}
+
+}  // namespace
+}  // namespace ringfence::cli
