@@ -264,23 +264,28 @@ ptx::GlobalMemory::Look KernelRun::look(const ptx::Agents& agents, const ptx::Ba
 void KernelRun::park(Warp& warp) {
   tell_phases();
   warp.parked = true;
-  warp.agent->park(settings_.barrier_site);
+  // Threads that have exited do not come to a barrier that counts, and others need not.
+  warp.agent->park(settings_.barrier_site, execution_.waits_for_count(warp.block, warp.index));
   warp.parked = false;
 }
 
 void KernelRun::tell_phase(Warp& warp) {
   const auto phase = execution_.awaited_phase(warp.block, warp.index);
-  if (!phase) return;
+  if (phase) tell_wait(warp, {0, *phase, true});
+}
+
+void KernelRun::tell_wait(Warp& warp, const PhaseWait& wait) {
   const auto free = std::find_if(std::begin(fault_.phases), std::end(fault_.phases),
                                  [](const PhaseWait& w) { return !w.used; });
   if (free == std::end(fault_.phases)) return;
-  *free = {schedule::pack(warp.agent->label()), *phase, true};
+  *free = wait;
+  free->label = schedule::pack(warp.agent->label());
   warp.told = &*free;
 }
 
 void KernelRun::tell_phases() {
   for (const Warp& warp : warps_) {
-    if (warp.told == nullptr) continue;
+    if (warp.told == nullptr || warp.told->what != PhaseWait::What::phase) continue;
     if (const auto phase = execution_.awaited_phase(warp.block, warp.index)) {
       warp.told->phase = *phase;
     }

@@ -71,7 +71,8 @@ auto read_by_rank(const Reader& r, const toml::table& t, std::string_view key, s
 
 Launch read_launch(const Reader& r, const toml::table& t, std::uint32_t ranks) {
   r.only(t, "[[launch]]",
-         {"ptx", "kernel", "grid", "block", "cluster", "shared_bytes", "stream", "args"});
+         {"ptx", "kernel", "grid", "block", "cluster", "shared_bytes", "stream", "cooperative",
+          "dependent", "args"});
   Launch out;
   out.line = static_cast<std::uint32_t>(t.source().begin.line);
   const auto words = [&](const char* key, std::string& all, std::vector<std::string>& each) {
@@ -97,6 +98,14 @@ Launch read_launch(const Reader& r, const toml::table& t, std::uint32_t ranks) {
   if (const auto* n = t.get("stream")) {
     out.stream = static_cast<std::uint32_t>(r.number(*n, "stream", 0, 15));
   }
+  const auto flag = [&](const char* key, bool& to) {
+    const auto* n = t.get(key);
+    if (n == nullptr) return;
+    if (!n->is_boolean()) r.fail(n->source(), "{} is true or false", key);
+    to = n->as_boolean()->get();
+  };
+  flag("cooperative", out.cooperative);
+  flag("dependent", out.dependent);
   for (const toml::node& a : r.array(r.need(t, "[[launch]]", "args"), "args")) {
     out.args.push_back(read_argument(r, a, ranks));
   }
@@ -205,6 +214,11 @@ CaseFile parse_case(std::string_view text, const std::string& path) {
   }
   for (const toml::node& n : r.array(r.need(root, "the file", "launch"), "launch")) {
     c.launches.push_back(read_launch(r, r.table(n, "a launch"), c.ranks));
+    const Launch& last = c.launches.back();
+    const auto same = [&](const Launch& l) { return l.stream == last.stream; };
+    if (last.dependent && std::none_of(c.launches.begin(), c.launches.end() - 1, same)) {
+      r.fail(n.source(), "dependent = true needs a [[launch]] before it on stream {}", last.stream);
+    }
   }
   if (c.launches.empty()) r.fail(root.source(), "the file has no [[launch]]");
   if (const auto* n = root.get("host")) {

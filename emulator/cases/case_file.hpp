@@ -117,6 +117,8 @@ struct Launch {
   Dim3 cluster{0, 0, 0};            // zeros: what the kernel requires, else 1
   std::uint32_t shared_bytes = 0;
   std::uint32_t stream = 0;
+  bool cooperative = false;  // all blocks are resident
+  bool dependent = false;    // begins once the one before on its stream has triggered it
   std::vector<Argument> args;
   std::uint32_t line = 0;
   const Dim3& grid_of(std::uint32_t rank) const { return grid.size() == 1 ? grid[0] : grid[rank]; }

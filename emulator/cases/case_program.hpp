@@ -60,6 +60,10 @@ class CaseProgram final : public schedule::Program, private machine::FindingFilt
   std::vector<std::string> never_written() const;
   // What was told to be passed over, and was not in any run of this process and its children.
   std::vector<std::string> unused_suppressions() const;
+  // What kernels did in any run that a verdict tells and does not judge: one text for each.
+  std::vector<std::string> remarks() const;
+  // What may decide in those runs and is no choice of an exhaustive search.
+  std::vector<std::string> unexplored() const;
   // Every memory as the last run left it, as "NAME.RANK": of the dtype and shape that is expected
   // of it, else of its init's dtype, else bytes. While the executor lives.
   verify::Safetensors final_memories() const;
@@ -120,7 +124,8 @@ class CaseProgram final : public schedule::Program, private machine::FindingFilt
   struct Shared {
     std::uint32_t run = 0;   // number of the run, from 1 on
     machine::Policy policy;  // of the run
-    std::uint16_t streams[kMaxRanks][kMostStreams] = {};
+    // Of the file's streams, and behind them of the launches that may overlap the one before.
+    std::uint16_t streams[kMaxRanks][2 * kMostStreams] = {};
     FaultText fault[kMaxRanks];
     ptx::VirtualClock clock[kMaxRanks];
   };
@@ -142,8 +147,6 @@ class CaseProgram final : public schedule::Program, private machine::FindingFilt
                      std::size_t index);
   void run_host_steps(schedule::Agent& host, std::uint32_t rank, std::uint32_t call,
                       std::uint32_t slot, std::size_t before);
-  void run_launch(schedule::Agent& host, std::uint32_t rank, std::uint32_t call, std::uint32_t slot,
-                  std::size_t launch);
   void fill_memories();
   void bind(const Launch& launch, Prepared& out);
   std::vector<std::uint8_t> parameters_of(const Launch& launch, const ptx::Program& program,
@@ -160,8 +163,13 @@ class CaseProgram final : public schedule::Program, private machine::FindingFilt
 
   void produce(schedule::Agent& agent, std::uint32_t rank, std::uint32_t call);
   void consume(schedule::Agent& agent, std::uint32_t rank, std::uint32_t call);
+  void run_launch(schedule::Agent& host, std::uint32_t rank, std::uint32_t call, std::size_t launch,
+                  machine::StreamId stream, Succession* self, Succession* before);
   void run_stream(schedule::Agent& host, std::uint32_t rank, std::uint32_t call,
                   std::uint32_t stream);
+  void run_overlapping(schedule::Agent& host, std::uint32_t rank, std::uint32_t call);
+  void run_in_turn(schedule::Agent& host, std::uint32_t rank, std::uint32_t call,
+                   std::size_t launch, std::vector<Succession>& all);
   machine::StreamId stream(std::uint32_t rank, std::uint32_t slot) const {
     return shared_->streams[rank][slot];
   }
@@ -205,6 +213,7 @@ class CaseProgram final : public schedule::Program, private machine::FindingFilt
   std::vector<SiteOf> sites_;                    // from kFirstInstruction on
   std::size_t first_host_site_ = 0;              // in sites_
   std::map<std::string, std::uint32_t> events_;  // regions, by name
+  std::uint32_t overlaps_ = 0;                   // launches that may overlap the one before
   std::vector<std::uint32_t> stream_slots_;      // the file's stream numbers in use, ascending
   Space space_;
   std::vector<Region> regions_;

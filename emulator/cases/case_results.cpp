@@ -219,6 +219,55 @@ std::vector<std::string> CaseProgram::never_written() const {
   return out;
 }
 
+std::vector<std::string> CaseProgram::remarks() const {
+  std::vector<std::string> out;
+  for (std::uint32_t r = 0; shared_ != nullptr && r < file_.ranks; ++r) {
+    for (const Remark& m : shared_->fault[r].remarks) {
+      const std::string a = site_name(m.a), b = site_name(m.b);
+      std::string text;
+      switch (m.kind) {
+        case Remark::Kind::none:
+          continue;
+        case Remark::Kind::two_barriers:
+          text = fmt::format(
+              "threads of a block meet at its barrier from two instructions, {} and {}: undefined "
+              "by the letter, a finding by --policy syncthreads=cuda",
+              a, b);
+          break;
+        case Remark::Kind::exited:
+          text = fmt::format(
+              "threads of a block meet at its barrier, {}, while others have exited, {}: a finding "
+              "by --policy syncthreads=cuda",
+              a, b);
+          break;
+        case Remark::Kind::fence_only:
+          text = fmt::format(
+              "{} accesses what the launch before wrote, and a release fence before that one's "
+              "griddepcontrol.launch_dependents is all that orders the two: the manual asks for "
+              "griddepcontrol.wait",
+              a);
+          break;
+      }
+      if (std::find(out.begin(), out.end(), text) == out.end()) out.push_back(text);
+    }
+  }
+  return out;
+}
+
+// Which blocks have room first: it decides where one of them waits for anything.
+std::vector<std::string> CaseProgram::unexplored() const {
+  std::vector<std::string> out;
+  for (std::uint32_t r = 0; shared_ != nullptr && r < file_.ranks; ++r) {
+    const std::uint32_t launch = shared_->fault[r].waits_in_turn;
+    if (launch == 0) continue;
+    out.push_back(
+        fmt::format("which blocks of {} are resident first: not all are at once, and some wait",
+                    file_.launches[launch - 1].kernel_of(r)));
+    break;
+  }
+  return out;
+}
+
 void CaseProgram::after_run(machine::Machine& machine) {
   if (!any_lost()) ++complete_runs_;
   if (!any_lost() && !check_restored(machine)) return;

@@ -1,5 +1,7 @@
 #include "emulator/cases/kernel_run.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -11,6 +13,21 @@ namespace {
 
 using ptx::each_lane;
 using ptx::kLanes;
+
+// What an instruction does to shared memory.
+machine::AccessKind access_kind(const ptx::Program& program, std::uint32_t instruction) {
+  const ptx::Op& op = program.ops[instruction];
+  if (op.kind == ptx::Kind::mbarrier) return machine::AccessKind::rmw;
+  if (op.kind != ptx::Kind::memory) return machine::AccessKind::write;
+  switch (program.accesses[op.detail].access.operation) {
+    case ptx::Operation::load:
+      return machine::AccessKind::read;
+    case ptx::Operation::store:
+      return machine::AccessKind::write;
+    default:
+      return machine::AccessKind::rmw;
+  }
+}
 
 machine::FindingKind kind_of(ptx::FaultKind kind) {
   switch (kind) {
@@ -26,6 +43,8 @@ machine::FindingKind kind_of(ptx::FaultKind kind) {
       return machine::FindingKind::uninitialised_barrier;
     case ptx::FaultKind::barrier_misuse:
       return machine::FindingKind::barrier_misuse;
+    case ptx::FaultKind::cluster_lifetime:
+      return machine::FindingKind::cluster_lifetime;
     case ptx::FaultKind::barrier_divergence:
     case ptx::FaultKind::undefined:  // exchanges with lanes that do not take part
       return machine::FindingKind::barrier_divergence;
@@ -61,6 +80,9 @@ KernelRun::KernelRun(const Kernel& kernel, ptx::LaunchConfig config, const Space
   const std::uint32_t blocks = c.grid[0] * c.grid[1] * c.grid[2];
   levels_.resize(blocks);
   if (settings_.fresh_lines) lines_read_.resize(blocks);
+  live_.assign(blocks, warps_a_block_);
+  triggered_.resize(blocks);
+  untriggered_ = blocks;
   if (settings_.first_shared) {
     shared_.resize(blocks);
     for (std::uint32_t b = 0; b < blocks; ++b) shared_[b].regions = {*settings_.first_shared + b};
@@ -103,12 +125,24 @@ void KernelRun::run(Warp& warp) {
   schedule::Agent& agent = *warp.agent;
   std::vector<ptx::SplitRef> ready;
   std::optional<ptx::KernelFault> met;
+  const auto& cluster = execution_.config().cluster;
+  if (cluster[0] * cluster[1] * cluster[2] > 1) {
+    agent.act(settings_.barrier_site, [&](machine::Machine& m) {
+      for (const machine::ThreadId t : agent.lane_threads()) warp.began.push_back(m.time_of(t));
+    });
+  }
+  wait_for_room(warp);
   try {
     while (!execution_.exited(warp.block, warp.index)) {
       execution_.ready(warp.block, warp.index, ready);
       std::erase_if(ready, [&](const ptx::SplitRef& s) { return (s.mask & ~warp.waiting) == 0; });
       if (ready.empty()) {
-        if (execution_.wake(warp.block, warp.index)) {
+        if (warp.dependent != 0 && settings_.before->ended) {
+          warp.waiting &= ~warp.dependent;
+          warp.dependent = 0;
+        } else if (warp.dependent != 0 && warp.waiting == warp.dependent) {
+          wait_for_launch(warp);
+        } else if (execution_.wake(warp.block, warp.index)) {
           agent.yield();
         } else if (warp.waiting != 0) {
           tell_phases();
@@ -132,6 +166,7 @@ void KernelRun::run(Warp& warp) {
     }
     settle(warp);
     tell_phases();
+    ended(warp);
     if (execution_.finished()) close_tokens(warp);
   } catch (const ptx::KernelFault& fault) {
     settle(warp);
@@ -143,7 +178,9 @@ void KernelRun::run(Warp& warp) {
 
 void KernelRun::wait(Warp& warp) {
   std::vector<schedule::LaneWait> waits;
-  each_lane(warp.waiting, [&](std::uint32_t lane) {
+  const std::uint32_t polling = warp.waiting & ~warp.dependent;
+  if (warp.dependent != 0) settings_.before->waiting.push_back(warp.agent);
+  each_lane(polling, [&](std::uint32_t lane) {
     for (schedule::LaneWait w : warp.waits[lane]) {
       w.missed = (warp.missed >> lane & 1U) != 0;
       waits.push_back(w);
@@ -159,14 +196,17 @@ void KernelRun::wait(Warp& warp) {
     return free;
   };
   // A lane that can go on by now, because another one of the warp wrote there, needs no wait.
-  std::uint32_t free = free_of(warp.waiting & ~warp.missed);
+  std::uint32_t free = free_of(polling & ~warp.missed);
   if (free == 0) {
     if (warp.looking != 0) tell_phase(warp);
+    if (execution_.config().asks_for_room) {
+      fault_.waits_in_turn = static_cast<std::uint16_t>(execution_.config().launch + 1);
+    }
     warp.agent->await_any(waits);
     if (warp.told != nullptr) warp.told->used = false;
     warp.told = nullptr;
     warp.missed = 0;
-    free = free_of(warp.waiting);
+    free = free_of(polling);
   }
   warp.waiting &= ~free;
 }
@@ -244,13 +284,27 @@ void KernelRun::report(Warp& warp, const ptx::KernelFault& fault) {
     label.block = fault.other->block;
     label.index = fault.other->thread;
     f.first.label = schedule::pack(label);
-    f.first.kind = fault.other->writes ? machine::AccessKind::write : machine::AccessKind::rmw;
     f.first.site = kernel_.site[fault.other->instruction];
-    const machine::Address both = shared_address(fault.other->place);
+    f.has_first = true;
+    using Kind = ptx::OtherAccess::Kind;
+    using machine::AccessKind;
+    const bool placed = fault.other->kind != Kind::none || fault.other->later_is_access;
+    const machine::Address both =
+        placed ? shared_address(fault.other->place) : machine::Address{~0U, 0};
     f.first.region = f.second.region = both.region;
     f.first.offset = f.second.offset = both.offset;
-    f.has_first = true;
-    f.second.kind = fault.other->writes ? machine::AccessKind::rmw : machine::AccessKind::write;
+    if (fault.kind() == ptx::FaultKind::uninitialised_barrier) {
+      // An init or inval is a write of it, any other use an update.
+      const bool wrote = fault.other->kind == Kind::write;
+      f.first.kind = wrote ? AccessKind::write : AccessKind::rmw;
+      f.second.kind = wrote ? AccessKind::rmw : AccessKind::write;
+    } else {
+      f.first.kind = fault.other->kind == Kind::none
+                         ? AccessKind::none
+                         : access_kind(kernel_.program, fault.other->instruction);
+      f.second.kind = fault.other->later_is_access ? access_kind(kernel_.program, at.instruction)
+                                                   : AccessKind::none;
+    }
   }
   warp.agent->act(f.second.site, [&](machine::Machine&) {
     std::memcpy(fault_.text, what.data(), std::min(what.size(), most));
@@ -297,6 +351,44 @@ void KernelRun::arrive(ptx::SyncToken token, const ptx::Agents& agents, bool sta
 void KernelRun::depart(ptx::SyncToken token, const ptx::Agents& agents,
                        const ptx::SyncOrder& order) {
   departures_.push_back({token, agents, order});
+}
+
+void KernelRun::remark(const Remark& remark) {
+  for (Remark& known : fault_.remarks) {
+    if (known == remark) return;
+    if (known.kind != Remark::Kind::none) continue;
+    known = remark;
+    return;
+  }
+}
+
+void KernelRun::uneven_barrier(const ptx::Agents& agents, const ptx::UnevenBarrier& barrier) {
+  const Warp& warp = warp_of(agents);
+  bool allowed = false;
+  warp.agent->act(settings_.barrier_site, [&](machine::Machine& m) {
+    allowed = m.policy().syncthreads == machine::SyncThreads::warp;
+  });
+  if (allowed) {
+    return remark({barrier.exited ? Remark::Kind::exited : Remark::Kind::two_barriers,
+                   kernel_.site[barrier.instruction], kernel_.site[barrier.other_instruction]});
+  }
+  ptx::Fault fault(
+      ptx::FaultKind::barrier_divergence,
+      fmt::format(
+          "thread {} waits at line {} for all threads of block {} at barrier {}, and thread "
+          "{} {} line {}",
+          barrier.thread, kernel_.program.ops[barrier.instruction].line, agents.block,
+          barrier.number, barrier.other, barrier.exited ? "has exited at" : "comes to it from",
+          kernel_.program.ops[barrier.other_instruction].line));
+  fault.set_place({barrier.thread, barrier.instruction});
+  ptx::OtherAccess other;
+  other.block = agents.block;
+  other.thread = barrier.other;
+  other.instruction = barrier.other_instruction;
+  other.kind = ptx::OtherAccess::Kind::none;
+  other.later_is_access = false;
+  fault.set_other(other);
+  throw fault;
 }
 
 void KernelRun::retire(ptx::SyncToken token) { retired_.push_back(token); }
@@ -360,6 +452,7 @@ void KernelRun::close(Warp& warp, const Token& token) {
 void KernelRun::close_tokens(Warp& warp) {
   for (const auto& [number, token] : tokens_) close(warp, token);
   tokens_.clear();
+  warp.agent->closed(&outside_);
 }
 
 void KernelRun::fence(const ptx::Agents& agents, const ptx::Fence& fence,

@@ -38,17 +38,49 @@ struct Kernel {
   std::vector<std::uint16_t> site;  // by instruction; 0 where it is no access
 };
 
-// An mbarrier's phase that a warp waits for.
+// What a warp waits for that is no place of memory: an mbarrier's phase, a place for its block on
+// the GPU, the end of the launch before.
 struct PhaseWait {
   std::uint64_t label = 0;
   ptx::AwaitedPhase phase;
   bool used = false;
+  enum class What : std::uint8_t { phase, room, launch } what = What::phase;
+};
+
+// What a verdict tells of kernels and does not change it for.
+struct Remark {
+  enum class Kind : std::uint8_t {
+    none,
+    two_barriers,  // threads met at a block's barrier from two instructions: sites a and b
+    exited,        // ... from site a, while others of the block had exited, at site b
+    fence_only     // site a reads what the launch before wrote, without griddepcontrol.wait
+  };
+  Kind kind = Kind::none;
+  std::uint16_t a = 0, b = 0;
+  friend bool operator==(const Remark&, const Remark&) = default;
 };
 
 // What happened to a kernel that could not go on, for people; in memory that all ranks share.
 struct FaultText {
   char text[600] = {};
-  PhaseWait phases[64] = {};  // of the first so many warps of a rank that wait for one
+  PhaseWait phases[64] = {};        // of the first so many warps of a rank that wait for one
+  Remark remarks[32] = {};          // of all runs, the first so many that differ
+  std::uint16_t waits_in_turn = 0;  // a launch, from 1, whose blocks are not all resident and wait
+  std::uint16_t no_room = 0;        // a launch, from 1, of which blocks wait for others to end
+};
+
+// One launch of a stream whose launches may overlap, as the next one sees it (programmatic
+// dependent launch). Of one rank; the rank's agents share it.
+struct Succession {
+  machine::StreamId stream = 0;  // its own
+  bool triggered = false;        // every block has executed launch_dependents, or has ended
+  bool ended = false;
+  std::vector<schedule::Agent*> waiting;  // for either
+  // Inside act(), by the agent that makes it true.
+  void tell(schedule::Agent& by) {
+    for (schedule::Agent* a : waiting) by.let_go(*a);
+    waiting.clear();
+  }
 };
 
 class KernelRun final : public ptx::GlobalMemory {
@@ -69,6 +101,10 @@ class KernelRun final : public ptx::GlobalMemory {
     // bytes lie the block's barriers, 16 bytes each.
     std::optional<std::uint32_t> first_shared;
     std::uint64_t barriers_at = 0;
+    // Of launches that may overlap: this one, and the one before where this does not wait for its
+    // end to begin.
+    Succession* self = nullptr;
+    Succession* before = nullptr;
     std::uint64_t mbarriers_at = 0;  // behind those, what mbarriers' steps leave: as the bytes lie
   };
   // All outlive the run; `clock` is the rank's. Throws ptx::Error where the configuration does not
@@ -99,16 +135,19 @@ class KernelRun final : public ptx::GlobalMemory {
   void before_barrier(const ptx::Agents& agents) override;
   void barrier_step(const ptx::Agents& agents, const ptx::BarrierStep& step) override;
   Look look(const ptx::Agents& agents, const ptx::BarrierLook& look, bool waits, bool now) override;
+  void uneven_barrier(const ptx::Agents& agents, const ptx::UnevenBarrier& barrier) override;
   void retire(ptx::SyncToken token) override;
   void exchanged(const ptx::Agents& agents) override {
     warp_of(agents).agent->exchanged(agents.mask);
   }
-  bool dependencies_met(const ptx::Agents&) override { return true; }
+  bool dependencies_met(const ptx::Agents& agents) override;
+  void launch_dependents(const ptx::Agents& agents, std::span<const ptx::Agents> next) override;
   bool models_shared() const override { return settings_.first_shared.has_value(); }
   bool shares_all(const ptx::Agents& agents) override;
   ptx::SharedMoments moments(const ptx::Agents& agents) override;
   bool ordered(const ptx::Agents& agents, const ptx::SharedActor& now,
                const ptx::SharedActor& earlier, std::uint32_t time, bool by_async) override;
+  bool knows_of(const ptx::Agents& now, std::uint32_t block) override;
   void share(const ptx::Agents& agents, std::uint64_t place, std::span<const std::byte> line,
              std::span<const ptx::SharedPast> past) override;
   void unshare(const ptx::Agents& agents, std::uint64_t place, std::span<std::byte> line) override;
@@ -129,18 +168,21 @@ class KernelRun final : public ptx::GlobalMemory {
     schedule::Agent* agent = nullptr;
     std::uint32_t block = 0;
     std::uint32_t index = 0;
-    std::uint32_t waiting = 0;   // lanes that wait for a place to change
-    std::uint32_t missed = 0;    // of these: the last poll saw no change though it could have
-    std::uint32_t armed = 0;     // lanes whose next read of a place in `waits` is to see a change
-    bool parked = false;         // waits for other warps of the block or cluster
-    std::uint32_t looking = 0;   // lanes of `waiting` that wait for an mbarrier's phase
-    std::uint32_t looked = 0;    // the instruction, from 1, that looked at one in vain and ...
-    machine::Address looked_at;  // ... where, if there was no effect since
-    PhaseWait* told = nullptr;   // while some do
+    std::uint32_t waiting = 0;    // lanes that wait for a place to change
+    std::uint32_t missed = 0;     // of these: the last poll saw no change though it could have
+    std::uint32_t armed = 0;      // lanes whose next read of a place in `waits` is to see a change
+    bool parked = false;          // waits for other warps of the block or cluster
+    std::uint32_t dependent = 0;  // lanes of `waiting` that wait for the launch before to end
+    std::uint32_t behind = 0;     // lanes that have waited for it
+    std::uint32_t looking = 0;    // lanes of `waiting` that wait for an mbarrier's phase
+    std::uint32_t looked = 0;     // the instruction, from 1, that looked at one in vain and ...
+    machine::Address looked_at;   // ... where, if there was no effect since
+    PhaseWait* told = nullptr;    // while some do
     bool accessed = false;
     // Moments of its threads, to be looked at again once it has synchronised.
     bool moved = true;
     std::array<std::uint32_t, ptx::kLanes> times{};
+    std::vector<std::uint32_t> began;  // by lane, its moment at the start; in a cluster
     std::uint16_t last_site = 0;
     machine::Address fault_at{~0u, 0};                   // of the last access
     bool refused = false;                                // that one may not be made
@@ -172,6 +214,14 @@ class KernelRun final : public ptx::GlobalMemory {
   void close(Warp& warp, const Token& token);
   void close_tokens(Warp& warp);
   void wait(Warp& warp);
+  // Until there is a place for its block.
+  void wait_for_room(Warp& warp);
+  void ended(Warp& warp);
+  void wait_for_launch(Warp& warp);
+  static std::uint32_t all_lanes(const Warp& warp);
+  void block_triggers(Warp& warp);
+  void note_unwaited(Warp& warp, const ptx::Request& request, const Target* targets);
+  void tell_wait(Warp& warp, const PhaseWait& wait);
   // Waits for other warps.
   void park(Warp& warp);
   // What an mbarrier's phase lacks that the warp waits for, as long as it does.
@@ -182,6 +232,7 @@ class KernelRun final : public ptx::GlobalMemory {
   void report(Warp& warp, const ptx::KernelFault& fault);
   // `shared`: what it does to shared memory, where it is a copy.
   void describe(std::uint32_t instruction, bool shared, machine::AccessInfo& out) const;
+  void remark(const Remark& remark);
 
   void locate(Warp& warp, const ptx::Request& request, Target* targets);
   [[noreturn]] static void refuse(Warp& warp, machine::Address at, ptx::FaultKind kind,
@@ -274,6 +325,10 @@ class KernelRun final : public ptx::GlobalMemory {
   std::uint32_t threads_a_block_ = 1;
   std::vector<Warp> warps_;
   std::vector<std::uint32_t> levels_;  // by block: see ptx::SharedMoments
+  std::vector<std::uint32_t> live_;    // by block: warps that have not ended
+  std::vector<Warp*> outside_;         // that wait for room
+  std::vector<bool> triggered_;        // by block
+  std::uint32_t untriggered_ = 0;      // blocks
   std::vector<Mapping> shared_;        // by block
   // By block, with fresh_lines: the lines that it has read in this launch, and what read them
   // first.

@@ -39,6 +39,23 @@ bool KernelRun::ordered(const ptx::Agents& agents, const ptx::SharedActor& now,
   return known;
 }
 
+bool KernelRun::knows_of(const ptx::Agents& now, std::uint32_t block) {
+  Warp& warp = warp_of(now);
+  settle(warp);
+  bool known = false;
+  warp.agent->act(warp.last_site, [&](machine::Machine& m) {
+    const machine::ThreadId thread = warp.agent->lane_thread(ptx::first_lane(now.mask));
+    for (std::uint32_t w = 0; w < warps_a_block_ && !known; ++w) {
+      const Warp& other = warps_[block * warps_a_block_ + w];
+      for (std::size_t lane = 0; lane < other.began.size() && !known; ++lane) {
+        known = m.knows(thread, other.agent->lane_thread(static_cast<std::uint32_t>(lane)),
+                        other.began[lane]);
+      }
+    }
+  });
+  return known;
+}
+
 void KernelRun::share(const ptx::Agents& agents, std::uint64_t place,
                       std::span<const std::byte> line, std::span<const ptx::SharedPast> past) {
   Warp& warp = warp_of(agents);

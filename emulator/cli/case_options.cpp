@@ -128,11 +128,24 @@ void apply_policy(const std::string& text, machine::Policy& policy, std::string&
   } else if (name == "fresh-lines") {
     if (value != "off" && value != "on") wrong("off or on");
     policy.fresh_lines = value == "off" ? machine::FreshLines::off : machine::FreshLines::on;
+  } else if (name == "syncthreads") {
+    if (value != "warp" && value != "cuda") wrong("warp or cuda");
+    policy.syncthreads = value == "warp" ? machine::SyncThreads::warp : machine::SyncThreads::cuda;
+  } else if (name == "progress") {
+    if (value != "fit" && value != "letter") wrong("fit or letter");
+    policy.progress = value == "fit" ? machine::Progress::fit : machine::Progress::letter;
   } else {
     throw UsageError(fmt::format(
         "--policy {}: unknown; there are multicast-flag, alias-data, load-buffering, summation, "
-        "plain-multicast and fresh-lines",
+        "plain-multicast, fresh-lines, syncthreads and progress",
         name));
+  }
+}
+
+void refuse_kernel_policies(const machine::Policy& policy) {
+  for (const auto& [name, value] : trace::kernel_policies(policy)) {
+    throw UsageError(fmt::format("--{}{}: it is about compiled kernels; give one by --case",
+                                 name == "registers" ? "" : "policy ", name));
   }
 }
 
@@ -171,10 +184,8 @@ Case resolve(const CaseOptions& o) {
     }
   }
   for (const std::string& p : o.policy) apply_policy(p, c.policy, c.config.summation);
-  if (!is_case(c.config) && !trace::kernel_policies(c.policy).empty()) {
-    throw UsageError(fmt::format("--policy {}: it is about compiled kernels; give one by --case",
-                                 trace::kernel_policies(c.policy)[0].first));
-  }
+  c.policy.registers = o.registers;
+  if (!is_case(c.config)) refuse_kernel_policies(c.policy);
   if (c.policy.load_buffering != machine::LoadBuffering::off) {
     throw UsageError(
         "--policy load-buffering=on: off is due; what depends on what in a kernel is not known, so "

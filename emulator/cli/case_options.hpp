@@ -17,6 +17,7 @@ namespace ringfence::cli {
 struct CaseOptions {
   programs::Config config;
   std::vector<std::string> set, policy, ignore;
+  std::uint32_t registers = 0;  // a thread of a kernel has
   std::string boundary = "all";
   std::string suppress;           // a file of [[ignore]] tables
   std::string model;              // whose sizes are the defaults
@@ -46,6 +47,8 @@ struct Case {
 
 // NAME=VALUE of --policy; the summation policy goes to `summation`. Throws UsageError.
 void apply_policy(const std::string& text, machine::Policy& policy, std::string& summation);
+// Where there are none to judge. Throws UsageError if one of their policies was given.
+void refuse_kernel_policies(const machine::Policy& policy);
 
 // Throws UsageError or std::invalid_argument.
 Case resolve(const CaseOptions& options);

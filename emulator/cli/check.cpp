@@ -197,10 +197,21 @@ Exit run(const CheckOptions& o) {
     m.settled = settle_finding(c, m.mode, found, record);
   }
   if (!o.resume.empty()) write_resume(o.resume, search, earlier);
+  Notes notes;
+  const auto passes = [](const ModeResult& m) { return m.verdict() == Verdict::pass; };
+  if (std::any_of(modes.begin(), modes.end(), passes)) {
+    notes = notes_of_default_schedule(c, c.judged.front());
+  }
+  for (ModeResult& m : modes) {
+    if (passes(m) && !notes.unexplored.empty()) m.result.verdict = check::Verdict::unknown;
+  }
   print_table(modes);
   std::uint32_t orders = 1;
   for (const ModeResult& m : modes) orders = std::max(orders, m.result.sum_orders);
-  if (orders > 1) fmt::print("sums: {} orders, a search for each\n", orders);
+  if (orders > 1) {
+    fmt::print("sums{}: {} orders, a search for each\n",
+               is_case(c.config) ? ", and launches that may overlap" : "", orders);
+  }
   std::fflush(stdout);
 
   bool taken = false, disagree = false;
@@ -226,8 +237,7 @@ Exit run(const CheckOptions& o) {
     return m.judged && m.verdict() == Verdict::unknown && m.result.explored == 1 &&
            m.result.bounded == 0;
   });
-  Notes notes;
-  if (verdict == Verdict::pass) notes = notes_of_default_schedule(c, c.judged.front());
+  if (verdict != Verdict::pass && notes.unexplored.empty()) notes = {};
   if (left_out) print_left_out(c, modes);
   if (notes.any()) fmt::print("\n");
   print_notes(notes);
@@ -235,11 +245,12 @@ Exit run(const CheckOptions& o) {
              verdict == Verdict::pass      ? "PASS: no execution of these sizes fails (except load "
                                              "buffering)"
              : verdict == Verdict::finding ? "FAIL"
-             : left_out  ? "UNKNOWN: lanes of one warp acted in one order, and another one "
-                           "could end otherwise"
-             : none_ends ? "UNKNOWN: no execution comes to its end, as what stops "
-                           "them is passed over"
-                         : "UNKNOWN: a bound ended the search first",
+             : left_out ? "UNKNOWN: lanes of one warp acted in one order, and another one "
+                          "could end otherwise"
+             : !notes.unexplored.empty() ? "UNKNOWN: an order that decides was not explored"
+             : none_ends                 ? "UNKNOWN: no execution comes to its end, as what stops "
+                                           "them is passed over"
+                                         : "UNKNOWN: a bound ended the search first",
              judged_modes(reports));
   write_reports(o.reports, result_json(o, c, reports, notes),
                 {junit_of("check", c.config, reports, "a bound ended the search")});

@@ -295,7 +295,7 @@ Exit run(const FuzzOptions& o) {
     if (!o.corpus.empty()) write_corpus(o.corpus, c, m.mode, m.search.kept);
     if (m.search.interrupted && !m.search.found) throw Interrupted();
     for (const Instance& i : instances) {
-      if (!notes.any()) notes = notes_of(*i.program);
+      add(notes, notes_of(*i.program));
     }
     if (m.search.found) {
       // What confirms it needs the memory.

@@ -50,6 +50,7 @@ machine::Policy policy_of(const LitmusOptions& o,
       apply_policy(name + "=" + value, policy, summation);
     }
   }
+  refuse_kernel_policies(policy);
   return policy;
 }
 

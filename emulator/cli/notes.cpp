@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "emulator/cases/case_program.hpp"
@@ -15,7 +16,19 @@ namespace ringfence::cli {
 Notes notes_of(const schedule::Program& program) {
   const auto* const c = dynamic_cast<const cases::CaseProgram*>(&program);
   if (c == nullptr) return {};
-  return {c->values_not_judged(), c->never_written(), c->unused_suppressions()};
+  return {c->values_not_judged(), c->never_written(), c->unused_suppressions(), c->remarks(),
+          c->unexplored()};
+}
+
+void add(Notes& notes, const Notes& other) {
+  if (notes.values_not_judged.empty()) notes.values_not_judged = other.values_not_judged;
+  if (notes.never_written.empty()) notes.never_written = other.never_written;
+  if (notes.unused_suppressions.empty()) notes.unused_suppressions = other.unused_suppressions;
+  for (const std::string& remark : other.remarks) {
+    if (std::find(notes.remarks.begin(), notes.remarks.end(), remark) == notes.remarks.end()) {
+      notes.remarks.push_back(remark);
+    }
+  }
 }
 
 Notes notes_of_default_schedule(const Case& c, machine::Boundary mode) {
@@ -37,12 +50,15 @@ void print_notes(const Notes& notes) {
   if (!notes.unused_suppressions.empty()) {
     fmt::print("ignored nothing: {}\n", fmt::join(notes.unused_suppressions, "; "));
   }
+  for (const std::string& remark : notes.remarks) fmt::print("note: {}\n", remark);
+  for (const std::string& order : notes.unexplored) fmt::print("not explored: {}\n", order);
 }
 
 void add_notes(Json& result, const Notes& notes) {
   result["values_not_judged"] = notes.values_not_judged;
   result["never_written"] = notes.never_written;
   result["unused_suppressions"] = notes.unused_suppressions;
+  result["remarks"] = notes.remarks;
 }
 
 }  // namespace ringfence::cli

@@ -30,6 +30,9 @@ Json location(const trace::SideNames& names, const std::string& message) {
 }
 
 std::string side_text(const machine::AccessInfo& a, const trace::SideNames& names) {
+  if (a.kind == machine::AccessKind::none) {
+    return trace::who(a.label) + ", step " + std::to_string(a.step);
+  }
   return trace::who(a.label) + ", step " + std::to_string(a.step) + ": " +
          std::string(trace::name(a.kind)) + " " + trace::order_text(a.order, a.scope) + " of " +
          names.place;

@@ -26,10 +26,12 @@ enum class FindingKind : std::uint8_t {
   uninitialised_barrier,  // an mbarrier is used while nothing orders its init before
   barrier_misuse,         // a barrier is used against its rules (phases, forms, mixed kinds)
   incoherent_read,        // ld.global.nc of data that changes while the kernel runs
+  cluster_lifetime,       // shared memory of a block that may not have begun, or may have ended
 };
-inline constexpr int kFindingKinds = 17;
+inline constexpr int kFindingKinds = 18;
 
-enum class AccessKind : std::uint8_t { read, write, rmw };
+// `none`: a thread came to a line that accesses no memory.
+enum class AccessKind : std::uint8_t { read, write, rmw, none };
 
 // One side of a finding. `label` is the caller's name for the thread (an agent's packed name);
 // `step` counts the machine's accesses of the whole run, so a replay finds the same one.

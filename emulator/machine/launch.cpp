@@ -24,7 +24,7 @@ StreamId Machine::add_stream(std::uint16_t rank) {
   slot.max_time = slot.start_time = slot.alone_until = 0;
   s.marker_slot = static_cast<std::uint32_t>(slots_used_ - 1);
   Thread& t = *reuse(threads_, threads_used_, memory_, memory_);
-  t.place = Placement{rank, 0, ~std::uint32_t{0}};
+  t.place = Placement{rank, 0, ~std::uint32_t{0}, id};
   t.stream = id;
   t.slot = s.marker_slot;
   t.index = 0;
@@ -38,6 +38,10 @@ void Machine::begin_launch(StreamId stream) {
   Stream& s = *streams_[stream];
   s.in_launch = true;
   s.ending = s.next;
+  s.started = s.next;
+  s.released.clear();
+  s.fenced = false;
+  s.triggers.clear();
 }
 
 ThreadId Machine::launch_thread(StreamId stream, std::uint32_t block, std::uint32_t index,
@@ -62,7 +66,7 @@ ThreadId Machine::launch_thread(StreamId stream, std::uint32_t block, std::uint3
   }
   const ThreadId id = slot.threads[index];
   Thread& t = *threads_[id];
-  t.place = Placement{s.rank, cluster, block};
+  t.place = Placement{s.rank, cluster, block, stream};
   t.time = std::max(slot.start_time, slot.alone_until);
   t.live = true;
   ++s.live_threads;
@@ -75,6 +79,7 @@ ThreadId Machine::launch_thread(StreamId stream, std::uint32_t block, std::uint3
   t.labels.push_back(Label{t.time, label});
   // stream and coherent: fence.acq_rel.sys at the start, after joining the earlier launches.
   if (policy_.boundary != Boundary::strict) snapshot(t, id, Scope::sys);
+  t.began = t.time;
   if (listener_ != nullptr) tell_edge(Event::Kind::launch, id);
   return id;
 }
@@ -146,6 +151,63 @@ void Machine::order_after(std::span<const ThreadId> later, ThreadId earlier) {
   }
   ++a.time;
   slots_[a.slot]->max_time = std::max(slots_[a.slot]->max_time, a.time);
+}
+
+void Machine::follow_start(StreamId later, StreamId earlier) {
+  const Stream& before = *streams_[earlier];
+  View& next = streams_[later]->next;
+  next.join(before.started);
+  next.join(before.released);
+}
+
+// PTX ISA 9.7.15.14: a release fence that precedes launch_dependents in program order synchronises
+// with the start of the dependent grid, if its scope holds the GPU. What counts is before the first
+// call of any thread of the block: then the block has triggered. Of the other threads that are
+// those fences that the caller knows of.
+void Machine::trigger(std::span<const ThreadId> threads, std::span<const ThreadId> next) {
+  Stream& s = *streams_[threads_[threads.front()]->stream];
+  const std::uint32_t slot = threads_[threads.front()]->slot;
+  const bool first = std::none_of(s.triggers.begin(), s.triggers.end(),
+                                  [&](std::uint32_t t) { return t == slot; });
+  const auto release = [&](const Thread& t, const View* known) {
+    for (int d = static_cast<int>(Scope::gpu); d < kScopes; ++d) {
+      const FenceView& f = t.fences[d];
+      if ((t.fences_set >> d & 1) == 0 || (known != nullptr && !known->seen.covers(f.at))) continue;
+      s.released.join(f.view);
+      add_event(s.released, f.at);
+      s.fenced = s.fenced || f.at.time >= t.began;
+    }
+  };
+  if (!first) return;
+  s.triggers.push_back(slot);
+  View known;
+  for (const ThreadId id : threads) {
+    Thread& t = *threads_[id];
+    release(t, nullptr);
+    known.join(t.view);
+    ++t.time;  // what follows is not known by it
+  }
+  for (const ThreadId id : next) release(*threads_[id], &known);
+}
+
+// The end of the launch, which its threads' ends precede, and whose memory operations have been
+// performed: the boundary between the two launches stands here.
+void Machine::wait_for_launch(ThreadId thread, StreamId earlier) {
+  Thread& t = *threads_[thread];
+  t.view.join(streams_[earlier]->next);
+  if (policy_.boundary != Boundary::strict) snapshot(t, thread, Scope::sys);
+}
+
+bool Machine::written_by(Address at, StreamId stream) {
+  const Cell* const cell = cell_at(at);
+  if (cell == nullptr) return false;
+  const View& started = streams_[stream]->started;
+  for (const Message* m = cell->newest; m != nullptr; m = m->older) {
+    if (!m->initial && threads_[m->at.thread]->stream == stream && !started.seen.covers(m->at)) {
+      return true;
+    }
+  }
+  return false;
 }
 
 void Machine::order_streams(StreamId later, StreamId earlier) {

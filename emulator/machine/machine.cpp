@@ -178,6 +178,9 @@ void Machine::reset() {
     Stream& s = *streams_[i];
     s.next.forget();
     s.ending.forget();
+    s.started.forget();
+    s.released.forget();
+    s.triggers.clear();
     s.slots.clear();
   }
   threads_used_ = slots_used_ = streams_used_ = 0;

@@ -266,6 +266,20 @@ class Machine {
                          std::uint64_t label, std::uint16_t cluster = 0);
   void end_thread(ThreadId thread);
   void end_launch(StreamId stream);
+  // Launches that overlap (programmatic dependent launch, PTX ISA 9.7.15.14), each on a stream of
+  // its own. The next one on `later` may begin while that on `earlier` runs: it starts with what
+  // that one started with, and with what release fences before its triggers cover (follow_start);
+  // the rest it knows where a thread has waited for it to end (wait_for_launch).
+  void follow_start(StreamId later, StreamId earlier);
+  // griddepcontrol.launch_dependents, by threads of one block in one instruction; `next` are about
+  // to execute it too.
+  void trigger(std::span<const ThreadId> threads, std::span<const ThreadId> next = {});
+  // Whether fences of the kernel itself stand before its triggers.
+  bool fenced_triggers(StreamId stream) const { return streams_[stream]->fenced; }
+  // The launch on `earlier` has ended.
+  void wait_for_launch(ThreadId thread, StreamId earlier);
+  // Whether the bytes hold a write of the latest launch on that stream.
+  bool written_by(Address at, StreamId stream);
   // No launch follows on this stream; it no longer holds back what can be forgotten.
   void close_stream(StreamId stream);
   // The thread's moment, for `knows` and Earlier.
@@ -499,6 +513,7 @@ class Machine {
     std::uint32_t slot = 0;
     std::uint32_t index = 0;  // in Slot::threads
     std::uint32_t time = 0;
+    std::uint32_t began = 0;  // its time when it began
     bool live = false;
     View view;
     FenceView fences[kScopes + 1];  // by scope; at kInits of fence_inits()
@@ -531,7 +546,7 @@ class Machine {
     std::pmr::vector<SlotEnd> ends;
   };
   struct Stream {
-    explicit Stream(std::pmr::memory_resource* m) : slots(m) {}
+    explicit Stream(std::pmr::memory_resource* m) : triggers(m), slots(m) {}
     std::uint16_t rank = 0;
     ThreadId marker = kNoThread;  // the thread whose events are this stream's boundaries
     std::uint32_t marker_slot = 0;
@@ -539,9 +554,13 @@ class Machine {
     bool closed = false;
     bool in_launch = false;
     std::uint32_t live_threads = 0;
-    View next;                              // what the next launch starts with
-    View ending;                            // what the running launch adds to it
-    std::pmr::vector<std::uint32_t> slots;  // by block
+    View next;                                 // what the next launch starts with
+    View ending;                               // what the running launch adds to it
+    View started;                              // what the latest launch started with
+    View released;                             // what fences before its triggers cover
+    bool fenced = false;                       // ... other than those at threads' starts
+    std::pmr::vector<std::uint32_t> triggers;  // slots of blocks that have triggered
+    std::pmr::vector<std::uint32_t> slots;     // by block
   };
   struct FenceSc {
     Epoch at;

@@ -16,7 +16,7 @@ constexpr std::array<std::string_view, kFindingKinds> kFindingNames{
     "barrier-divergence", "out-of-bounds",    "misaligned",
     "uninitialised-read", "multicast-misuse", "replica-mismatch",
     "numeric-mismatch",   "rank-lost",        "uninitialised-barrier",
-    "barrier-misuse",     "incoherent-read"};
+    "barrier-misuse",     "incoherent-read",  "cluster-lifetime"};
 
 template <class E, std::size_t N>
 std::optional<E> parse(const std::array<std::string_view, N>& names, std::string_view text) {
@@ -37,6 +37,8 @@ std::string_view name(AliasData p) { return p == AliasData::cohere ? "cohere" : 
 
 std::string_view name(PlainMulticast p) { return p == PlainMulticast::refuse ? "refuse" : "allow"; }
 std::string_view name(FreshLines p) { return p == FreshLines::off ? "off" : "on"; }
+std::string_view name(SyncThreads p) { return p == SyncThreads::warp ? "warp" : "cuda"; }
+std::string_view name(Progress p) { return p == Progress::fit ? "fit" : "letter"; }
 
 std::optional<Scope> parse_scope(std::string_view t) { return parse<Scope>(kScopeNames, t); }
 std::optional<Order> parse_order(std::string_view t) {

@@ -28,17 +28,20 @@ constexpr ProxyKind kind_of(Proxy p) {
 }
 constexpr int address_of(Proxy p) { return static_cast<int>(p) >> 3; }
 
-// Where a thread runs. A rank is a GPU; `cta` and `cluster` count within the rank.
+// Where a thread runs. A rank is a GPU; `cta` and `cluster` count within a stream of launches.
 struct Placement {
   std::uint16_t rank = 0;
   std::uint16_t cluster = 0;
   std::uint32_t cta = 0;
+  std::uint32_t stream = 0;
   friend bool operator==(const Placement&, const Placement&) = default;
 };
 
 // The narrowest scope that contains both threads (their own thread counts as cta).
 constexpr Scope distance(const Placement& a, const Placement& b) {
   if (a.rank != b.rank) return Scope::sys;
+  // Launches that may run side by side are on streams of their own.
+  if (a.stream != b.stream) return Scope::gpu;
   if (a.cta == b.cta) return Scope::cta;
   // Cluster 0 means "no cluster": two such blocks share only the GPU.
   if (a.cluster != 0 && a.cluster == b.cluster) return Scope::cluster;

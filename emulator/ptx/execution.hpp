@@ -62,6 +62,7 @@ struct LaunchConfig {
   /// initial_globals); 0 where the module has none.
   std::uint64_t globals = 0;
   std::uint32_t resident_blocks = 0;  ///< at most so many at a time; 0 = all
+  bool asks_for_room = false;  ///< blocks come by Execution::admit, else in order of their index
   bool check_shared_races = true;
   std::uint64_t instruction_budget = 0;  ///< warp instructions; 0 = none
 };
@@ -172,6 +173,11 @@ class Execution {
   std::uint64_t events() const;
   /// The mbarrier's phase that a warp waits for, as it is now.
   std::optional<AwaitedPhase> awaited_phase(std::uint32_t block, std::uint32_t warp) const;
+  /// Whether threads of the warp wait at a barrier that counts, to which nobody in particular has
+  /// to come.
+  bool waits_for_count(std::uint32_t block, std::uint32_t warp) const;
+  /// Where blocks ask for room: the block's cluster begins if there is some. False: not now.
+  bool admit(std::uint32_t block);
   /// Whether all threads of the warp have exited. True as well for a block that has not started.
   bool exited(std::uint32_t block, std::uint32_t warp) const;
   /// Lets every sleeper of the warp wake: moves the clock. False if none sleeps.

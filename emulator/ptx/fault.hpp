@@ -21,6 +21,7 @@ enum class FaultKind : std::uint8_t {
   deadlock,
   uninitialised_barrier,  ///< an mbarrier is used while nothing orders its init before
   barrier_misuse,         ///< a barrier is used against its rules, whatever the order of steps
+  cluster_lifetime,       ///< shared memory of a block that may not have begun, or may have ended
 };
 const char* name_of(FaultKind kind);
 
@@ -29,8 +30,9 @@ struct OtherAccess {
   std::uint32_t block = 0;   ///< linear in the grid
   std::uint32_t thread = 0;  ///< within it
   std::uint32_t instruction = 0;
-  bool writes = false;
-  std::uint64_t place = 0;  ///< of both: shared_place() (memory.hpp)
+  enum class Kind : std::uint8_t { read, write, none } kind = Kind::read;
+  bool later_is_access = true;  ///< else the later one is none
+  std::uint64_t place = 0;      ///< of both that are: shared_place() (memory.hpp)
 };
 
 /// Bytes of a block's shared memory that an access names; not all of them need to exist.
@@ -57,6 +59,13 @@ class Fault : public std::runtime_error {
   /// The instruction concerned, where it is an earlier one than that which runs: a copy's.
   const std::optional<std::uint32_t>& instruction() const { return instruction_; }
   void set_instruction(std::uint32_t instruction) { instruction_ = instruction; }
+  /// Of the later one, where that is not what the warp at hand does: a thread of its block.
+  struct Place {
+    std::uint32_t thread = 0;
+    std::uint32_t instruction = 0;
+  };
+  const std::optional<Place>& place() const { return place_; }
+  void set_place(const Place& place) { place_ = place; }
 
  private:
   FaultKind kind_;
@@ -64,6 +73,7 @@ class Fault : public std::runtime_error {
   std::optional<OtherAccess> other_;
   std::optional<SharedBytes> shared_;
   std::optional<std::uint32_t> instruction_;
+  std::optional<Place> place_;
 };
 
 }  // namespace ringfence::ptx

@@ -148,6 +148,16 @@ struct BarrierLook {
   std::uint32_t instruction = 0;
 };
 
+/// A barrier of a whole block at which not all threads met by one instruction.
+struct UnevenBarrier {
+  std::uint32_t number = 0;
+  std::uint32_t thread = 0;  ///< one that waited there, and by what
+  std::uint32_t instruction = 0;
+  std::uint32_t other = 0;  ///< another one, and what it came by; or what it exited by
+  std::uint32_t other_instruction = 0;
+  bool exited = false;
+};
+
 /// What a fence instruction says.
 struct Fence {
   Order order = Order::acq_rel;
@@ -213,9 +223,14 @@ class GlobalMemory {
   virtual void arrive(SyncToken token, const Agents& agents, bool stays,
                       const SyncOrder& order = {}) = 0;
   virtual void depart(SyncToken token, const Agents& agents, const SyncOrder& order = {}) = 0;
+  /// Before such a barrier completes. Throws Fault where that is one.
+  virtual void uneven_barrier(const Agents&, const UnevenBarrier& barrier) {
+    static_cast<void>(barrier);
+  }
   /// Nothing departs from the token any more.
   virtual void retire(SyncToken) {}
-  /// These lanes of a warp have handed one another values (votes, shuffles), which orders no memory.
+  /// These lanes of a warp have handed one another values (votes, shuffles), which orders no
+  /// memory.
   virtual void exchanged(const Agents&) {}
   /// A look at an mbarrier's phase that asynchronous bytes completed, by the thread in agents.mask;
   /// nobody has seen it complete yet. False: they have not come, for this look. The rest of the
@@ -252,6 +267,11 @@ class GlobalMemory {
     static_cast<void>(now), static_cast<void>(earlier), static_cast<void>(time);
     return static_cast<void>(by_async), true;
   }
+  /// Whether anything that a thread of `block` did, its beginning at least, is in that past.
+  virtual bool knows_of(const Agents& now, std::uint32_t block) {
+    static_cast<void>(now), static_cast<void>(block);
+    return true;
+  }
   /// `past`: of each byte the last write and the reads since, in this order.
   virtual void share(const Agents&, std::uint64_t place, std::span<const std::byte> line,
                      std::span<const SharedPast> past) {
@@ -267,6 +287,11 @@ class GlobalMemory {
   }
   /// griddepcontrol.wait: true once the launches before this one are complete and visible.
   virtual bool dependencies_met(const Agents& agents) = 0;
+  /// griddepcontrol.launch_dependents; `next` are threads of the block that come to it too, with no
+  /// other step before.
+  virtual void launch_dependents(const Agents&, std::span<const Agents> next) {
+    static_cast<void>(next);
+  }
 };
 
 }  // namespace ringfence::ptx

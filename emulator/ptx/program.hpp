@@ -52,7 +52,8 @@ enum class Kind : std::uint8_t {
   group_wait,       ///< wgmma.wait_group: immediate = groups that may stay open
   alu_watched,      ///< run() does it, on registers of watches[watch_of[op]]
   launch_wait,      ///< griddepcontrol.wait
-  nothing,          ///< prefetch, pragma-like hints, griddepcontrol.launch_dependents
+  launch_trigger,   ///< griddepcontrol.launch_dependents
+  nothing,          ///< prefetch, pragma-like hints
 };
 
 struct Op {

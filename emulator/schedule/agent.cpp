@@ -307,6 +307,26 @@ void Agent::park(std::uint16_t site, bool deadlocks) {
   check_stopped();
 }
 
+void Agent::wait_turn(std::uint16_t site) {
+  {
+    Step step(*this);
+    record_->last_site = site;
+    execution_.set_blocked(id_, record_->thread == machine::kNoThread
+                                    ? AgentStatus::joining
+                                    : AgentStatus::blocked_by_graph);
+  }
+  runtime_.give_way(*this);
+  check_stopped();
+}
+
+void Agent::let_go(Agent& other) {
+  const AgentStatus status = other.record_->status;
+  if (status == AgentStatus::blocked_by_graph || status == AgentStatus::awaiting ||
+      (status == AgentStatus::joining && other.record_->children == 0)) {
+    execution_.set_ready(other.id_);
+  }
+}
+
 void Agent::unpark(Agent& other) {
   const AgentStatus status = other.record_->status;
   if (status == AgentStatus::at_barrier || status == AgentStatus::awaiting) {

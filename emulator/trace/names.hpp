@@ -19,7 +19,7 @@ inline constexpr std::array<std::string_view, 4> kStepFaultWords{"kill", "restar
                                                                  "delay"};
 inline constexpr std::array<std::string_view, 7> kEndWords{
     "running", "complete", "finding", "deadlock", "step-limit", "stopped", "lost"};
-inline constexpr std::array<std::string_view, 3> kAccessWords{"read", "write", "rmw"};
+inline constexpr std::array<std::string_view, 4> kAccessWords{"read", "write", "rmw", "none"};
 inline constexpr std::array<std::string_view, 10> kMissingWords{
     "none",       "synchronisation", "first-scope", "second-scope", "strength", "complete-overlap",
     "same-proxy", "proxy-fence",     "completion",  "one-proxy"};

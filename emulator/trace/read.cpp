@@ -127,6 +127,13 @@ Header read_header(Fields f) {
   if (policy.has("fresh-lines")) {
     h.policy.fresh_lines = machine_word<machine::FreshLines, 2>(policy, "fresh-lines");
   }
+  if (policy.has("syncthreads")) {
+    h.policy.syncthreads = machine_word<machine::SyncThreads, 2>(policy, "syncthreads");
+  }
+  if (policy.has("progress")) {
+    h.policy.progress = machine_word<machine::Progress, 2>(policy, "progress");
+  }
+  if (policy.has("registers")) h.policy.registers = policy.integer<std::uint32_t>("registers");
   policy.end();
   for (const nlohmann::json& kind : f.array("ignore")) {
     const auto parsed =

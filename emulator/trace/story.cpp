@@ -127,6 +127,10 @@ std::string steps_text(const Trace& trace, const schedule::Outcome& outcome,
 }
 
 std::string side_text(const char* which, const machine::AccessInfo& a, const SideNames& names) {
+  if (a.kind == machine::AccessKind::none) {
+    return fmt::format("  {:<6} step {:>5}  {:<20}  {}\n", which, a.step, agent_text(a.label),
+                       names.line);
+  }
   return fmt::format("  {:<6} step {:>5}  {:<20}  {:<5} {:<11}  {}: {}{}\n", which, a.step,
                      agent_text(a.label), name(a.kind), order_text(a.order, a.scope), names.place,
                      names.line, a.proxy == machine::Proxy::multicast ? ", by multicast" : "");
@@ -208,6 +212,13 @@ std::vector<std::pair<std::string, std::string>> kernel_policies(const machine::
   if (policy.fresh_lines != usual.fresh_lines) {
     out.emplace_back("fresh-lines", machine::name(policy.fresh_lines));
   }
+  if (policy.syncthreads != usual.syncthreads) {
+    out.emplace_back("syncthreads", machine::name(policy.syncthreads));
+  }
+  if (policy.progress != usual.progress) {
+    out.emplace_back("progress", machine::name(policy.progress));
+  }
+  if (policy.registers != 0) out.emplace_back("registers", std::to_string(policy.registers));
   return out;
 }
 

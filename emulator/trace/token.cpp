@@ -195,8 +195,11 @@ Trace parse_token(std::string_view token) {
       set[key.substr(kSet.size())] = value;
     } else if (key == "boundary") {
       header[key] = value;
-    } else if (policy.contains(key) || key == "plain-multicast" || key == "fresh-lines") {
+    } else if (policy.contains(key) || key == "plain-multicast" || key == "fresh-lines" ||
+               key == "syncthreads" || key == "progress") {
       policy[key] = value;
+    } else if (key == "registers") {
+      policy[key] = number(value);
     } else if (key == "ignore") {
       ignore.push_back(value);
     } else if (key == "kind" || key == "end" || key == "digest") {

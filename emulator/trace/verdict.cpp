@@ -33,7 +33,7 @@ std::string place_of(const Finding& f, const AccessInfo& a, const schedule::Prog
 }
 
 SideNames names_of(const Finding& f, const AccessInfo& a, const schedule::Program& program) {
-  return {program.site_name(a.site), place_of(f, a, program)};
+  return {program.site_name(a.site), a.kind == AccessKind::none ? "" : place_of(f, a, program)};
 }
 
 const char* verb(AccessKind kind) {
@@ -44,6 +44,8 @@ const char* verb(AccessKind kind) {
       return "writes";
     case AccessKind::rmw:
       return "updates";
+    case AccessKind::none:
+      return "comes to";
   }
   return "";
 }
@@ -77,9 +79,10 @@ std::string sentence(const Finding& f, const schedule::Program& program) {
       return placed ? fmt::format("{} is not back to its initial value at the end", at)
                     : "a signal slot is not back to its initial value at the end";
     case FindingKind::barrier_divergence:
-      return placed ? fmt::format("{} does not take part in a block barrier that others wait at",
-                                  who(a.label))
-                    : "threads of a block do not meet at the same barrier";
+      return placed && a.kind != AccessKind::none
+                 ? fmt::format("{} does not take part in a block barrier that others wait at",
+                               who(a.label))
+                 : "threads of a block do not meet at the same barrier";
     case FindingKind::out_of_bounds:
       return told("the access ends outside the memory it names");
     case FindingKind::misaligned:
@@ -106,6 +109,12 @@ std::string sentence(const Finding& f, const schedule::Program& program) {
                                side(a), at, who(f.first.label), verb(f.first.kind))
                  : fmt::format("{} {} while the kernel runs in which {} reads it by ld.global.nc",
                                side(a), at, who(f.first.label));
+    case FindingKind::cluster_lifetime:
+      return fmt::format("{} {}: {}", side(f.second.kind == AccessKind::none ? f.first : f.second),
+                         f.second.kind == AccessKind::none ? place(address(f.first), program) : at,
+                         f.second.kind == AccessKind::none
+                             ? "its block may have ended before"
+                             : "nothing orders this behind the start of its block");
     case FindingKind::rank_lost:
       return "a rank's process was lost";
   }
@@ -132,8 +141,8 @@ StuckNames stuck_names(const schedule::StuckAgent& s, const schedule::Program& p
     n.slot = "end of its launch";
     n.needs = "the launch's threads";
   } else {
-    n.slot = "earlier operations";
-    n.needs = "to be run after them";
+    n.slot = phase.text.empty() ? "earlier operations" : phase.text;
+    n.needs = phase.text.empty() ? "to be run after them" : phase.writer;
   }
   return n;
 }

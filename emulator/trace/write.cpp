@@ -69,6 +69,7 @@ Json case_json(const Header& h) {
            {"alias-data", machine::name(h.policy.alias_data)}}},
          {"ignore", ignore}};
   for (const auto& [name, value] : kernel_policies(h.policy)) j["policy"][name] = value;
+  if (h.policy.registers != 0) j["policy"]["registers"] = h.policy.registers;
   if (h.survive) j["survive"] = true;
   return j;
 }

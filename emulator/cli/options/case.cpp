@@ -94,10 +94,15 @@ void add_model_options(CLI::App& app, CaseOptions& o) {
   app.add_option("--policy", o.policy,
                  "NAME=VALUE; may be repeated: multicast-flag=cohere|strict, "
                  "alias-data=cohere|fence-required, load-buffering=off, summation=POLICY; of "
-                 "compiled kernels: "
-                 "plain-multicast=refuse|allow, fresh-lines=off|on")
+                 "compiled kernels: plain-multicast=refuse|allow, fresh-lines=off|on, "
+                 "syncthreads=warp|cuda, progress=fit|letter")
       ->group(group)
       ->allow_extra_args(false);
+  app.add_option("--registers", o.registers,
+                 "Registers that a thread of a compiled kernel has (ptxas -v says how many): they "
+                 "limit how many blocks are resident; not given: by .maxnreg, else not at all")
+      ->check(CLI::Range(1, 255))
+      ->group(group);
   app.add_option(
          "--suppress", o.suppress,
          "A file of findings of a case that are known and passed over: [[ignore]] tables as "

@@ -270,7 +270,7 @@ void Decoder::griddepcontrol() {
   if (mods_.take("wait")) {
     op_.kind = Kind::launch_wait;
   } else if (mods_.take("launch_dependents")) {
-    op_.kind = Kind::nothing;
+    op_.kind = Kind::launch_trigger;
   } else {
     fail("unsupported form");
   }

@@ -64,8 +64,9 @@ void Execution::State::complete_bytes(Warp& warp, std::uint64_t at, const BulkCo
   SharedRaces* const races = warp.block->races;
   plain(warp, Space::shared, at, 8, copy.lane);
   Mbarrier& barrier = mbarrier_at(warp, at, copy.lane);
-  check_init(warp, at, copy.lane, copy.op, false);
   const std::uint64_t joined = barrier.phase + 1;
+  visit_signal(warp, shared_owner(warp, at, copy.lane), at, copy.lane, copy.op, joined, true);
+  check_init(warp, at, copy.lane, copy.op, false);
   barrier.transactions -= bytes;
   barrier.came.push_back(bytes);
   barrier.bytes = true;

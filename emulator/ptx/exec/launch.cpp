@@ -228,31 +228,52 @@ std::vector<std::uint32_t> Execution::State::cluster_blocks(std::uint32_t cluste
   return out;
 }
 
+bool Execution::State::has_room() const {
+  return config_.resident_blocks == 0 || live_blocks_.empty() ||
+         live_blocks_.size() + cluster_size_ <= config_.resident_blocks;
+}
+
 void Execution::State::admit_clusters() {
   models_shared_ = memory_.models_shared();
-  while (next_cluster_ < clusters_total_) {
-    if (config_.resident_blocks != 0 && !live_blocks_.empty() &&
-        live_blocks_.size() + cluster_size_ > config_.resident_blocks) {
-      return;
-    }
-    const std::uint32_t index = next_cluster_++;
-    auto cluster = std::make_unique<Cluster>();
-    const bool bulk =
-        std::any_of(program_.copies.begin(), program_.copies.end(),
-                    [&](const auto& c) { return models_shared_ || c.form != CopyOp::Form::async; });
-    if (bulk || !program_.group_products.empty()) {
-      cluster->engines.resize(groups_a_block() * cluster_size_ + kCopyEngines);
-    }
-    if (config_.check_shared_races && shared_bytes_ != 0) {
-      cluster->order = shared_order(*cluster);
-      cluster->races = std::make_unique<SharedRaces>(
-          shared_bytes_ * cluster_size_, warps_ * cluster_size_, warps_,
-          static_cast<std::uint32_t>(cluster->engines.size()), cluster->order.get());
-    }
-    std::uint32_t rank = 0;
-    for (const std::uint32_t block : cluster_blocks(index)) start_block(*cluster, block, rank++);
-    live_clusters_[index] = std::move(cluster);
+  if (config_.asks_for_room) {
+    cluster_begun_.resize(clusters_total_);
+    return;
   }
+  while (begun_ < clusters_total_ && has_room()) begin_cluster(begun_);
+}
+
+bool Execution::State::admit(std::uint32_t block) {
+  if (!config_.asks_for_room) return true;
+  const auto at = position(block, config_.grid);
+  std::uint32_t cluster = 0;
+  for (std::size_t i = 3; i-- > 0;) {
+    cluster = cluster * (config_.grid[i] / config_.cluster[i]) + at[i] / config_.cluster[i];
+  }
+  if (cluster_begun_[cluster]) return true;
+  if (!has_room()) return false;
+  begin_cluster(cluster);
+  return true;
+}
+
+void Execution::State::begin_cluster(std::uint32_t index) {
+  ++begun_;
+  if (config_.asks_for_room) cluster_begun_[index] = true;
+  auto cluster = std::make_unique<Cluster>();
+  const bool bulk = std::any_of(program_.copies.begin(), program_.copies.end(), [&](const auto& c) {
+    return models_shared_ || c.form != CopyOp::Form::async;
+  });
+  if (bulk || !program_.group_products.empty()) {
+    cluster->engines.resize(groups_a_block() * cluster_size_ + kCopyEngines);
+  }
+  if (config_.check_shared_races && shared_bytes_ != 0) {
+    cluster->order = shared_order(*cluster);
+    cluster->races = std::make_unique<SharedRaces>(
+        shared_bytes_ * cluster_size_, warps_ * cluster_size_, warps_,
+        static_cast<std::uint32_t>(cluster->engines.size()), cluster->order.get());
+  }
+  std::uint32_t rank = 0;
+  for (const std::uint32_t block : cluster_blocks(index)) start_block(*cluster, block, rank++);
+  live_clusters_[index] = std::move(cluster);
 }
 
 void Execution::State::start_block(Cluster& cluster, std::uint32_t index, std::uint32_t rank) {

@@ -99,7 +99,7 @@ void Execution::State::check_init(Warp& warp, std::uint64_t address, std::uint32
     other.thread = at->second.init_thread;
   }
   other.instruction = race->other_op;
-  other.writes = race->other_wrote;
+  other.kind = race->other_wrote ? OtherAccess::Kind::write : OtherAccess::Kind::read;
   other.place = shared_place(home.index, address & kOffsetMask);
   const std::string what = one_line(program_.function->instructions[race->other_op].text);
   Fault fault(FaultKind::uninitialised_barrier,
@@ -381,6 +381,7 @@ Execution::State::Outcome Execution::State::look_at_phase(Warp& warp, const Op& 
     if (seen == Look::incomplete) outcome.yield = true;
     if (seen != Look::complete) continue;
     truth |= group;
+    passed_phase(warp, address & kOffsetMask, barrier.phase, group);
     barrier.awaited = true;
     SyncOrder order = form.order;
     order.open = !form.has_scope && barrier.remote;
@@ -464,9 +465,10 @@ Execution::State::Outcome Execution::State::mbarrier(Warp& warp, const Op& op, s
       block.mbarriers.erase(address);
       return;
     }
-    check_init(warp, address, lane, pc, false);
     Mbarrier& barrier = mbarrier_at(warp, address, lane);
     const std::uint64_t joined = barrier.phase + 1;
+    visit_signal(warp, shared_owner(warp, address, lane), address, lane, pc, joined, false);
+    check_init(warp, address, lane, pc, false);
     const auto arrive = [&](std::uint32_t count) {
       check_arrival(barrier, count, address, lane);
       if (op.d) {

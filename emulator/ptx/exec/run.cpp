@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "emulator/ptx/exec/state.hpp"
+#include "emulator/ptx/lanes.hpp"
 
 namespace ringfence::ptx {
 
@@ -18,6 +19,10 @@ void Execution::State::raise(const Fault& fault, const Warp& warp, std::uint32_t
   place.rank = config_.rank;
   place.block = warp.block->index;
   place.thread = warp.index * kLanes + fault.lane();
+  if (fault.place()) {
+    place.thread = fault.place()->thread;
+    pc = fault.place()->instruction;
+  }
   place.instruction = pc;
   if (pc < program_.ops.size()) {
     const Instruction& instruction = program_.function->instructions[pc];
@@ -124,12 +129,15 @@ void Execution::State::branch_index(Warp& warp, std::size_t split, const Op& op,
 void Execution::State::exit_lanes(Warp& warp, std::size_t split, std::uint32_t mask) {
   Split& ending = warp.splits[split];
   warp.live &= ~mask;
+  warp.exit_pc = std::min(ending.pc, static_cast<std::uint32_t>(program_.ops.size()) - 1);
   ending.mask &= ~mask;
   if (ending.mask == 0) {
     warp.splits.erase(warp.splits.begin() + static_cast<std::ptrdiff_t>(split));
   } else {
     ++ending.pc;
   }
+  check_visits(warp, mask);
+  if (warp.live == 0) warp.block->last_thread = warp.index * kLanes + first_lane(mask);
   lanes_gone(warp);
   if (warp.live == 0 && --warp.block->live_warps == 0) finish_block(*warp.block);
 }
@@ -254,6 +262,24 @@ void Execution::State::special(Warp& warp, const Op& op, std::uint32_t mask) {
   }
 }
 
+// Threads of the block whose next step, but for arithmetic, is griddepcontrol.launch_dependents.
+std::vector<Agents> Execution::State::next_triggers(const Block& block) const {
+  std::vector<Agents> out;
+  for (const Warp& warp : block.warps) {
+    for (const Split& split : warp.splits) {
+      if (split.state != SplitState::ready) continue;
+      std::uint32_t pc = split.pc;
+      const auto passes = [](const Op& op) {
+        return op.kind == Kind::alu || op.kind == Kind::special || op.kind == Kind::nothing;
+      };
+      while (pc < program_.ops.size() && passes(program_.ops[pc])) ++pc;
+      if (pc == program_.ops.size() || program_.ops[pc].kind != Kind::launch_trigger) continue;
+      if (!program_.ops[pc].guard) out.push_back(agents(warp, split.mask));
+    }
+  }
+  return out;
+}
+
 Stop Execution::State::run_warp(Warp& warp, std::size_t current, const Quantum& quantum) {
   const Op* const ops = program_.ops.data();
   const auto end = static_cast<std::uint32_t>(program_.ops.size());
@@ -296,6 +322,7 @@ Stop Execution::State::run_warp(Warp& warp, std::size_t current, const Quantum& 
       }
       if (pc >= end) {
         account();
+        warp.splits[current].pc = pc;
         const bool last = warp.live == split_mask;
         exit_lanes(warp, current, split_mask);
         if (last) return Stop::exited;
@@ -405,6 +432,9 @@ Stop Execution::State::run_warp(Warp& warp, std::size_t current, const Quantum& 
           break;
         case Kind::launch_wait:
           outcome.completed = memory_.dependencies_met(agents(warp, mask)) ? mask : 0;
+          break;
+        case Kind::launch_trigger:
+          memory_.launch_dependents(agents(warp, mask), next_triggers(*warp.block));
           break;
         case Kind::active_mask:
           for (unsigned i = 0; i < kLanes; ++i) {

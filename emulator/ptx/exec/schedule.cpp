@@ -85,6 +85,8 @@ const char* name_of(FaultKind kind) {
       return "misuse of a barrier";
     case FaultKind::uninitialised_barrier:
       return "uninitialised barrier";
+    case FaultKind::cluster_lifetime:
+      return "cluster lifetime";
     case FaultKind::trap:
       return "trap";
     case FaultKind::assertion:
@@ -173,6 +175,15 @@ void Execution::State::ready(std::uint32_t block, std::uint32_t warp,
   for (SplitRef& ref : out) {
     if (ref.split == first) std::swap(ref, out.front());
   }
+}
+
+bool Execution::State::waits_for_count(std::uint32_t block, std::uint32_t warp) const {
+  const auto at = live_blocks_.find(block);
+  if (at == live_blocks_.end()) return false;
+  const std::vector<Split>& splits = at->second->warps[warp].splits;
+  return std::any_of(splits.begin(), splits.end(), [&](const Split& split) {
+    return split.state == SplitState::barrier && at->second->barriers[split.wait].count != 0;
+  });
 }
 
 bool Execution::State::exited(std::uint32_t block, std::uint32_t warp) const {
@@ -264,6 +275,10 @@ std::optional<AwaitedPhase> Execution::awaited_phase(std::uint32_t block,
 }
 bool Execution::exited(std::uint32_t block, std::uint32_t warp) const {
   return state_->exited(block, warp);
+}
+bool Execution::admit(std::uint32_t block) { return state_->admit(block); }
+bool Execution::waits_for_count(std::uint32_t block, std::uint32_t warp) const {
+  return state_->waits_for_count(block, warp);
 }
 bool Execution::wake(std::uint32_t block, std::uint32_t warp) { return state_->wake(block, warp); }
 Stop Execution::run(const SplitRef& split, const Quantum& quantum) {

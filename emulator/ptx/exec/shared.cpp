@@ -103,6 +103,7 @@ bool Execution::State::shared_in_model(Warp& warp, std::uint64_t address, std::u
                                        bool strong) {
   Block& owner = shared_owner(warp, address, lane);
   const std::uint64_t offset = address & kOffsetMask;
+  visit(warp, owner, address, lane, op);
   bool in_model = false;
   if (models_shared_) {
     if (shares_all_ == 2) shares_all_ = memory_.shares_all(agents(warp, 1U << lane)) ? 1 : 0;

@@ -102,9 +102,11 @@ struct Warp {
   bool queued = false;
   std::uint32_t rounds = 0;  ///< quanta in a row in which registers alone decided what it did
   std::uint64_t round = 0;   ///< digest of the registers at the end of the latest
+  std::uint32_t exit_pc = 0;  ///< where lanes exited last
   std::uint64_t idle = 0;  ///< what its next look at the clock adds, if it does nothing else before
   AlignedBytes registers;
   std::vector<Split> splits;
+  std::vector<std::uint32_t> peers;  ///< by block of the cluster: lanes that know that it has begun
   std::vector<std::uint32_t> cluster_phase;  ///< per lane: phases of barrier.cluster arrived at
   // Copy groups of each lane, oldest first; the last is the open one.
   std::vector<std::deque<std::vector<PendingCopy>>> async_groups;
@@ -168,6 +170,20 @@ struct Warpgroup {
   std::deque<std::uint64_t> signatures;
 };
 
+/// What a thread of another block of the cluster did to a block's shared memory, while nothing yet
+/// puts it before the block's end.
+struct Visit {
+  std::uint32_t block = 0;  ///< of the thread, linear in the grid
+  std::uint32_t thread = 0;
+  std::uint32_t time = 0;   ///< SharedMoments, then
+  std::uint32_t phase = 0;  ///< phases of barrier.cluster that the thread had arrived at
+  std::uint32_t op = 0;
+  std::uint64_t number = 0;  ///< visits count up
+  std::uint64_t offset = 0;
+  std::uint64_t mbarrier = 0;  ///< a signal of the mbarrier at `offset`: the phase (from 1)
+  bool async = false;          ///< by an asynchronous operation: a thread has to see it come
+};
+
 struct Block {
   std::uint32_t index = 0;  ///< linear in the grid
   std::array<std::uint32_t, 3> at = {0, 0, 0};
@@ -181,7 +197,10 @@ struct Block {
   std::array<Barrier, 16> barriers;
   std::map<std::uint32_t, Mbarrier> mbarriers;
   std::vector<Warpgroup> groups;
-  SharedRaces* races = nullptr;  ///< the cluster's
+  SharedRaces* races = nullptr;           ///< the cluster's
+  std::map<std::uint64_t, Visit> visits;  ///< by thread of the grid: its last one
+  std::vector<Visit> signals;
+  std::uint32_t last_thread = 0;  ///< whose exit ended it
 };
 
 class Execution::State {
@@ -189,13 +208,15 @@ class Execution::State {
   State(const Program& program, LaunchConfig config, GlobalMemory& memory, VirtualClock& clock,
         std::function<void(const std::string&)> print);
 
-  bool finished() const { return live_blocks_.empty() && next_cluster_ == clusters_total_; }
+  bool finished() const { return live_blocks_.empty() && begun_ == clusters_total_; }
   bool all_waiting() const { return queue_.empty() && !finished(); }
   std::optional<std::uint64_t> next_wake() const;
   void wake_sleepers();
   Stop step(Chooser& chooser, const Quantum& quantum);
   std::vector<SplitRef> ready() const;
   void ready(std::uint32_t block, std::uint32_t warp, std::vector<SplitRef>& out) const;
+  bool waits_for_count(std::uint32_t block, std::uint32_t warp) const;
+  bool admit(std::uint32_t block);
   bool exited(std::uint32_t block, std::uint32_t warp) const;
   bool wake(std::uint32_t block, std::uint32_t warp);
   Stop run(const SplitRef& ref, const Quantum& quantum);
@@ -213,6 +234,8 @@ class Execution::State {
   std::uint64_t parameter_value(const Constant& constant) const;
   std::uint32_t special_constant(Special special) const;
   void admit_clusters();
+  bool has_room() const;
+  void begin_cluster(std::uint32_t index);
   void start_block(Cluster& cluster, std::uint32_t index, std::uint32_t rank);
   std::vector<std::uint32_t> cluster_blocks(std::uint32_t cluster) const;
 
@@ -230,6 +253,7 @@ class Execution::State {
   void exit_lanes(Warp& warp, std::size_t split, std::uint32_t mask);
   void finish_block(Block& block);
   void special(Warp& warp, const Op& op, std::uint32_t mask);
+  std::vector<Agents> next_triggers(const Block& block) const;
   [[noreturn]] void raise(const Fault& fault, const Warp& warp, std::uint32_t pc) const;
   Agents agents(const Warp& warp, std::uint32_t mask) const;
 
@@ -278,6 +302,7 @@ class Execution::State {
   void find_open_barriers();
   void barrier(Warp& warp, std::size_t split, const Op& op);
   void try_complete(Block& block, std::uint32_t number);
+  void check_even(const Block& block, std::uint32_t number);
   void warp_sync(Warp& warp, std::size_t split, const Op& op);
   void try_warp_sync(Warp& warp, std::uint32_t members);
   void exchange(Warp& warp, std::size_t split, const Op& op);
@@ -294,6 +319,18 @@ class Execution::State {
   Outcome copy_wait(Warp& warp, const Op& op, std::uint32_t mask);
   bool complete_copy(Warp& warp, const PendingCopy& copy);
   void copy_by_engine(Warp& warp, const PendingCopy& copy);
+
+  // exec/lifetime.cpp
+  /// Takes note of an access to shared memory by a lane's thread, where it is another block's.
+  void visit(Warp& warp, Block& owner, std::uint64_t address, std::uint32_t lane, std::uint32_t pc);
+  void visit(Warp& warp, Block& owner, std::uint32_t lane, Visit visit);
+  /// The same of a signal to an mbarrier, which joins that phase (from 1).
+  void visit_signal(Warp& warp, Block& owner, std::uint64_t address, std::uint32_t lane,
+                    std::uint32_t pc, std::uint64_t phase, bool async);
+  /// Threads left the cluster's barrier; saw a phase of an mbarrier complete; exit.
+  void passed_cluster(Warp& warp, std::uint32_t mask);
+  void passed_phase(Warp& warp, std::uint32_t offset, std::uint64_t phase, std::uint32_t mask);
+  void check_visits(Warp& warp, std::uint32_t exiting);
 
   // exec/mbarrier.cpp
   Outcome mbarrier(Warp& warp, const Op& op, std::uint32_t pc, std::uint32_t mask);
@@ -415,7 +452,8 @@ class Execution::State {
   std::vector<Arrived> arrived_;
   std::vector<std::uint8_t> look_repeats_;  // by instruction: 0 not known, 1 yes, 2 no
   std::uint32_t cluster_size_ = 1;
-  std::uint32_t next_cluster_ = 0;
+  std::uint32_t begun_ = 0;          // clusters
+  std::vector<bool> cluster_begun_;  // where blocks ask for room
   std::uint32_t clusters_total_ = 1;
   std::map<std::uint32_t, std::unique_ptr<Block>> live_blocks_;
   std::map<std::uint32_t, std::unique_ptr<Cluster>> live_clusters_;
@@ -427,6 +465,7 @@ class Execution::State {
   std::uint32_t open_barriers_ = 0;  ///< by number: see find_open_barriers()
   std::uint32_t sleepers_ = 0;
   std::uint64_t events_ = 0;
+  std::uint64_t visits_ = 0;
 };
 
 }  // namespace ringfence::ptx

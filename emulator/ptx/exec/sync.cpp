@@ -117,6 +117,7 @@ void Execution::State::try_complete(Block& block, std::uint32_t number) {
     everyone = everyone && whole;
   }
   if (barrier.count == 0 ? !everyone : warps * kLanes < barrier.count) return;
+  if (barrier.count == 0) check_even(block, number);
   barrier.active = false;
   ++barrier.generation;
   std::fill(barrier.arrived.begin(), barrier.arrived.end(), 0);
@@ -148,6 +149,39 @@ void Execution::State::try_complete(Block& block, std::uint32_t number) {
     }
   }
   memory_.retire(barrier.token);
+}
+
+// PTX ISA 9.7.15.1: an .aligned barrier is one instruction for all threads. Those of the block that
+// have exited release it all the same (section exit).
+void Execution::State::check_even(const Block& block, std::uint32_t number) {
+  UnevenBarrier found{number};
+  const Warp* first = nullptr;
+  for (const Warp& warp : block.warps) {
+    for (const Split& split : warp.splits) {
+      if (split.state != SplitState::barrier || split.wait != number) continue;
+      if (!program_.barriers[program_.ops[split.pc].detail].aligned) continue;
+      const std::uint32_t thread = warp.index * kLanes + first_lane(split.mask);
+      if (first == nullptr) {
+        first = &warp;
+        found.thread = thread;
+        found.instruction = split.pc;
+      } else if (split.pc != found.instruction) {
+        found.other = thread;
+        found.other_instruction = split.pc;
+        return memory_.uneven_barrier(agents(*first, 1U << found.thread % kLanes), found);
+      }
+    }
+  }
+  if (first == nullptr) return;
+  for (const Warp& warp : block.warps) {
+    const std::uint32_t lanes = threads_ - warp.index * kLanes;
+    const std::uint32_t all = lanes >= kLanes ? 0xFFFFFFFFU : (1U << lanes) - 1;
+    if (warp.live == all) continue;
+    found.other = warp.index * kLanes + first_lane(all & ~warp.live);
+    found.other_instruction = warp.exit_pc;
+    found.exited = true;
+    return memory_.uneven_barrier(agents(*first, 1U << found.thread % kLanes), found);
+  }
 }
 
 void Execution::State::warp_sync(Warp& warp, std::size_t split_index, const Op& op) {
@@ -444,6 +478,7 @@ void Execution::State::try_complete_cluster(Cluster& cluster) {
         if (split.state != SplitState::cluster) continue;
         memory_.depart(cluster.previous, agents(warp, split.mask));
         if (cluster.races) cluster.races->take(in_cluster(warp), cluster.previous_clock);
+        passed_cluster(warp, split.mask);
         split.state = SplitState::ready;
         ++split.pc;
         enqueue(warp);
@@ -467,6 +502,7 @@ void Execution::State::cluster_wait(Warp& warp, std::size_t split_index, std::ui
   if (!open) {
     if (cluster.previous != 0) memory_.depart(cluster.previous, agents(warp, mask));
     if (cluster.races) cluster.races->take(in_cluster(warp), cluster.previous_clock);
+    passed_cluster(warp, mask);
     ++split.pc;
     return;
   }

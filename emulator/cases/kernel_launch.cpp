@@ -1,0 +1,114 @@
+// How a launch goes with the one before and the one behind it (programmatic dependent launch, PTX
+// ISA 9.7.15.14), and how its blocks get room on the GPU.
+
+#include "emulator/cases/kernel_detail.hpp"
+
+namespace ringfence::cases {
+
+using ptx::each_lane;
+
+std::uint32_t KernelRun::all_lanes(const Warp& warp) {
+  const std::size_t lanes = warp.agent->lane_threads().size();
+  return lanes >= ptx::kLanes ? ~0U : (1U << lanes) - 1;
+}
+
+// Any other block may have the place when one ends.
+void KernelRun::wait_for_room(Warp& warp) {
+  bool waited = false;
+  while (!execution_.admit(warp.block)) {
+    waited = true;
+    outside_.push_back(&warp);
+    fault_.no_room = static_cast<std::uint16_t>(execution_.config().launch + 1);
+    tell_wait(warp, {0, {}, true, PhaseWait::What::room});
+    warp.agent->wait_turn(settings_.barrier_site);
+    if (warp.told != nullptr) warp.told->used = false;
+    warp.told = nullptr;
+  }
+  if (waited) warp.agent->left(&outside_, all_lanes(warp));
+}
+
+void KernelRun::ended(Warp& warp) {
+  if (--live_[warp.block] != 0) return;
+  if (settings_.self != nullptr) block_triggers(warp);
+  if (!execution_.config().asks_for_room) return;
+  warp.agent->act(warp.last_site, [&](machine::Machine&) {
+    warp.agent->arrived(&outside_, all_lanes(warp));
+    for (Warp* other : outside_) warp.agent->let_go(*other->agent);
+    outside_.clear();
+    fault_.no_room = 0;
+  });
+}
+
+// The first call of any thread of a block counts, or its end.
+void KernelRun::block_triggers(Warp& warp) {
+  if (triggered_[warp.block]) return;
+  triggered_[warp.block] = true;
+  warp.agent->act(warp.last_site, [&](machine::Machine&) {
+    warp.agent->arrived(&settings_.self->triggered, all_lanes(warp));
+    if (--untriggered_ != 0) return;
+    settings_.self->triggered = true;
+    settings_.self->tell(*warp.agent);
+  });
+}
+
+void KernelRun::launch_dependents(const ptx::Agents& agents, std::span<const ptx::Agents> next) {
+  if (settings_.self == nullptr) return;
+  Warp& warp = warp_of(agents);
+  settle(warp);
+  warp.moved = true;
+  warp.agent->act(warp.last_site, [&](machine::Machine& m) {
+    std::vector<machine::ThreadId> threads, others;
+    const auto add = [&](const ptx::Agents& a, std::vector<machine::ThreadId>& to) {
+      const Warp& w = warp_of(a);
+      each_lane(a.mask, [&](std::uint32_t lane) { to.push_back(w.agent->lane_thread(lane)); });
+    };
+    add(agents, threads);
+    for (const ptx::Agents& a : next) {
+      if (a.warp != agents.warp) add(a, others);
+    }
+    m.trigger(threads, others);
+  });
+  block_triggers(warp);
+}
+
+bool KernelRun::dependencies_met(const ptx::Agents& agents) {
+  Warp& warp = warp_of(agents);
+  if (settings_.before == nullptr) return true;
+  settle(warp);
+  if (!settings_.before->ended) {
+    warp.waiting |= agents.mask;
+    warp.dependent |= agents.mask;
+    return false;
+  }
+  warp.moved = true;
+  warp.behind |= agents.mask;
+  warp.agent->act(warp.last_site, [&](machine::Machine& m) {
+    warp.agent->left(&settings_.before->ended, agents.mask);
+    each_lane(agents.mask, [&](std::uint32_t lane) {
+      m.wait_for_launch(warp.agent->lane_thread(lane), settings_.before->stream);
+    });
+  });
+  return true;
+}
+
+void KernelRun::wait_for_launch(Warp& warp) {
+  settings_.before->waiting.push_back(warp.agent);
+  tell_wait(warp, {0, {}, true, PhaseWait::What::launch});
+  warp.agent->wait_turn(warp.last_site);
+  if (warp.told != nullptr) warp.told->used = false;
+  warp.told = nullptr;
+}
+
+// The manual asks for griddepcontrol.wait where a release fence before the trigger orders the two.
+void KernelRun::note_unwaited(Warp& warp, const ptx::Request& request, const Target* targets) {
+  warp.agent->act(warp.last_site, [&](machine::Machine& m) {
+    if (!m.fenced_triggers(settings_.before->stream)) return;
+    each_lane(request.agents.mask & ~warp.behind, [&](std::uint32_t lane) {
+      if (m.written_by(place(targets[lane]), settings_.before->stream)) {
+        remark({Remark::Kind::fence_only, kernel_.site[request.instruction], 0});
+      }
+    });
+  });
+}
+
+}  // namespace ringfence::cases

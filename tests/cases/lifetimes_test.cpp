@@ -1,0 +1,483 @@
+// What a launch is beside its threads: who has exited, who meets at a barrier, when a block begins
+// and ends, how many blocks are resident, and launches that overlap. Each claim has a twin.
+
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "emulator/check/explorer.hpp"
+#include "emulator/trace/verdict.hpp"
+#include "tests/cases/harness.hpp"
+
+using namespace ringfence;
+using namespace ringfence::cases::test;
+using machine::Boundary;
+
+namespace {
+
+struct Case {
+  std::string ptx;       // kernels, without a header
+  std::string launches;  // TOML behind `[[launch]]` and the ptx key, one a launch
+  std::string memories = "[memory.data]\nkind = \"local\"\nbytes = 1024\n";
+  unsigned ranks = 1;
+};
+
+std::string launch(const std::string& kernel, unsigned blocks, unsigned threads,
+                   const std::string& more = "") {
+  return "kernel = \"" + kernel + "\"\ngrid = [" + std::to_string(blocks) + "]\nblock = [" +
+         std::to_string(threads) + "]\nargs = [ {memory = \"data\"} ]\n" + more;
+}
+
+// A kernel of one parameter, with its address in %m, the thread in %t, the block in %b; label(s)
+// and registers are its own.
+std::string kernel(const std::string& name, const std::string& body,
+                   const std::string& directives = "") {
+  return ".visible .entry " + name + "(.param .u64 data) " + directives +
+         "\n{\n  .reg .pred %p<4>;\n  .reg .b32 %t, %b, %v<9>;\n  .reg .b64 %m, %s<4>;\n"
+         "  .shared .align 16 .b8 sm[256];\n"
+         "  ld.param.u64 %m, [data];\n  mov.u32 %t, %tid.x;\n  mov.u32 %b, %ctaid.x;\n" +
+         body + "  ret;\n}\n";
+}
+
+std::unique_ptr<cases::CaseProgram> program_of(const Case& c) {
+  const auto file = std::filesystem::temp_directory_path() /
+                    ("ringfence-launches-" + std::to_string(::getpid()) + ".ptx");
+  std::ofstream(file, std::ios::binary)
+      << ".version 8.0\n.target sm_90\n.address_size 64\n" + c.ptx;
+  std::string text = "version = 1\nranks = " + std::to_string(c.ranks) + "\n" + c.memories;
+  std::string launches = c.launches;
+  for (std::size_t at = 0; (at = launches.find("kernel =", at)) != std::string::npos;) {
+    const std::string head = "[[launch]]\nptx = \"" + file.string() + "\"\n";
+    launches.insert(at, head);
+    at += head.size() + 1;
+  }
+  auto program = std::make_unique<cases::CaseProgram>(
+      cases::parse_case(text + launches, "launches.toml"), cases::Settings{});
+  std::filesystem::remove(file);
+  return program;
+}
+
+struct Found {
+  std::string kind;  // of the finding, or "clean"
+  std::string message;
+  std::string first, second;  // the lines of the two accesses
+  std::vector<std::string> remarks;
+};
+
+Found fuzzed(const Case& c, machine::Policy policy = {}, std::uint64_t schedules = 100) {
+  const auto program = program_of(c);
+  const auto executor = ranks::make_inline(*program);
+  schedule::SearchSpec spec;
+  spec.run.policy = policy;
+  spec.run.strategy.kind = schedule::StrategySpec::Kind::pct;
+  spec.run.point_limit = 1u << 16;
+  spec.schedules = schedules;
+  const schedule::SearchResult r = schedule::search({executor.get()}, spec);
+  Found f{found(r), "", "", "", program->remarks()};
+  if (r.found) {
+    const trace::Verdict v = trace::make_verdict(r.outcome, *program);
+    f.message = v.message;
+    f.first = v.first.line;
+    f.second = v.second.line;
+  }
+  return f;
+}
+
+std::string checked(const Case& c, machine::Policy policy = {}) {
+  check::CheckSpec spec;
+  spec.run.policy = policy;
+  spec.executions = 20000;
+  spec.fingerprints = true;
+  const check::CheckResult r = check::check_sums([&] { return program_of(c); }, spec);
+  CHECK(r.repeated == 0);
+  if (r.verdict == check::Verdict::unknown) return "unknown";
+  if (r.verdict == check::Verdict::pass) return "clean";
+  const auto f = schedule::failure(r.outcome);
+  return f ? std::string(machine::name(f->kind)) : "no finding";
+}
+
+// Both searches say so; returns what the schedules found.
+Found judge(const std::string& expected, const Case& c, machine::Policy policy = {}) {
+  CHECK(checked(c, policy) == expected);
+  Found f = fuzzed(c, policy);
+  CHECK(f.kind == expected);
+  return f;
+}
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+machine::Policy cuda() {
+  machine::Policy p;
+  p.syncthreads = machine::SyncThreads::cuda;
+  return p;
+}
+
+// Four warps; warps 0 and 1 come to the first barrier, the others to `rest`.
+Case branched(const std::string& barrier, const std::string& rest) {
+  return {kernel("k",
+                 "  setp.ge.u32 %p0, %t, 64;\n  @%p0 bra REST;\n"
+                 "  shl.b32 %v0, %t, 2;\n  mov.u32 %v1, sm;\n  add.u32 %v1, %v1, %v0;\n"
+                 "  st.shared.u32 [%v1], %t;\n" +
+                     barrier +
+                     "  xor.b32 %v0, %v0, 128;\n  mov.u32 %v1, sm;\n  add.u32 %v1, %v1, %v0;\n"
+                     "  ld.shared.u32 %v2, [%v1];\n  ret;\nREST:\n" +
+                     rest),
+          launch("k", 1, 128)};
+}
+
+// Two blocks of a cluster; %v1: the first word of the peer's shared memory.
+Case cluster(const std::string& body) {
+  return {kernel("k",
+                 "  xor.b32 %v0, %b, 1;\n  mov.u32 %v1, sm;\n"
+                 "  mapa.shared::cluster.u32 %v1, %v1, %v0;\n" +
+                     body,
+                 ".reqnctapercluster 2"),
+          launch("k", 2, 32)};
+}
+const std::string kSync = "  barrier.cluster.arrive;\n  barrier.cluster.wait;\n";
+const std::string kLoad = "  ld.shared::cluster.u32 %v2, [%v1+16];\n";
+
+}  // namespace
+
+TEST_CASE("threads that have exited release a barrier of the whole block, which a note tells") {
+  const Case c = branched("  bar.sync 0;\n", "");
+  const Found f = judge("clean", c);
+  REQUIRE(f.remarks.size() == 1);
+  CHECK(has(f.remarks[0], "bar.sync 0"));
+  CHECK(has(f.remarks[0], "others have exited"));
+  CHECK(has(f.remarks[0], ": ret"));
+  const Found letter = judge("barrier-divergence", c, cuda());
+  CHECK(has(letter.first, ": ret"));
+  CHECK(has(letter.second, ": bar.sync 0"));
+}
+
+TEST_CASE("threads that have exited do not come to a barrier that counts") {
+  // 64 threads are enough; 128 never come.
+  const Found enough = judge("clean", branched("  bar.sync 1, 64;\n", ""), cuda());
+  CHECK(enough.remarks.empty());
+  judge("deadlock", branched("  bar.sync 1, 128;\n", ""));
+}
+
+TEST_CASE("threads that meet at a block's barrier from two instructions: a note, or a finding") {
+  const Case c = branched("  bar.sync 0;\n", "  bar.sync 0;\n");
+  const Found f = judge("clean", c);
+  REQUIRE(f.remarks.size() == 1);
+  CHECK(has(f.remarks[0], "from two instructions"));
+  const Found letter = judge("barrier-divergence", c, cuda());
+  CHECK(has(letter.first, ": bar.sync 0"));
+  CHECK(has(letter.second, ": bar.sync 0"));
+  CHECK(letter.first != letter.second);
+  // A barrier without .aligned may be two instructions.
+  const Case unaligned = branched("  barrier.sync 0;\n", "  barrier.sync 0;\n");
+  CHECK(judge("clean", unaligned, cuda()).remarks.empty());
+  // So may one that counts: a producer's and a consumer's.
+  const Case counted = branched("  bar.sync 0, 128;\n", "  bar.arrive 0, 128;\n");
+  CHECK(judge("clean", counted, cuda()).remarks.empty());
+}
+
+TEST_CASE("shared memory of a peer is there once its block has begun, and until it ends") {
+  judge("clean", cluster(kSync + kLoad + kSync));
+  const Found early = judge("cluster-lifetime", cluster(kLoad + kSync));
+  CHECK(has(early.second, ": ld.shared::cluster"));
+  CHECK(has(early.first, "ptx:"));
+  CHECK(has(early.message, "start"));
+  const Found late = judge("cluster-lifetime", cluster(kSync + kLoad));
+  CHECK(has(late.first + late.second, ": ld.shared::cluster"));
+  CHECK(has(late.first + late.second, ": ret"));
+  // Behind the peer's arrival is not behind its wait; an arrival alone keeps nobody there.
+  judge("cluster-lifetime", cluster(kSync + kLoad + "  barrier.cluster.arrive;\n"));
+  judge("cluster-lifetime",
+        cluster(kSync + "  barrier.cluster.arrive;\n" + kLoad + "  barrier.cluster.wait;\n"));
+  // For that a barrier that orders nothing else is enough.
+  const std::string relaxed = "  barrier.cluster.arrive.relaxed;\n  barrier.cluster.wait;\n";
+  judge("clean", cluster(relaxed + kLoad + relaxed));
+  // What a thread does to its own block by such an address is no visit.
+  judge("clean",
+        {kernel("k", "  mov.u32 %v1, sm;\n  mapa.shared::cluster.u32 %v1, %v1, %b;\n" + kLoad,
+                ".reqnctapercluster 2"),
+         launch("k", 2, 32)});
+}
+
+TEST_CASE("a flag that the peer block wrote tells that it has begun, or that a visit is over") {
+  // Block 0 tells block 1 by a flag in global memory that it has begun; block 1 loads and tells it
+  // that it is done.
+  const auto flags = [](const std::string& order, bool waits) {
+    const std::string acquire = order == ".relaxed" ? order : ".acquire";
+    const std::string wait0 = waits ? "W0:\n  ld" + acquire +
+                                          ".gpu.global.u32 %v3, [%m+4];\n"
+                                          "  setp.eq.u32 %p1, %v3, 0;\n  @%p1 bra W0;\n"
+                                    : "";
+    return Case{
+        kernel("k",
+               "  mov.u32 %v1, sm;\n  mapa.shared::cluster.u32 %v1, %v1, 0;\n"
+               "  setp.ne.u32 %p0, %t, 0;\n  @%p0 bra END;\n"
+               "  setp.eq.u32 %p0, %b, 1;\n  @%p0 bra ONE;\n"
+               "  st" +
+                   order + ".gpu.global.u32 [%m], 1;\n" + wait0 + "  ret;\nONE:\n  ld" + acquire +
+                   ".gpu.global.u32 %v3, [%m];\n  setp.eq.u32 %p1, %v3, 0;\n"
+                   "  @%p1 bra ONE;\n" +
+                   kLoad + "  st" + order + ".gpu.global.u32 [%m+4], 1;\nEND:\n",
+               ".reqnctapercluster 2"),
+        launch("k", 2, 32)};
+  };
+  judge("clean", flags(".release", true));
+  judge("cluster-lifetime", flags(".release", false));
+  judge("cluster-lifetime", flags(".relaxed", true));
+}
+
+TEST_CASE("a signal to a peer's mbarrier is over once the peer has seen its phase") {
+  const auto signal = [](const std::string& wait) {
+    return Case{
+        kernel("k",
+               "  mov.u32 %v1, sm;\n  mapa.shared::cluster.u32 %v1, %v1, 0;\n"
+               "  setp.ne.u32 %p0, %t, 0;\n"
+               "  @!%p0 mbarrier.init.shared.b64 [sm], 1;\n" +
+                   kSync + "  @%p0 bra END;\n  setp.eq.u32 %p0, %b, 1;\n  @%p0 bra ONE;\n" + wait +
+                   "  ret;\nONE:\n"
+                   "  mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%v1];\nEND:\n",
+               ".reqnctapercluster 2"),
+        launch("k", 2, 32)};
+  };
+  judge("clean", signal("W0:\n  mbarrier.try_wait.parity.acquire.cluster.shared.b64 %p1, [sm], 0;\n"
+                        "  @!%p1 bra W0;\n"));
+  judge("cluster-lifetime", signal(""));
+}
+
+TEST_CASE("blocks that wait for each other and are not resident together are a deadlock") {
+  // Each block adds 1 and waits until all have.
+  const auto barrier = [](unsigned blocks, const std::string& more,
+                          const std::string& directives = "") {
+    return Case{kernel("k",
+                       "  setp.ne.u32 %p0, %t, 0;\n  @%p0 bra END;\n"
+                       "  red.release.gpu.global.add.u32 [%m], 1;\nW:\n"
+                       "  ld.acquire.gpu.global.u32 %v0, [%m];\n  mov.u32 %v1, %nctaid.x;\n"
+                       "  setp.lt.u32 %p1, %v0, %v1;\n  @%p1 bra W;\nEND:\n",
+                       directives),
+                launch("k", blocks, 32, more)};
+  };
+  const auto fuzz = [](const Case& c, machine::Policy p = {}) { return fuzzed(c, p, 5); };
+  // One block of 200,000 bytes on each of 132 multiprocessors.
+  const std::string large = "shared_bytes = 200000\n";
+  CHECK(fuzz(barrier(132, large)).kind == "clean");
+  const Found found = fuzz(barrier(133, large));
+  CHECK(found.kind == "deadlock");
+  CHECK(has(found.message, "it has 133, and 132 fit, 1 on each of 132 multiprocessors by 201344"));
+  // Registers: 255 a thread are 8160 a warp, so a quarter has two; of blocks of 256 threads one.
+  machine::Policy registers;
+  registers.registers = 255;
+  const auto wide = [&](unsigned blocks) {
+    Case c = barrier(blocks, "");
+    c.launches = launch("k", blocks, 256);
+    return c;
+  };
+  CHECK(fuzz(wide(133)).kind == "clean");
+  CHECK(fuzz(wide(132), registers).kind == "clean");
+  CHECK(
+      has(fuzz(wide(133), registers).message, "132 fit, 1 on each of 132 multiprocessors by 255 "));
+  Case limited = wide(133);
+  limited.ptx = barrier(133, "", ".maxnreg 255").ptx;
+  CHECK(fuzz(limited).kind == "deadlock");
+  // Blocks that wait for nobody take turns.
+  CHECK(fuzz({kernel("k", "  red.relaxed.gpu.global.add.u32 [%m], 1;\n"),
+              launch("k", 150, 32, large)})
+            .kind == "clean");
+  // By the letter two blocks do not have to be there together, but those of a cooperative launch
+  // and of a cluster do.
+  machine::Policy letter;
+  letter.progress = machine::Progress::letter;
+  judge("clean", barrier(2, ""));
+  const Found alone = judge("deadlock", barrier(2, ""), letter);
+  CHECK(has(alone.message, "progress=letter"));
+  judge("clean", barrier(2, "cooperative = true\n"), letter);
+  judge("clean", barrier(2, "cluster = [2]\n"), letter);
+  CHECK_THROWS_WITH_AS(program_of(barrier(133, large + "cooperative = true\n")),
+                       doctest::Contains("a cooperative launch of 133 blocks, and 132 fit"),
+                       cases::CaseError);
+}
+
+namespace {
+
+const std::string kTrigger = "  griddepcontrol.launch_dependents;\n";
+const std::string kWait = "  griddepcontrol.wait;\n";
+const std::string kStore = "  st.global.u32 [%m], 7;\n";
+const std::string kRead = "  ld.global.u32 %v1, [%m];\n";
+const std::string kAhead = "dependent = true\n";
+
+// Launches of one thread, one behind the other; all but the first may overlap the one before.
+Case chain(const std::vector<std::string>& bodies, const std::string& more = kAhead) {
+  Case c;
+  for (std::size_t i = 0; i < bodies.size(); ++i) {
+    const std::string name = "k" + std::to_string(i);
+    c.ptx += kernel(name, bodies[i]);
+    c.launches += launch(name, 1, 1, i == 0 ? "" : more);
+  }
+  return c;
+}
+
+}  // namespace
+
+TEST_CASE("a dependent launch sees what the one before wrote once it has waited, and not before") {
+  judge("clean", chain({kTrigger + kStore, kWait + kRead}));
+  const Found early = judge("data-race", chain({kTrigger + kStore, kRead + kWait}));
+  CHECK(has(early.first, ": st.global.u32"));
+  CHECK(has(early.second, ": ld.global.u32"));
+  // Nothing triggers: the launch before has ended then, and nothing is flushed yet.
+  judge("data-race", chain({kStore, kRead}));
+  judge("data-race", chain({kStore + kTrigger, kRead}));
+  judge("clean", chain({kStore, kWait + kRead}));
+  // Without the key the stream orders them.
+  judge("clean", chain({kTrigger + kStore, kRead + kWait}, ""));
+  // The other way round: what the one before still reads.
+  judge("data-race", chain({kTrigger + kRead, kStore}));
+  judge("clean", chain({kTrigger + kRead, kWait + kStore}));
+}
+
+TEST_CASE("griddepcontrol.wait by one thread holds for others behind a barrier alone") {
+  const auto two = [](const std::string& between) {
+    Case c =
+        chain({kTrigger + kStore,
+               "  setp.ne.u32 %p0, %t, 0;\n  @%p0 bra OTHERS;\n" + kWait + "OTHERS:\n" + between +
+                   "  setp.ne.u32 %p0, %t, 32;\n  @%p0 bra END;\n" + kRead + "END:\n"});
+    c.launches = launch("k0", 1, 1) + launch("k1", 1, 64, kAhead);
+    return c;
+  };
+  judge("clean", two("  bar.sync 0;\n"));
+  judge("data-race", two(""));
+}
+
+TEST_CASE("a release fence before launch_dependents covers what its thread did, with a note") {
+  const auto fenced = [](const std::string& fence) {
+    return chain({kStore + fence + kTrigger, kRead});
+  };
+  const Found f = judge("clean", fenced("  fence.acq_rel.gpu;\n"));
+  REQUIRE(f.remarks.size() == 1);
+  CHECK(has(f.remarks[0], "ld.global.u32"));
+  CHECK(has(f.remarks[0], "the manual asks for griddepcontrol.wait"));
+  judge("clean", fenced("  fence.sc.sys;\n"));
+  judge("data-race", fenced("  fence.acq_rel.cta;\n"));
+  judge("data-race", chain({"  fence.acq_rel.gpu;\n" + kStore + kTrigger, kRead}));
+  judge("data-race", chain({kStore + kTrigger + "  fence.acq_rel.gpu;\n", kRead}));
+  // Who waits needs no note.
+  CHECK(judge("clean", chain({kStore + "  fence.acq_rel.gpu;\n" + kTrigger, kWait + kRead}))
+            .remarks.empty());
+  // Of another thread it covers nothing, unless a barrier stands before that thread's fence.
+  const auto other = [](const std::string& between) {
+    Case c =
+        chain({"  setp.ne.u32 %p0, %t, 32;\n  @%p0 bra FIRST;\n" + kStore + "FIRST:\n" + between +
+                   "  setp.ne.u32 %p0, %t, 0;\n  @%p0 bra END;\n"
+                   "  fence.acq_rel.gpu;\n" +
+                   kTrigger + "END:\n",
+               kRead});
+    c.launches = launch("k0", 1, 64) + launch("k1", 1, 1, kAhead);
+    return c;
+  };
+  judge("clean", other("  bar.sync 0;\n"));
+  judge("data-race", other(""));
+  // All threads fence and meet, then all trigger: whoever comes first knows the others' fences.
+  const auto all = [](const std::string& between) {
+    Case c =
+        chain({"  shl.b32 %v0, %t, 2;\n  cvt.u64.u32 %s0, %v0;\n  add.s64 %s0, %m, %s0;\n"
+               "  st.global.u32 [%s0], 7;\n  fence.acq_rel.gpu;\n" +
+                   between + kTrigger,
+               "  ld.global.u32 %v1, [%m+128];\n"});
+    c.launches = launch("k0", 1, 64) + launch("k1", 1, 1, kAhead);
+    return c;
+  };
+  judge("clean", all("  bar.sync 0;\n"));
+  judge("data-race", all(""));
+}
+
+TEST_CASE(
+    "a launch waits for the one directly before: a middle one that never waits orders nothing") {
+  judge("clean", chain({kTrigger + kStore, kTrigger + kWait, kWait + kRead}));
+  judge("data-race", chain({kTrigger + kStore, kTrigger, kWait + kRead}));
+  // An ordinary launch behind them follows both.
+  Case c = chain({kTrigger + kStore, kTrigger, kRead});
+  c.launches = launch("k0", 1, 1) + launch("k1", 1, 1, kAhead) + launch("k2", 1, 1);
+  judge("clean", c);
+}
+
+TEST_CASE("a launch begins early only when every block of the one before has triggered or ended") {
+  // Block 1 of the first triggers after its store; a relaxed flag tells the second nothing, so that
+  // it reads 0 shows that it began before, and traps.
+  const std::string trap =
+      "  ld.relaxed.gpu.global.u32 %v1, [%m];\n  setp.ne.u32 %p0, %v1, 0;\n"
+      "  @%p0 bra END;\n  trap;\nEND:\n";
+  const std::string store = "  st.relaxed.gpu.global.u32 [%m], 1;\n";
+  judge("rank-lost", chain({kTrigger + store, trap}));
+  judge("clean", chain({kTrigger + store, kWait + trap}));
+  judge("clean", chain({store, kWait + trap}));
+  // Overlap is an opportunity: who needs it waits for ever.
+  const std::string waits =
+      "W:\n  ld.acquire.gpu.global.u32 %v1, [%m];\n"
+      "  setp.eq.u32 %p0, %v1, 0;\n  @%p0 bra W;\n";
+  const std::string release = "  st.release.gpu.global.u32 [%m], 1;\n";
+  judge("deadlock", chain({kTrigger + waits, release}));
+  judge("deadlock", chain({waits, release}));
+}
+
+TEST_CASE("two launches on streams of their own share no block: a scope of .cta reaches neither") {
+  const auto flag = [](const std::string& scope) {
+    Case c = chain({kStore + "  st.release." + scope + ".global.u32 [%m+4], 1;\n",
+                    "  ld.acquire." + scope +
+                        ".global.u32 %v2, [%m+4];\n  setp.eq.u32 %p0, %v2, 0;\n"
+                        "  @%p0 bra END;\n" +
+                        kRead + "END:\n"},
+                   "stream = 1\n");
+    return c;
+  };
+  judge("clean", flag("gpu"));
+  judge("data-race", flag("cta"));
+}
+
+TEST_CASE("a dependent launch needs one before it on its stream") {
+  CHECK_THROWS_WITH_AS(
+      program_of({kernel("k0", ""), launch("k0", 1, 1, kAhead)}),
+      doctest::Contains("dependent = true needs a [[launch]] before it on stream 0"),
+      cases::CaseError);
+}
+
+TEST_CASE(
+    "tokenweave's kernel launched dependent, behind itself, passes; without its wait it races") {
+  std::ifstream file("tests/cases/files/tokenweave-peer-2.toml");
+  std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  const std::size_t from = text.find("[[launch]]"), to = text.find("[check]");
+  REQUIRE(to != std::string::npos);
+  const std::string second = text.substr(from, to - from);
+  // Two in a row: what the second one's operator works on is the first one's result.
+  text = text.substr(0, text.find("[check.reference]"));
+  text.insert(to, second + kAhead);
+  const auto run = [](const std::string& toml) {
+    cases::CaseProgram program(cases::parse_case(toml, "tests/cases/files/dependent.toml"), {});
+    return found(fuzz(program, Boundary::coherent, 50));
+  };
+  CHECK(run(text) == "clean");
+  std::ifstream ptx("traces/ptx/tokenweave.ptx");
+  std::string kernels{std::istreambuf_iterator<char>(ptx), std::istreambuf_iterator<char>()};
+  std::size_t waits = 0;
+  for (std::size_t at = 0; (at = kernels.find("griddepcontrol.wait;", at)) != std::string::npos;) {
+    kernels.replace(at, 20, "");
+    ++waits;
+  }
+  REQUIRE(waits > 0);
+  const auto made = std::filesystem::temp_directory_path() /
+                    ("ringfence-no-wait-" + std::to_string(::getpid()) + ".ptx");
+  std::ofstream(made, std::ios::binary) << kernels;
+  std::string broken = text;
+  for (std::size_t at = 0;
+       (at = broken.find("../../../traces/ptx/tokenweave.ptx", at)) != std::string::npos;) {
+    broken.replace(at, 34, made.string());
+  }
+  CHECK(run(broken) == "data-race");
+  // One that is not dependent needs no wait.
+  broken.replace(broken.find(kAhead), kAhead.size(), "");
+  CHECK(run(broken) == "clean");
+  std::filesystem::remove(made);
+}
