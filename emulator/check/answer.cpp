@@ -64,8 +64,9 @@ void Walk::on_read(const Question& q, std::span<Message* const> options) {
     if (live.event.stuck) {
       // The poll fails; valid if what it sees is the last one, and does not satisfy it.
       bool newest = false;
-      for (const Message* m = q.cell->newest; m != nullptr; m = m->older) {
-        if (name_of(*m) != live.event.from || q.wanted == nullptr) continue;
+      for (const Message* m = q.cell->newest; m != nullptr && !newest; m = m->older) {
+        if (name_of(*m) != live.event.from && !live.event.displaced) continue;
+        if (q.wanted == nullptr) continue;
         newest = !q.wanted->holds(value_of(*m, cell.size));
         for (const Message* x = q.cell->newest; x != nullptr; x = x->older) {
           newest = newest && (x->before & bit(*m)) == 0;

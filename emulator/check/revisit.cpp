@@ -244,7 +244,8 @@ void Walk::revisit(const Incoming& w) {
     const Live& r = lives_[i];
     if (r.event.write || r.event.cell != w.cell || w.past.has(r.event.self)) continue;
     if (r.event.from == kLater) continue;
-    bool deletable = maximal(i, w);
+    // Its wait, which what came before took the end from, ends with this write.
+    bool deletable = r.event.displaced || maximal(i, w);
     for (std::uint32_t j = i + 1; j < w.limit && deletable; ++j) {
       deletable = w.past.has(lives_[j].event.self) || maximal(j, w);
     }
@@ -338,6 +339,7 @@ Graph Walk::restricted(std::uint32_t read, const Incoming& w, bool stuck) const 
       g.push_back(e);
       g.back().from = w.self;
       g.back().stuck = stuck;
+      g.back().displaced = stuck && lives_[i].rmw;
       continue;
     }
     if (i > read && !w.past.has(e.self)) continue;

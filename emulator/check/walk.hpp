@@ -15,7 +15,8 @@
 // What is particular here:
 //   - Awaits: a poll is added only when a write satisfies it, and reads one that does. That it sees
 //     the newest write, which does not, for ever is a graph of its own (`stuck`), valid if that
-//     write is still the newest at the end.
+//     write is still the newest at the end. One that writes (a lock's compare-and-swap) and that a
+//     revisit put behind another is stuck too, but for as long as no write comes that ends it.
 //   - fence.sc is a write of one common cell: fence-sc order is its coherence order.
 //   - The point of coherence (mode coherent): order of execution is coherence order there, so the
 //     run is arranged to have it.

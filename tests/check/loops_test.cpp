@@ -126,6 +126,53 @@ TEST_CASE("a lock by exchange excludes, whatever turns its losers make") {
   CHECK_FALSE(run("lock=0; x=0;", relaxed, "forall (x == 2)").verdict.ok);
 }
 
+TEST_CASE("each of those that wait for a lock may be the first, also of three") {
+  const auto of = [](int threads) {
+    std::string rows;
+    const auto row = [&](const std::string& text, const std::string& number = {}) {
+      for (int t = 0; t < threads; ++t) {
+        const std::string n = number.empty() ? std::string() : std::to_string(t + 1);
+        rows += (t == 0 ? " " : " | ") + text + n;
+      }
+      rows += " ;\n";
+    };
+    for (int t = 0; t < threads; ++t) {
+      rows += (t == 0 ? " P" : " | P") + std::to_string(t) + "@cta " + std::to_string(t) + ",gpu 0";
+    }
+    rows += " ;\n";
+    row("L0:");
+    row("atom.acquire.gpu.cas r0, lock, 0, 1");
+    row("bne r0, 0, L0");
+    row("ld.weak r1, x");
+    row("st.weak x, ", "n");
+    row("st.release.gpu lock, 0");
+    const std::string third = threads == 3 ? " /\\ P2:r1 == 0" : "";
+    return run(
+        "lock=0; x=0;", rows,
+        "exists (P0:r1 == 2 /\\ P1:r1 == " + std::string(threads == 3 ? "3" : "0") + third + ")");
+  };
+  const Run two = of(2);
+  CHECK(two.verdict.ok);
+  CHECK(two.searched.result.complete == 2);
+  CHECK(two.searched.result.blocked == 0);
+  CHECK_FALSE(two.searched.race);
+  const Run three = of(3);
+  CHECK(three.verdict.ok);
+  CHECK(three.searched.states.size() == 6);
+  CHECK(three.searched.result.blocked == 0);
+}
+
+TEST_CASE("a lock that whoever comes second finds taken for ever is a hang, whoever that is") {
+  const Run r = run("lock=0;",
+                    " P0@cta 0,gpu 0                      | P1@cta 1,gpu 0 ;\n"
+                    " L0:                                 | L0: ;\n"
+                    " atom.acquire.gpu.cas r0, lock, 0, 1 | atom.acquire.gpu.cas r0, lock, 0, 1 ;\n"
+                    " bne r0, 0, L0                       | bne r0, 0, L0 ;\n",
+                    "exists (lock == 1)");
+  CHECK(r.searched.hangs.size() == 2);
+  CHECK(r.searched.result.complete == 0);
+}
+
 TEST_CASE("a wait for what nobody writes hangs: its thread and line are known") {
   const Run r =
       run("x=0;", " P0@cta 0,gpu 0 ;\n L0: ;\n ld.relaxed.sys r0, x ;\n beq r0, 0, L0 ;\n",
