@@ -58,8 +58,7 @@ void KernelRun::bulk(const ptx::BulkPart& part) {
   schedule::Agent& agent = *warp.agent;
   const machine::ThreadId thread =
       part.engine == kNoEngine ? agent.lane_thread(lane) : engines_[part.engine];
-  const bool writes = part.operation != ptx::Operation::load;
-  if (writes) had_effect(warp, part.agents.mask);
+  had_effect(warp, part.agents.mask);
   if (agent.weak_points() || part.operation == ptx::Operation::reduce) {
     const machine::AccessKind kind =
         part.operation == ptx::Operation::reduce  ? machine::AccessKind::rmw
@@ -243,20 +242,25 @@ ptx::GlobalMemory::Look KernelRun::look(const ptx::Agents& agents, const ptx::Ba
   warp.looking &= ~agents.mask;
   warp.looked = result == Look::incomplete ? look.instruction + 1 : 0;
   warp.looked_at = at;
+  if (result == Look::incomplete) {
+    Seen seen;
+    seen.instruction = look.instruction;
+    seen.lane = lane;
+    seen.at = at;
+    seen.access = how;
+    seen.wanted = seen.needs = wanted;
+    remember(warp, seen);
+  }
   if (result != Look::later) return result;
   warp.waiting |= agents.mask;
   warp.looking |= agents.mask;
-  if (warp.waits.empty()) {
-    warp.polls.resize(kLanes);
-    warp.waits.resize(kLanes);
-  }
   ptx::each_lane(agents.mask, [&](std::uint32_t i) {
     schedule::LaneWait w;
     w.lane = i;
     w.thread = warp.agent->lane_thread(i);
     w.await = {at, how, wanted, false};
     w.needs = wanted;
-    warp.waits[i].assign(1, w);
+    waits_of(warp, i).assign(1, w);
   });
   return result;
 }

@@ -53,12 +53,35 @@ void KernelRun::reduce_bytes(machine::Machine& machine, machine::ThreadId thread
   machine.reduce(thread, at, how, part.data, apply);
 }
 
+machine::CombineFunction combine_of(const ptx::Access& access) {
+  current_operator = {access.combine, half_of(access.type), access.flush};
+  return apply;
+}
+
 void KernelRun::atomic(Warp& warp, ptx::Request& request, const Target* targets,
                        const machine::Access& how) {
   schedule::Agent& agent = *warp.agent;
   const ptx::Access& access = *request.access;
   const std::uint32_t size = size_of(access.type);
   const bool cas = access.combine == machine::Combine::cas;
+  const bool single = std::popcount(request.agents.mask) <= kMostSingleLanes;
+  const bool looks = request.lookahead != nullptr && (single || was_here(warp, request, targets));
+  const auto finish = [&](std::uint32_t lane, machine::Address at, std::uint64_t old, bool effect,
+                          const machine::Wanted& needs) {
+    warp.waiting &= ~(1U << lane);
+    request.completed |= 1U << lane;
+    if (request.results[0] != nullptr) {
+      std::memcpy(request.results[0] + lane * request.lane_bytes, &old, request.lane_bytes);
+    }
+    agent.note(old);
+    if (effect) {
+      signalled(warp, at, access.bytes(), true, how.site);
+      had_effect(warp, 1U << lane);
+    } else {
+      remember(warp,
+               {request.instruction, lane, at, how, true, old, {machine::Compare::ne, old}, needs});
+    }
+  };
   const auto one = [&](machine::Machine& m, std::uint32_t lane) {
     const auto operand_at = [&](const std::byte* slot, std::uint32_t bytes) {
       std::uint64_t value = 0;
@@ -70,13 +93,16 @@ void KernelRun::atomic(Warp& warp, ptx::Request& request, const Target* targets,
     const std::uint32_t bit = 1U << lane;
     if ((warp.waiting & bit) != 0 && ((warp.missed & bit) != 0 || !may_go_on(m, warp, lane)))
       return;
-    std::uint64_t state = 0;
-    if (repeats(warp, request, lane, at, state)) {
-      warp.armed |= bit;
-      if (!may_go_on(m, warp, lane)) {
-        warp.waiting |= bit;
-        return;
-      }
+    const bool whole = access.elements == 1 && how.element == size;
+    if (request.lookahead != nullptr && whole && agent.drops_looks()) {
+      std::uint64_t old = 0;
+      if (!look_once(m, warp, request, lane, at, how, old)) return;
+      const std::uint64_t operand = operand_at(request.elements[0], size);
+      const std::uint64_t fresh =
+          ptx::apply_atomic(access.combine, access.type, access.flush, old, operand,
+                            cas ? operand_at(request.compare, size) : 0);
+      finish(lane, at, old, fresh != old, {machine::Compare::ne, old});
+      return;
     }
     std::optional<std::uint64_t> ended;
     if (cas && armed_wait(warp, lane, at, true) != nullptr) {
@@ -90,29 +116,34 @@ void KernelRun::atomic(Warp& warp, ptx::Request& request, const Target* targets,
         }
       }
     }
+    const schedule::LaneWait* const armed =
+        cas || !whole ? nullptr : armed_wait(warp, lane, at, true);
+    if (armed != nullptr && m.can_end(thread, at, how, armed->await.wanted, true)) {
+      ended = m.try_rmw_until(thread, at, how, armed->await.wanted, nullptr,
+                              operand_at(request.elements[0], size), combine_of(access));
+      if (!ended) {
+        warp.waiting |= bit;
+        warp.missed |= bit;
+        return;
+      }
+    }
     warp.armed &= ~bit;
     warp.waiting &= ~bit;
-    request.completed |= bit;
     bool effect = false;
     std::uint64_t first_old = 0;
     std::uint64_t operands[ptx::kMostElements] = {};
     for (std::uint32_t e = 0; e < access.elements; ++e) {
       operands[e] = operand_at(request.elements[e], size);
     }
-    Poll poll;
-    poll.instruction = request.instruction;
-    poll.digest = state;
-    poll.at = at;
-    poll.access = how;
-    poll.by_rmw = true;
+    machine::Wanted needs;
     for (std::uint32_t e = 0; e < access.elements; ++e) {
       const std::uint64_t operand = operands[e];
       std::uint64_t old = 0;
       if (cas) {
         const std::uint64_t compare = operand_at(request.compare, size);
         old = ended ? *ended : m.cas(thread, at, how, compare, operand);
-        effect = old == compare;
-        poll.needs = {machine::Compare::eq, compare};
+        effect = old == compare && operand != compare;
+        needs = {machine::Compare::eq, compare};
       } else {
         // Packed halves are operations of their own.
         for (std::uint32_t part = 0; part < size; part += how.element) {
@@ -121,30 +152,31 @@ void KernelRun::atomic(Warp& warp, ptx::Request& request, const Target* targets,
           element.offset += e * size + part;
           const std::uint64_t kept = how.element == 8 ? ~0ULL : (1ULL << (8 * how.element)) - 1;
           const std::uint64_t mine = operand >> (8 * part) & kept;
-          const std::uint64_t there = m.rmw(thread, element, how, mine, apply);
+          const std::uint64_t there = ended ? *ended : m.rmw(thread, element, how, mine, apply);
           effect = effect || (apply(there, mine) & kept) != there;
           old |= there << (8 * part);
         }
-        poll.needs = {machine::Compare::ne, old};
+        needs = {machine::Compare::ne, old};
       }
       if (e == 0) first_old = old;
-      if (e > 0) agent.note(old);
-      if (request.results[e] != nullptr) {
-        std::memcpy(request.results[e] + lane * request.lane_bytes, &old, request.lane_bytes);
+      if (e > 0) {
+        agent.note(old);
+        if (request.results[e] != nullptr) {
+          std::memcpy(request.results[e] + lane * request.lane_bytes, &old, request.lane_bytes);
+        }
       }
     }
-    agent.note(first_old);
-    if (effect) signalled(warp, at, access.bytes(), true, how.site);
-    if (effect || access.elements > 1 || how.element != size) {
-      had_effect(warp, 1U << lane);
-    } else {
-      poll.value = first_old;
-      remember(warp, lane, poll);
+    if (!effect && whole && looks &&
+        stays(m, warp, request, lane, at, how, true, std::span(&first_old, 1), needs)) {
+      agent.note(first_old);
+      return;
     }
+    finish(lane, at, first_old, effect || !whole, needs);
   };
   std::uint32_t todo = request.agents.mask;
   agent.point(pending(targets[first_lane(todo)], how, machine::AccessKind::rmw, request));
-  if (std::popcount(todo) > kMostSingleLanes) {
+  if (request.lookahead != nullptr && goes_round(warp, request, targets)) return;
+  if (!single) {
     agent.act(how.site, [&](machine::Machine& m) {
       each_lane(todo, [&](std::uint32_t lane) { one(m, lane); });
     });

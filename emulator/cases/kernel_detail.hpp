@@ -14,6 +14,8 @@ inline constexpr int kMostSingleLanes = 8;
 
 // How the machine makes an access of a kernel.
 machine::Access how_of(const ptx::Access& access, std::uint16_t site);
+// The operator of an atomic as the machine takes it; valid until the next call.
+machine::CombineFunction combine_of(const ptx::Access& access);
 
 inline void mix(std::uint64_t& digest, std::uint64_t value) {
   digest = (digest ^ value) * 0x9FB21C651E98DF25ULL;

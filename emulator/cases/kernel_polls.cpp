@@ -1,27 +1,37 @@
-// Loops that poll: when a lane has come back to the same reads in the same state, and what it waits
-// for then.
+// Loops that wait: when a look is in vain, and what is waited for then.
 
+#include <algorithm>
 #include <cstring>
 
-#include "emulator/cases/kernel_run.hpp"
-#include "emulator/ptx/lanes.hpp"
+#include "emulator/cases/kernel_detail.hpp"
+#include "emulator/cases/look_ends.hpp"
 
 namespace ringfence::cases {
 namespace {
 
 using ptx::each_lane;
+using ptx::first_lane;
 using ptx::kLanes;
+using End = ptx::Trial::End;
 
-// Reads that a lane's polls are compared with; a loop over more places is not recognised.
-constexpr std::size_t kMostPolls = 64;
-// Looks at one place among those, all alike, after which a loop waits although its registers
-// differ.
-constexpr std::size_t kMostLooks = 8;
+// Reads since an effect that are kept: an iteration of more is not recognised.
+constexpr std::size_t kMostSeen = 2048;
+
+bool same(machine::Address a, machine::Address b) {
+  return a.region == b.region && a.offset == b.offset;
+}
 
 }  // namespace
 
+std::vector<schedule::LaneWait>& KernelRun::waits_of(Warp& warp, std::uint32_t lane) {
+  if (warp.waits.empty()) warp.waits.resize(kLanes);
+  return warp.waits[lane];
+}
+
 bool KernelRun::may_go_on(machine::Machine& machine, const Warp& warp, std::uint32_t lane) const {
-  for (const schedule::LaneWait& w : warp.waits[lane]) {
+  const bool together = (warp.together >> lane & 1U) != 0;
+  for (const schedule::LaneWait& w : together ? warp.iteration : warp.waits[lane]) {
+    if (w.of_iteration && (w.missed || warp.agent->drops_looks())) continue;
     if (!warp.agent->late(w.await.at) &&
         machine.can_end(w.thread, w.await.at, w.await.access, w.await.wanted, w.await.by_rmw)) {
       return true;
@@ -30,117 +40,218 @@ bool KernelRun::may_go_on(machine::Machine& machine, const Warp& warp, std::uint
   return false;
 }
 
-// Whether the lane was here before in the same state, with no effect since: then `waits` says what
-// would have to change. `digest` is for remember().
-bool KernelRun::repeats(Warp& warp, const ptx::Request& request, std::uint32_t lane,
-                        machine::Address at, std::uint64_t& digest) {
-  digest = 0;
-  if (warp.polls.empty() || request.registers == nullptr) return false;
-  std::vector<Poll>& polls = warp.polls[lane];
-  bool seen = false;
-  for (const Poll& p : polls) {
-    seen = seen || (p.instruction == request.instruction && p.at.region == at.region &&
-                    p.at.offset == at.offset);
+// Whether the first of the lanes that do not wait has been at this look and seen this place, with
+// no effect of the warp since.
+bool KernelRun::was_here(const Warp& warp, const ptx::Request& request,
+                         const Target* targets) const {
+  const std::uint32_t free = request.agents.mask & ~warp.waiting;
+  const std::uint32_t lane = first_lane(free != 0 ? free : request.agents.mask);
+  const machine::Address at = place(targets[lane]);
+  for (std::uint32_t i = warp.seen_last[lane]; i != 0; i = warp.seen[i - 1].earlier) {
+    const Seen& s = warp.seen[i - 1];
+    if (s.instruction == request.instruction && same(s.at, at)) return true;
   }
-  if (!seen) return false;
-  digest = ptx::lane_digest(kernel_.program, request, lane) | 1U;
-  const auto same_place = [&](const Poll& p) {
-    return p.instruction == request.instruction && p.at.offset == at.offset &&
-           p.at.region == at.region;
-  };
-  std::size_t from = polls.size();
-  for (std::size_t i = polls.size(); i-- > 0;) {
-    if (!same_place(polls[i]) || polls[i].digest != digest) continue;
-    from = i;
-    break;
-  }
-  if (from == polls.size() && polls.size() == kMostPolls) {
-    // A loop that counts its attempts: it has looked often enough.
-    std::size_t looks = 0;
-    bool alike = true;
-    for (std::size_t i = 0; i < polls.size(); ++i) {
-      if (!same_place(polls[i])) continue;
-      alike = alike && (looks == 0 || polls[i].value == polls[from].value);
-      ++looks;
-      from = i;
+  return false;
+}
+
+void KernelRun::release_together(Warp& warp) {
+  warp.waiting &= ~warp.together;
+  warp.may_give_up &= ~warp.together;
+  warp.released |= warp.together;
+  warp.together = 0;
+  warp.unchanged = true;
+}
+
+bool KernelRun::goes_round(Warp& warp, const ptx::Request& request, const Target* targets) {
+  if ((request.agents.mask & warp.waiting & warp.together) != 0) {
+    // Another part of the warp has run, and this one came again.
+    bool may = false;
+    warp.agent->act(warp.last_site, [&](machine::Machine& m) {
+      may = may_go_on(m, warp, first_lane(warp.together));
+    });
+    if (may) {
+      release_together(warp);
+    } else if ((request.agents.mask & ~warp.waiting) == 0) {
+      return true;
     }
-    if (!alike || looks < kMostLooks) from = polls.size();
   }
-  if (from == polls.size()) return false;
-  std::vector<schedule::LaneWait>& waits = warp.waits[lane];
+  // Those that wait for a look of their own came here before.
+  const std::uint32_t lanes = request.agents.mask & ~warp.waiting;
+  if (lanes == 0) return false;
+  if ((lanes & warp.released) != 0) {
+    warp.released &= ~lanes;
+    return false;
+  }
+  if (!warp.agent->drops_looks() && !was_here(warp, request, targets)) return false;
+  const std::uint64_t state = request.lookahead->state();
+  for (std::size_t i = warp.visits.size(); i-- > 0;) {
+    const Visit& v = warp.visits[i];
+    if (v.instruction != request.instruction || v.lanes != lanes || v.state != state) continue;
+    if (v.from == warp.seen.size()) return false;
+    // What was seen of a place last; what follows reads it again. Two parts of a warp that go round
+    // loops of their own wait for the places of both.
+    if (warp.together == 0) warp.iteration.clear();
+    std::vector<schedule::LaneWait> waits;
+    for (std::size_t j = warp.seen.size(); j-- > v.from;) {
+      const Seen& s = warp.seen[j];
+      schedule::LaneWait w;
+      w.lane = s.lane;
+      w.thread = warp.agent->lane_thread(s.lane);
+      w.await = {s.at, s.access, s.wanted, s.by_rmw};
+      w.needs = s.needs;
+      w.missed = warp.unchanged;
+      w.of_iteration = true;
+      const auto there = [&](const schedule::LaneWait& other) {
+        return other.thread == w.thread && same(other.await.at, s.at);
+      };
+      if (std::any_of(waits.begin(), waits.end(), there)) continue;
+      std::erase_if(warp.iteration, there);
+      waits.push_back(w);
+    }
+    warp.iteration.insert(warp.iteration.end(), waits.begin(), waits.end());
+    const Visit here = v;
+    forget(warp, here.from);
+    warp.visits.assign(1, here);
+    warp.waiting |= lanes;
+    warp.together |= lanes;
+    return true;
+  }
+  warp.visits.push_back({request.instruction, lanes, state, warp.seen.size()});
+  return false;
+}
+
+bool KernelRun::stays(machine::Machine& machine, Warp& warp, const ptx::Request& request,
+                      std::uint32_t lane, machine::Address at, const machine::Access& how,
+                      bool by_rmw, std::span<const std::uint64_t> values,
+                      const machine::Wanted& needs) {
+  const std::uint32_t bit = 1U << lane;
+  const End end = request.lookahead->trial(lane)->end(values);
+  if (end == End::moves_on) return false;
+  const bool takes = machine.policy().time_out == machine::TimeOut::taken;
+  if (end == End::gives_up || (end == End::traps && takes)) {
+    const bool now = warp.agent->drops_looks() || (warp.gives_up & bit) != 0 ||
+                     warp.agent->choose(schedule::DecisionKind::timeout, 2) == 1;
+    warp.gives_up &= ~bit;
+    if (now) {
+      request.lookahead->give_up(lane, values);
+      return false;
+    }
+    warp.may_give_up |= bit;
+  }
+  std::vector<schedule::LaneWait>& waits = waits_of(warp, lane);
   waits.clear();
-  for (std::size_t j = from; j < polls.size(); ++j) {
+  for (std::size_t e = 0; e < values.size(); ++e) {
     schedule::LaneWait w;
     w.lane = lane;
     w.thread = warp.agent->lane_thread(lane);
-    w.await = {
-        polls[j].at, polls[j].access, {machine::Compare::ne, polls[j].value}, polls[j].by_rmw};
-    w.needs = polls[j].needs;
+    w.await = {at, how, {machine::Compare::ne, values[e]}, by_rmw};
+    w.await.at.offset += e * how.element;
+    w.needs = by_rmw ? needs : w.await.wanted;
+    w.of_iteration = warp.agent->drops_looks();
     waits.push_back(w);
   }
-  // What follows repeats these.
-  polls.resize(from);
+  warp.waiting |= bit;
+  warp.armed |= bit;
   return true;
 }
 
-// Whether a lane has polled at this place by this instruction, with no effect since: repeats() then
-// has to look.
-bool KernelRun::was_here(const Warp& warp, const ptx::Request& request,
-                         const Target* targets) const {
-  if (warp.polls.empty()) return false;
-  bool here = false;
-  each_lane(request.agents.mask, [&](std::uint32_t lane) {
-    const machine::Address at = place(targets[lane]);
-    for (const Poll& p : warp.polls[lane]) {
-      here = here || (p.instruction == request.instruction && p.at.offset == at.offset &&
-                      p.at.region == at.region);
-    }
-  });
-  return here;
+bool KernelRun::look_once(machine::Machine& machine, Warp& warp, ptx::Request& request,
+                          std::uint32_t lane, machine::Address at, const machine::Access& how,
+                          std::uint64_t& value) {
+  const bool by_rmw = request.access->operation == ptx::Operation::atomic;
+  const std::uint32_t bit = 1U << lane;
+  const machine::ThreadId thread = warp.agent->lane_thread(lane);
+  const bool takes = machine.policy().time_out == machine::TimeOut::taken;
+  const auto ends = std::make_shared<const LookEnds>(request, lane, takes);
+  const machine::Wanted wanted = ends->wanted();
+  std::optional<std::uint64_t> seen;
+  const bool can = machine.can_end(thread, at, how, wanted, by_rmw);
+  if (can && !by_rmw) {
+    seen = machine.try_read_until(thread, at, how, wanted);
+  } else if (can) {
+    seen = machine.try_rmw_until(thread, at, how, wanted, ends->compare(), ends->operand(),
+                                 combine_of(*request.access));
+  }
+  if (seen) {
+    value = *seen;
+    if (ends->gives_up(value)) request.lookahead->give_up(lane, std::span(&value, 1));
+    return true;
+  }
+  schedule::LaneWait w;
+  w.lane = lane;
+  w.thread = thread;
+  w.await = {at, how, wanted, by_rmw};
+  std::uint64_t there = 0;
+  machine.peek(at, std::as_writable_bytes(std::span(&there, 1)).first(how.element));
+  w.needs = {machine::Compare::ne, there};
+  if (ends->compare() != nullptr) w.needs = {machine::Compare::eq, *ends->compare()};
+  w.any_news = true;
+  waits_of(warp, lane).assign(1, w);
+  if (warp.look_ends.empty()) warp.look_ends.resize(kLanes);
+  warp.look_ends[lane] = ends;
+  warp.waiting |= bit;
+  if (can) warp.missed |= bit;
+  return false;
 }
 
-void KernelRun::remember(Warp& warp, std::uint32_t lane, const Poll& poll) {
-  if (warp.polls.empty()) {
-    warp.polls.resize(kLanes);
-    warp.waits.resize(kLanes);
+void KernelRun::forget(Warp& warp, std::size_t from) {
+  warp.seen.resize(from);
+  warp.seen_last.fill(0);
+  for (std::size_t i = 0; i < from; ++i) {
+    warp.seen_last[warp.seen[i].lane] = static_cast<std::uint32_t>(i + 1);
   }
-  std::vector<Poll>& polls = warp.polls[lane];
-  if (polls.size() == kMostPolls) polls.erase(polls.begin());
-  polls.push_back(poll);
+}
+
+void KernelRun::remember(Warp& warp, Seen seen) {
+  if (warp.seen.size() == kMostSeen) {
+    forget(warp, 0);
+    warp.visits.clear();
+  }
+  for (const schedule::LaneWait& w : warp.iteration) {
+    if (!warp.unchanged) break;
+    if (w.lane == seen.lane && same(w.await.at, seen.at) && w.await.wanted.holds(seen.value)) {
+      warp.unchanged = false;
+    }
+  }
+  seen.earlier = warp.seen_last[seen.lane];
+  warp.seen.push_back(seen);
+  warp.seen_last[seen.lane] = static_cast<std::uint32_t>(warp.seen.size());
 }
 
 // A lane that overwrites what it polled last took that signal.
 void KernelRun::note_taken(machine::Machine& machine, const Warp& warp, std::uint32_t lane,
                            const Target& target, std::uint32_t bytes) const {
-  if (warp.polls.empty()) return;
   const machine::Address at = place(target);
-  const std::vector<Poll>& polls = warp.polls[lane];
-  for (auto p = polls.rbegin(); p != polls.rend(); ++p) {
-    if (p->by_rmw || p->at.region != at.region || p->at.offset < at.offset ||
-        p->at.offset - at.offset >= bytes) {
+  for (std::uint32_t i = warp.seen_last[lane]; i != 0; i = warp.seen[i - 1].earlier) {
+    const Seen& s = warp.seen[i - 1];
+    if (s.by_rmw || s.at.region != at.region || s.at.offset < at.offset ||
+        s.at.offset - at.offset >= bytes || s.access.order == machine::Order::weak) {
       continue;
     }
-    return machine.took(p->at, p->access.element, p->value);
+    return machine.took(s.at, s.access.element, s.value);
   }
 }
 
 void KernelRun::had_effect(Warp& warp, std::uint32_t lanes) {
   warp.looked = 0;
-  if (warp.polls.empty()) return;
-  each_lane(lanes, [&](std::uint32_t lane) { warp.polls[lane].clear(); });
+  if (!warp.seen.empty()) forget(warp, 0);
+  warp.visits.clear();
   warp.armed &= ~lanes;
+  if (warp.together != 0) return;
+  warp.iteration.clear();
+  warp.unchanged = false;
 }
 
 const schedule::LaneWait* KernelRun::armed_wait(const Warp& warp, std::uint32_t lane,
                                                 machine::Address at, bool by_rmw) const {
-  if ((warp.armed >> lane & 1U) == 0) return nullptr;
-  for (const schedule::LaneWait& w : warp.waits[lane]) {
-    if (w.await.at.region == at.region && w.await.at.offset == at.offset &&
-        w.await.by_rmw == by_rmw) {
-      return &w;
+  const auto find = [&](const std::vector<schedule::LaneWait>& waits) {
+    for (const schedule::LaneWait& w : waits) {
+      if (w.lane == lane && same(w.await.at, at) && w.await.by_rmw == by_rmw) return &w;
     }
-  }
-  return nullptr;
+    return static_cast<const schedule::LaneWait*>(nullptr);
+  };
+  if ((warp.armed >> lane & 1U) != 0) return find(warp.waits[lane]);
+  return warp.unchanged ? find(warp.iteration) : nullptr;
 }
 
 bool KernelRun::read_change(machine::Machine& machine, Warp& warp, std::uint32_t lane,
@@ -152,8 +263,14 @@ bool KernelRun::read_change(machine::Machine& machine, Warp& warp, std::uint32_t
     return true;
   }
   const auto value = machine.try_read_until(thread, at, how, w->await.wanted);
-  if (!value) return false;
-  std::memcpy(out, &*value, how.element);
+  if (value) {
+    std::memcpy(out, &*value, how.element);
+    warp.unchanged = warp.unchanged && !w->of_iteration;
+    return true;
+  }
+  if (!w->of_iteration) return false;
+  // The iteration is made nevertheless.
+  machine.read(thread, at, how, {out, how.element});
   return true;
 }
 

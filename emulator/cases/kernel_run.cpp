@@ -180,18 +180,23 @@ void KernelRun::wait(Warp& warp) {
   std::vector<schedule::LaneWait> waits;
   const std::uint32_t polling = warp.waiting & ~warp.dependent;
   if (warp.dependent != 0) settings_.before->waiting.push_back(warp.agent);
-  each_lane(polling, [&](std::uint32_t lane) {
+  each_lane(polling & ~warp.together, [&](std::uint32_t lane) {
     for (schedule::LaneWait w : warp.waits[lane]) {
       w.missed = (warp.missed >> lane & 1U) != 0;
       waits.push_back(w);
     }
   });
+  if ((warp.waiting & warp.together) != 0) {
+    waits.insert(waits.end(), warp.iteration.begin(), warp.iteration.end());
+  }
   const auto free_of = [&](std::uint32_t lanes) {
     std::uint32_t free = 0;
     warp.agent->act(warp.last_site, [&](machine::Machine& m) {
-      each_lane(lanes, [&](std::uint32_t lane) {
+      each_lane(lanes & ~warp.together, [&](std::uint32_t lane) {
         if (may_go_on(m, warp, lane)) free |= 1U << lane;
       });
+      const std::uint32_t together = lanes & warp.together;
+      if (together != 0 && may_go_on(m, warp, ptx::first_lane(together))) free |= together;
     });
     return free;
   };
@@ -202,13 +207,20 @@ void KernelRun::wait(Warp& warp) {
     if (execution_.config().asks_for_room) {
       fault_.waits_in_turn = static_cast<std::uint16_t>(execution_.config().launch + 1);
     }
-    warp.agent->await_any(waits);
+    const bool ended = warp.agent->await_any(waits, (polling & warp.may_give_up) != 0);
     if (warp.told != nullptr) warp.told->used = false;
     warp.told = nullptr;
     warp.missed = 0;
+    for (schedule::LaneWait& w : warp.iteration) w.missed = false;
     free = free_of(polling);
+    if (!ended) {
+      warp.gives_up |= polling & warp.may_give_up;
+      free |= warp.gives_up;
+    }
   }
   warp.waiting &= ~free;
+  warp.may_give_up &= ~free;
+  if ((free & warp.together) != 0) release_together(warp);
 }
 
 // How an instruction accesses memory, if it does.

@@ -8,10 +8,10 @@
 // for all where a whole warp moves data. There the strategy may also let one lane run ahead of the
 // others.
 //
-// A loop that polls is no loop here: when a lane comes back to a strong read, or to a
-// compare-and-swap that fails, with the same registers, and nothing it did in between had an
-// effect, all that it read since then decides whether it ever leaves; so it waits until one of
-// those places can give another value.
+// A loop that waits is no loop here (emulator/ptx/looks.hpp says what one is). Where one lane's
+// look decides, the lane stays before it until the place can give another value. Where more is
+// read, or other lanes have a say, the warp stops once a whole iteration has repeated, until one of
+// the places that were read can give another value. A time-out that leads on is a choice.
 
 #include <array>
 #include <cstdint>
@@ -154,40 +154,60 @@ class KernelRun final : public ptx::GlobalMemory {
   void newest(const ptx::Agents& agents, std::uint64_t place, std::span<std::byte> line) override;
 
  private:
-  // A read since the lane's last effect.
-  struct Poll {
+  // A read since the warp's last effect.
+  struct Seen {
     std::uint32_t instruction = 0;
-    std::uint64_t digest = 0;  // of the lane's registers; 0 at its first arrival there
+    std::uint32_t lane = 0;
     machine::Address at;
     machine::Access access;
     bool by_rmw = false;
     std::uint64_t value = 0;
-    machine::Wanted needs;
+    machine::Wanted wanted;     // another answer
+    machine::Wanted needs;      // what people are told
+    std::uint32_t earlier = 0;  // the lane's one before, from 1
   };
+  // The warp stood at a look since its last effect.
+  struct Visit {
+    std::uint32_t instruction = 0;
+    std::uint32_t lanes = 0;
+    std::uint64_t state = 0;
+    std::size_t from = 0;  // what it has read since, in Warp::seen
+  };
+  // What ends a lane's wait where looks in vain are left out.
+  class LookEnds;
   struct Warp {
     schedule::Agent* agent = nullptr;
     std::uint32_t block = 0;
     std::uint32_t index = 0;
-    std::uint32_t waiting = 0;    // lanes that wait for a place to change
-    std::uint32_t missed = 0;     // of these: the last poll saw no change though it could have
-    std::uint32_t armed = 0;      // lanes whose next read of a place in `waits` is to see a change
-    bool parked = false;          // waits for other warps of the block or cluster
-    std::uint32_t dependent = 0;  // lanes of `waiting` that wait for the launch before to end
-    std::uint32_t behind = 0;     // lanes that have waited for it
-    std::uint32_t looking = 0;    // lanes of `waiting` that wait for an mbarrier's phase
-    std::uint32_t looked = 0;     // the instruction, from 1, that looked at one in vain and ...
-    machine::Address looked_at;   // ... where, if there was no effect since
-    PhaseWait* told = nullptr;    // while some do
+    std::uint32_t waiting = 0;   // lanes that wait for a place to change
+    std::uint32_t missed = 0;    // of these: the last poll saw no change though it could have
+    std::uint32_t armed = 0;     // lanes whose next read of a place in `waits` is to see a change
+    std::uint32_t together = 0;  // lanes of `waiting` whose iteration repeats: `iteration` is read
+    std::uint32_t released = 0;  // lanes that were, and have not looked again yet
+    bool unchanged = false;      // none of those places has given another value since
+    std::uint32_t may_give_up = 0;  // lanes of `waiting` that a time-out would let go on
+    std::uint32_t gives_up = 0;     // lanes that it does
+    std::uint32_t dependent = 0;    // lanes of `waiting` that wait for the launch before to end
+    std::uint32_t behind = 0;       // lanes that have waited for it
+    bool parked = false;            // waits for other warps of the block or cluster
+    std::uint32_t looking = 0;      // lanes of `waiting` that wait for an mbarrier's phase
+    std::uint32_t looked = 0;       // the instruction, from 1, that looked at one in vain and ...
+    machine::Address looked_at;     // ... where, if there was no effect since
+    PhaseWait* told = nullptr;      // while some do
     bool accessed = false;
     // Moments of its threads, to be looked at again once it has synchronised.
     bool moved = true;
     std::array<std::uint32_t, ptx::kLanes> times{};
     std::vector<std::uint32_t> began;  // by lane, its moment at the start; in a cluster
     std::uint16_t last_site = 0;
-    machine::Address fault_at{~0u, 0};                   // of the last access
-    bool refused = false;                                // that one may not be made
-    std::vector<std::vector<Poll>> polls;                // by lane
-    std::vector<std::vector<schedule::LaneWait>> waits;  // by lane
+    machine::Address fault_at{~0u, 0};  // of the last access
+    bool refused = false;               // that one may not be made
+    std::vector<Seen> seen;
+    std::array<std::uint32_t, ptx::kLanes> seen_last{};  // by lane: its place there, from 1
+    std::vector<Visit> visits;
+    std::vector<schedule::LaneWait> iteration;
+    std::vector<std::vector<schedule::LaneWait>> waits;      // by lane
+    std::vector<std::shared_ptr<const LookEnds>> look_ends;  // by lane
   };
   struct Target {
     const Mapping* mapping;
@@ -275,12 +295,25 @@ class KernelRun final : public ptx::GlobalMemory {
     at.offset += mbarrier ? settings_.mbarriers_at : settings_.barriers_at;
     return at;
   }
-  bool repeats(Warp& warp, const ptx::Request& request, std::uint32_t lane, machine::Address at,
-               std::uint64_t& digest);
+  // -- kernel_polls.cpp
+  // Of a look: whether the whole warp has come back to it with nothing else to show; then its lanes
+  // wait.
+  bool goes_round(Warp& warp, const ptx::Request& request, const Target* targets);
+  // Whether one lane's look, which saw `values`, only leads to another one like it; then the lane
+  // waits before it. Where it gives up instead, its registers are moved to its last attempt.
+  bool stays(machine::Machine& machine, Warp& warp, const ptx::Request& request, std::uint32_t lane,
+             machine::Address at, const machine::Access& how, bool by_rmw,
+             std::span<const std::uint64_t> values, const machine::Wanted& needs);
+  // Looks in vain are left out: one lane's look at one place. False: nothing to see yet.
+  bool look_once(machine::Machine& machine, Warp& warp, ptx::Request& request, std::uint32_t lane,
+                 machine::Address at, const machine::Access& how, std::uint64_t& value);
   bool was_here(const Warp& warp, const ptx::Request& request, const Target* targets) const;
   bool may_go_on(machine::Machine& machine, const Warp& warp, std::uint32_t lane) const;
-  void remember(Warp& warp, std::uint32_t lane, const Poll& poll);
+  void remember(Warp& warp, Seen seen);
+  void forget(Warp& warp, std::size_t from);
+  void release_together(Warp& warp);
   void had_effect(Warp& warp, std::uint32_t lanes);
+  std::vector<schedule::LaneWait>& waits_of(Warp& warp, std::uint32_t lane);
   void note_taken(machine::Machine& machine, const Warp& warp, std::uint32_t lane,
                   const Target& target, std::uint32_t bytes) const;
 
@@ -292,8 +325,8 @@ class KernelRun final : public ptx::GlobalMemory {
   void load(Warp& warp, ptx::Request& request, const Target* targets, const machine::Access& how);
   void load_lane(machine::Machine& machine, Warp& warp, ptx::Request& request, std::uint32_t lane,
                  const Target& target, const machine::Access& how, std::uint64_t& digest);
-  // Of an armed lane: the read of one element that sees a change where there is one to see. False:
-  // the poll missed it.
+  // The read of one element, which sees a change where one is waited for. False: the poll missed
+  // it.
   bool read_change(machine::Machine& machine, Warp& warp, std::uint32_t lane, machine::Address at,
                    const machine::Access& how, std::byte* out);
   const schedule::LaneWait* armed_wait(const Warp& warp, std::uint32_t lane, machine::Address at,

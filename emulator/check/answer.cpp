@@ -124,7 +124,10 @@ void Walk::on_read(const Question& q, std::span<Message* const> options) {
   live.access = *q.access;
   live.operand = q.operand;
   live.combine = q.access->combine;
-  if (q.wanted != nullptr) live.wanted = *q.wanted;
+  if (q.wanted != nullptr) {
+    live.wanted = *q.wanted;
+    if (q.wanted->condition != nullptr) live.condition = q.wanted->condition->shared_from_this();
+  }
   live.past = agent.past;
   // What a look at a barrier is ordered after, the barrier says (on_leave).
   const bool joins = !set || (!red && !q.access->of_barrier);

@@ -19,16 +19,7 @@ void Walk::finish() {
   const std::vector<Incoming> due = std::move(due_);
   due_.clear();
   for (const Incoming& w : due) revisit(w);
-  if (execution_->end() != schedule::RunEnd::deadlock) return;
-  // A compare-and-swap that waits although somebody took what it waits for could have been first.
-  machine::Machine& machine = execution_->machine();
-  for (AgentId id = 0; id < execution_->agent_count() && !abandoned_; ++id) {
-    const schedule::AgentRecord& r = execution_->record(id);
-    if (r.status != schedule::AgentStatus::awaiting || agents_[id].stuck) continue;
-    current_ = asking_blocked_ = id;
-    machine.can_end(r.thread, r.await.at, r.await.access, r.await.wanted, r.await.by_rmw);
-  }
-  asking_blocked_ = kNoAgent;
+  if (in_vain_) unfair_ = abandoned_ = true;
 }
 
 void Walk::on_blocked(const Question& q) {

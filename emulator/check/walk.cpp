@@ -99,7 +99,7 @@ void Walk::start(Graph graph, schedule::Execution& execution) {
   current_ = asking_blocked_ = kNoAgent;
   piece_ = prepared_ = 0;
   yields_ = 0;
-  abandoned_ = unfair_ = false;
+  abandoned_ = unfair_ = in_vain_ = false;
   given_ = remaining_ = graph.size();
   for (Event& e : graph) {
     Live live;
@@ -376,6 +376,71 @@ AgentId Walk::extend(const schedule::ReadyView& ready) {
   return best != kNoAgent ? best : stuck;
 }
 
+// Asked while those that wait are still there. Whether those of them whose iteration repeats would
+// see nothing new: each of its reads returned what is newest, or one of several.
+bool Walk::admits_deadlock() {
+  if (abandoned_ || remaining_ > 0) return true;
+  leave_step();
+  const std::vector<Incoming> due = std::move(due_);
+  due_.clear();
+  for (const Incoming& w : due) revisit(w);
+  // A compare-and-swap that waits although somebody took what it waits for could have been first.
+  machine::Machine& machine = execution_->machine();
+  for (AgentId id = 0; id < execution_->agent_count() && !abandoned_; ++id) {
+    const schedule::AgentRecord& r = execution_->record(id);
+    if (r.status != schedule::AgentStatus::awaiting || agents_[id].stuck) continue;
+    current_ = asking_blocked_ = id;
+    if (r.wait_count == 0) {
+      machine.can_end(r.thread, r.await.at, r.await.access, r.await.wanted, r.await.by_rmw);
+    }
+    for (std::uint32_t i = 0; i < r.wait_count && !abandoned_; ++i) {
+      const schedule::AwaitInfo& w = r.waits[i].await;
+      if (r.waits[i].of_iteration) continue;
+      machine.can_end(r.waits[i].thread, w.at, w.access, w.wanted, w.by_rmw);
+    }
+  }
+  asking_blocked_ = kNoAgent;
+  if (abandoned_) return false;
+  for (AgentId id = 0; id < execution_->agent_count(); ++id) {
+    const schedule::AgentRecord& r = execution_->record(id);
+    if (r.status != schedule::AgentStatus::awaiting) continue;
+    for (std::uint32_t i = 0; i < r.wait_count; ++i) {
+      const schedule::LaneWait& w = r.waits[i];
+      if (!w.of_iteration) continue;
+      const Live* read = nullptr;
+      for (const Live& l : lives_) {
+        const CellKey& cell = l.event.cell;
+        if (l.executed && !l.event.write && l.thread == w.thread &&
+            cell.region == w.await.at.region && cell.offset == w.await.at.offset &&
+            (read == nullptr || read->event.self.nth < l.event.self.nth)) {
+          read = &l;
+        }
+      }
+      bool newest = false;
+      if (read == nullptr) {
+        std::uint64_t there = 0;
+        machine.peek(w.await.at,
+                     std::as_writable_bytes(std::span(&there, 1)).first(w.await.access.element));
+        newest = !w.await.wanted.holds(there);
+      } else if (const machine::Cell* cell = cell_of(read->event.cell); cell != nullptr) {
+        for (const Message* m = cell->newest; m != nullptr; m = m->older) {
+          const bool total = read->event.from == kTotal;
+          if (name_of(*m) != read->event.from && !total) continue;
+          newest = !total || !w.await.wanted.holds(value_of(*m, cell->size));
+          for (const Message* x = cell->newest; x != nullptr; x = x->older) {
+            newest = newest && (x->before & bit(*m)) == 0;
+          }
+          if (newest) break;
+        }
+      }
+      if (newest) continue;
+      in_vain_ = true;
+      return false;
+    }
+  }
+  return true;
+}
+
 std::uint32_t Walk::choose(schedule::DecisionKind kind, std::uint64_t, std::uint32_t,
                            std::uint32_t options) {
   const bool asked = std::exchange(asked_, false);
@@ -387,6 +452,8 @@ std::uint32_t Walk::choose(schedule::DecisionKind kind, std::uint64_t, std::uint
   }
   // Which lanes act first is no question of the machine's.
   if (kind == schedule::DecisionKind::split) return choose_lanes(options);
+  // Looks in vain are no part of the run: a loop that gives up is a read of what it saw last.
+  if (kind == schedule::DecisionKind::timeout) return 0;
   const std::uint32_t answer = prepared_ < options ? prepared_ : 0;
   prepared_ = 0;
   return answer;

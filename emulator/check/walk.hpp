@@ -17,6 +17,10 @@
 //     the newest write, which does not, for ever is a graph of its own (`stuck`), valid if that
 //     write is still the newest at the end. One that writes (a lock's compare-and-swap) and that a
 //     revisit put behind another is stuck too, but for as long as no write comes that ends it.
+//   - Loops that wait for more than one place: their reads are events; where an iteration would
+//   only
+//     be repeated, its agent stays there. Such a run counts, as a deadlock, if what it read is
+//     newest at the end; otherwise others stand for it, in which it read what came.
 //   - fence.sc is a write of one common cell: fence-sc order is its coherence order.
 //   - The point of coherence (mode coherent): order of execution is coherence order there, so the
 //     run is arranged to have it.
@@ -138,6 +142,8 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
                          bool current_ready, std::uint64_t label, std::uint32_t point) override;
   std::uint32_t choose(schedule::DecisionKind kind, std::uint64_t label, std::uint32_t point,
                        std::uint32_t options) override;
+  bool drops_looks() const override { return true; }
+  bool admits_deadlock() override;
 
   // Arbiter
   bool counts(const machine::Access& access) const override {
@@ -190,8 +196,9 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
     Prefix carried;  // a write: what a reader takes over; differs from `past` in a set
     Name lane = kUnknown;
     Prefix lane_carried;
-    machine::MessageSet known = 0;          // reads: what it could not fall behind
-    std::optional<machine::Wanted> wanted;  // awaits
+    machine::MessageSet known = 0;                        // reads: what it could not fall behind
+    std::optional<machine::Wanted> wanted;                // awaits
+    std::shared_ptr<const machine::Condition> condition;  // keeps that of `wanted`
     machine::ThreadId thread = machine::kNoThread;
     machine::Access access;
     std::uint64_t operand = 0;
@@ -305,6 +312,7 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
   std::uint32_t yields_ = 0;  // so often did somebody
   bool abandoned_ = false;
   bool unfair_ = false;
+  bool in_vain_ = false;  // an iteration that repeats would see something new
 };
 
 // The value of a message's cell, as the machine compares it.

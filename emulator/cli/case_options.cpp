@@ -119,6 +119,9 @@ void apply_policy(const std::string& text, machine::Policy& policy, std::string&
     if (value != "off" && value != "on") wrong("off or on");
     policy.load_buffering =
         value == "off" ? machine::LoadBuffering::off : machine::LoadBuffering::on;
+  } else if (name == "timeout") {
+    if (value != "spared" && value != "taken") wrong("spared or taken");
+    policy.time_out = value == "taken" ? machine::TimeOut::taken : machine::TimeOut::spared;
   } else if (name == "summation") {
     summation = value;
   } else if (name == "plain-multicast") {
@@ -136,8 +139,8 @@ void apply_policy(const std::string& text, machine::Policy& policy, std::string&
     policy.progress = value == "fit" ? machine::Progress::fit : machine::Progress::letter;
   } else {
     throw UsageError(fmt::format(
-        "--policy {}: unknown; there are multicast-flag, alias-data, load-buffering, summation, "
-        "plain-multicast, fresh-lines, syncthreads and progress",
+        "--policy {}: unknown; there are multicast-flag, alias-data, load-buffering, timeout, "
+        "summation, plain-multicast, fresh-lines, syncthreads and progress",
         name));
   }
 }

@@ -23,7 +23,9 @@ std::uint32_t Machine::ending(const Now& now, const Cell& cell, const Past& past
   const MessageSet required = past.required();
   for (Message* m = cell.newest; m != nullptr; m = m->older) {
     if ((may & bit(*m)) == 0 || !ends(*m)) continue;
-    if (!by_rmw || rmw_may_take(now, cell, *m, required)) out[n++] = m;
+    const bool writes = by_rmw && (wanted.condition == nullptr ||
+                                   wanted.condition->writes(load(m->value.data(), cell.size)));
+    if (!writes || rmw_may_take(now, cell, *m, required)) out[n++] = m;
   }
   return n;
 }
@@ -43,11 +45,12 @@ bool Machine::can_end(ThreadId id, Address at, const Access& access, const Wante
 // Which of them the poll sees. Where the newest message does not end the wait, a poll may as well
 // see that one and go on waiting: the default.
 Message* Machine::choose_ending(const Now& now, const Cell& cell, const Past& past,
-                                const Wanted& wanted, bool by_rmw) {
+                                const Wanted& wanted, bool by_rmw, const std::uint64_t* compare,
+                                std::uint64_t operand) {
   std::array<Message*, kMaxMessages> out;
   const std::uint32_t n = ending(now, cell, past, wanted, by_rmw, out);
   if (arbiter_ != nullptr) {
-    tell_read(now, cell, past, {out.data(), n}, &wanted, nullptr, 0, true);
+    tell_read(now, cell, past, {out.data(), n}, &wanted, compare, operand, true);
   }
   if (n == 0) return nullptr;
   if (wanted.holds(load(cell.newest->value.data(), cell.size))) {
@@ -113,6 +116,34 @@ std::optional<std::uint64_t> Machine::try_cas_until(ThreadId id, Address at, con
   if (source == nullptr) return std::nullopt;
   end_by_rmw(now, cell, *source, before_it, value);
   return compare;
+}
+
+std::optional<std::uint64_t> Machine::try_rmw_until(ThreadId id, Address at, const Access& access,
+                                                    const Wanted& wanted,
+                                                    const std::uint64_t* compare,
+                                                    std::uint64_t operand,
+                                                    CombineFunction combine) {
+  Cell& cell = one_cell(at, access.element);
+  Now now{id, threads_[id], &access, at, step_, AccessKind::rmw, 0};
+  prepare(now);
+  if (const auto later = foreseen(now, cell)) {
+    if (!wanted.holds(*later)) return std::nullopt;
+    return compare != nullptr ? cas(id, at, access, *compare, operand)
+                              : rmw(id, at, access, operand, combine);
+  }
+  const Past before_it = past(cell, now);
+  Message* source = choose_ending(now, cell, before_it, wanted, true, compare, operand);
+  if (source == nullptr) return std::nullopt;
+  const std::uint64_t old = load(source->value.data(), cell.size);
+  if (compare == nullptr) {
+    end_by_rmw(now, cell, *source, before_it, combine(old, operand));
+  } else if (old == *compare) {
+    end_by_rmw(now, cell, *source, before_it, operand);
+  } else {
+    now.step = ++step_;
+    finish_failed_cas(now, cell, *source, before_it.known);
+  }
+  return old;
 }
 
 std::optional<std::uint64_t> Machine::try_end(ThreadId id, Address at, const Access& access,

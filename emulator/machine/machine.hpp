@@ -33,6 +33,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <memory_resource>
 #include <optional>
 #include <span>
@@ -128,12 +129,24 @@ class Chooser {
   virtual std::uint32_t choose(Choice kind, ThreadId who, std::uint32_t options) = 0;
 };
 
+// A condition that no comparison says; it may be asked as long as somebody holds it.
+class Condition : public std::enable_shared_from_this<Condition> {
+ public:
+  virtual ~Condition() = default;
+  virtual bool holds(std::uint64_t value) const = 0;
+  // Whether the atomic that waits writes where it finds this.
+  virtual bool writes(std::uint64_t /*value*/) const { return true; }
+};
+
 // The condition that a wait needs; values are compared as unsigned.
 struct Wanted {
   Compare compare = Compare::eq;
   std::uint64_t value = 0;
   std::uint64_t mask = ~std::uint64_t{0};  // of the bits that are compared
+  // In place of the comparison, where all that ask are in the process that made it.
+  const Condition* condition = nullptr;
   bool holds(std::uint64_t v) const {
+    if (condition != nullptr) return condition->holds(v);
     v &= mask;
     switch (compare) {
       case Compare::eq:
@@ -360,6 +373,11 @@ class Machine {
   // CAS wanted -> value
   std::optional<std::uint64_t> try_cas_until(ThreadId thread, Address at, const Access& access,
                                              std::uint64_t compare, std::uint64_t value);
+  // An atomic that is repeated until it returns what ends the wait; a compare-and-swap (`compare`)
+  // that ends it by another value only reads.
+  std::optional<std::uint64_t> try_rmw_until(ThreadId thread, Address at, const Access& access,
+                                             const Wanted& wanted, const std::uint64_t* compare,
+                                             std::uint64_t operand, CombineFunction combine);
   // Both in one, of the read or of CAS wanted -> value: nothing if the wait cannot end, or misses.
   std::optional<std::uint64_t> try_end(ThreadId thread, Address at, const Access& access,
                                        const Wanted& wanted, bool by_rmw, std::uint64_t value);
@@ -833,7 +851,8 @@ class Machine {
   std::uint32_t ending(const Now& now, const Cell& cell, const Past& past, const Wanted& wanted,
                        bool by_rmw, std::array<Message*, kMaxMessages>& out) const;
   Message* choose_ending(const Now& now, const Cell& cell, const Past& past, const Wanted& wanted,
-                         bool by_rmw);
+                         bool by_rmw, const std::uint64_t* compare = nullptr,
+                         std::uint64_t operand = 0);
   std::uint64_t end_by_read(Now& now, Cell& cell, Message& m, MessageSet known_set);
   void end_by_rmw(Now& now, Cell& cell, Message& source, const Past& past, std::uint64_t value);
   bool rmw_may_take(const Now& now, const Cell& cell, const Message& m, MessageSet required) const {

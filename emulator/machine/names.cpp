@@ -34,6 +34,7 @@ std::string_view name(Boundary b) { return kBoundaryNames[static_cast<std::size_
 std::string_view name(FindingKind k) { return kFindingNames[static_cast<std::size_t>(k)]; }
 std::string_view name(MulticastFlag p) { return p == MulticastFlag::cohere ? "cohere" : "strict"; }
 std::string_view name(AliasData p) { return p == AliasData::cohere ? "cohere" : "fence-required"; }
+std::string_view name(TimeOut p) { return p == TimeOut::spared ? "spared" : "taken"; }
 
 std::string_view name(PlainMulticast p) { return p == PlainMulticast::refuse ? "refuse" : "allow"; }
 std::string_view name(FreshLines p) { return p == FreshLines::off ? "off" : "on"; }

@@ -20,6 +20,7 @@ std::string_view name(PlainMulticast p);
 std::string_view name(FreshLines p);
 std::string_view name(SyncThreads p);
 std::string_view name(Progress p);
+std::string_view name(TimeOut p);
 
 std::optional<Scope> parse_scope(std::string_view text);
 std::optional<Order> parse_order(std::string_view text);  // of an access: sc is none

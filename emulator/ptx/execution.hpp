@@ -74,11 +74,6 @@ void check_launch(const Program& program, const LaunchConfig& config);
 /// Initial bytes of a rank's copy of the module's globals when it lies at `address`.
 std::vector<std::uint8_t> initial_globals(const Program& program, std::uint64_t address);
 
-/// A hash of what one lane has in its registers, but for the bytes that `request` will write: two
-/// arrivals of a lane at one instruction with equal digests are the same state of the thread, apart
-/// from its local memory.
-std::uint64_t lane_digest(const Program& program, const Request& request, std::uint32_t lane);
-
 /// A Fault with its place. what() is one line.
 class KernelFault : public std::runtime_error {
  public:
@@ -192,7 +187,7 @@ class Execution {
 
  private:
   class State;
-  std::unique_ptr<State> state_;
+  std::shared_ptr<State> state_;  ///< trials keep it as well
 };
 
 /// Runs launches together until all are finished: round robin, or in an order that `chooser` picks.

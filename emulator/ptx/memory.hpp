@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <utility>
 
@@ -59,6 +60,33 @@ struct Agents {
   std::uint32_t mask = 0;
 };
 
+/// What one thread does behind a look (looks.hpp), by what the look returns. It is found on a copy
+/// of the thread's registers, so it may be asked at any later time of the run.
+class Trial {
+ public:
+  virtual ~Trial() = default;
+  enum class End : std::uint8_t {
+    moves_on,  ///< does something else, or other threads have a say in it
+    repeats,   ///< looks again, for as long as it sees the same
+    gives_up,  ///< the same until a time-out ends it
+    traps,     ///< the same, but all that the time-out leads to is a trap or a failed assertion
+  };
+  /// `values`: by element, zero-extended.
+  virtual End end(std::span<const std::uint64_t> values) const = 0;
+};
+
+/// The executor's part of a look.
+class Lookahead {
+ public:
+  virtual ~Lookahead() = default;
+  virtual std::shared_ptr<const Trial> trial(std::uint32_t lane) const = 0;
+  /// Where the trial gives up: lets the thread and the clock be at the last attempt that sees this.
+  virtual void give_up(std::uint32_t lane, std::span<const std::uint64_t> values) = 0;
+  /// A hash of what the whole warp would do from here on, as far as its registers decide it: of
+  /// what counts.
+  virtual std::uint64_t state() const = 0;
+};
+
 struct Request {
   const Access* access = nullptr;
   Agents agents;  ///< agents.mask: lanes still to do
@@ -71,10 +99,10 @@ struct Request {
   std::byte* compare = nullptr;
   std::array<std::byte*, kMostElements> results{};
   std::uint32_t lane_bytes = 4;
-  std::uint32_t instruction = 0;         ///< index in Function::instructions
-  const std::byte* registers = nullptr;  ///< the warp's, see lane_digest; null for copies
-  std::uint32_t line = 0;                ///< in the PTX text
-  bool shared = false;                   ///< the addresses are shared_place()s
+  std::uint32_t instruction = 0;   ///< index in Function::instructions
+  Lookahead* lookahead = nullptr;  ///< of a look; null elsewhere
+  std::uint32_t line = 0;          ///< in the PTX text
+  bool shared = false;             ///< the addresses are shared_place()s
 
   // Answers.
   std::uint32_t completed = 0;  ///< lanes that are done; a part splits the warp

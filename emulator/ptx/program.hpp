@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -223,6 +224,8 @@ struct Placement {
   std::uint64_t offset = 0;
 };
 
+class Looks;
+
 struct Program {
   const Module* module = nullptr;  ///< outlives the program
   const Function* function = nullptr;
@@ -256,6 +259,7 @@ struct Program {
   std::uint64_t dynamic_alignment = 1;
   std::uint64_t local_bytes = 0;
   std::uint64_t global_bytes = 0;  ///< of one rank's copy of the module's globals
+  std::shared_ptr<const Looks> looks;
 };
 
 }  // namespace ringfence::ptx

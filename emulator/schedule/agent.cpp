@@ -256,6 +256,7 @@ void Agent::still_at_it() {
 }
 
 bool Agent::weak_points() const { return execution_.weak_points(); }
+bool Agent::drops_looks() const { return execution_.drops_looks(id_); }
 
 void Agent::begin_step() {
   runtime_.enter();
@@ -278,13 +279,13 @@ void Agent::note(std::uint64_t value) {
   if (!execution_.free_running()) execution_.note(value);
 }
 
-void Agent::await_any(std::span<const LaneWait> waits) {
+bool Agent::await_any(std::span<const LaneWait> waits, bool may_time_out) {
   machine::Machine& machine = execution_.machine();
   {
     Step step(*this);
     for (const LaneWait& w : waits) machine.watch(w.await.at, w.await.access, id_);
     record_->last_site = waits.front().await.access.site;
-    execution_.set_waiting(id_, waits);
+    execution_.set_waiting(id_, waits, may_time_out);
     // Something may have changed since the caller looked (in a free run).
     if (execution_.free_running() && execution_.can_go_on(id_)) execution_.set_ready(id_);
   }
@@ -294,6 +295,7 @@ void Agent::await_any(std::span<const LaneWait> waits) {
     for (const LaneWait& w : waits) machine.unwatch(w.await.at, w.await.access, id_);
   }
   check_stopped();
+  return !record_->timed_out;
 }
 
 void Agent::park(std::uint16_t site, bool deadlocks) {

@@ -109,6 +109,8 @@ class Agent {
   void point_at_fence(machine::Machine::Fence kind);
   void yield();
   bool weak_points() const;
+  // Whether looks that only lead to another look are no part of the run (Strategy::drops_looks).
+  bool drops_looks() const;
   // Between points, by a body that computes for long: tells the watchdog, and ends there if the run
   // is to stop.
   void still_at_it();
@@ -130,8 +132,9 @@ class Agent {
   }
   // Takes values that were read into the run's digest.
   void note(std::uint64_t value);
-  // Blocks until one of the waits can end, or another agent of this process unparks this one.
-  void await_any(std::span<const LaneWait> waits);
+  // Blocks until one of the waits can end, or another agent of this process unparks this one; or,
+  // if it may time out, until nobody else can step: then the answer is false.
+  bool await_any(std::span<const LaneWait> waits, bool may_time_out = false);
   // Blocks until another agent of this process unparks this one (a barrier of the program's own).
   // `deadlocks`: for ever is then a deadlock, and no divergence of the block's threads.
   void park(std::uint16_t site = 0, bool deadlocks = false);

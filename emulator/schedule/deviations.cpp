@@ -84,6 +84,7 @@ std::uint32_t Deviations::choose(Random& random, DecisionKind kind, std::uint32_
     if (!random.chance(chance_[static_cast<int>(kind)])) return 0;
     return 1 + random.below(options - 1);
   }
+  if (kind == DecisionKind::timeout) return random.below(2);
   switch (kind) {
     case DecisionKind::fault:
       return step_fault(random);

@@ -79,6 +79,7 @@ void Execution::start(Strategy* strategy, const RunLimits& limits) {
   weak_points_ = limits.weak_points;
   free_ = limits.free_running;
   asked_total_ = 0;
+  looks_told_ = false;
   faults_on_ = limits.faults && !free_;
   profile_ = limits.profile && !free_;
   seen_.clear();
@@ -147,6 +148,7 @@ AgentId Execution::spawn(std::uint64_t label, std::uint16_t rank, machine::Threa
   r.rank = rank;
   r.last_site = 0;
   r.wait_count = 0;
+  r.may_time_out = false;
   r.status = status;
   r.pending = Pending::none;
   r.access = {};
@@ -187,8 +189,10 @@ void Execution::set_blocked(AgentId id, AgentStatus status) {
   r.status = status;
 }
 
-void Execution::set_waiting(AgentId id, std::span<const LaneWait> waits) {
+void Execution::set_waiting(AgentId id, std::span<const LaneWait> waits, bool may_time_out) {
   AgentRecord& r = record(id);
+  r.may_time_out = may_time_out;
+  r.timed_out = false;
   if (waits.size() > r.wait_capacity) {
     if (r.waits != nullptr) {
       memory_->deallocate(r.waits, r.wait_capacity * sizeof(LaneWait), alignof(LaneWait));
@@ -241,7 +245,11 @@ void Execution::decide(AgentId id) {
     seen_.push_back({r.label, r.access.at, r.access.kind != machine::AccessKind::read});
   }
   while (!ready && ready_.empty() && release_next()) ready = r.status == AgentStatus::ready;
-  if (!ready && ready_.empty()) return unfinished_ == 0 ? finish(RunEnd::complete) : deadlock();
+  while (!ready && ready_.empty() && time_out_next()) ready = r.status == AgentStatus::ready;
+  if (!ready && ready_.empty()) {
+    if (unfinished_ == 0) return finish(RunEnd::complete);
+    return strategy_->admits_deadlock() ? deadlock() : finish(RunEnd::stopped);
+  }
   const AgentId next = strategy_->pick(*this, id, ready, r.label, r.point);
   if (next != id) hand_over(next, ready, r.label, r.point);
 }
@@ -298,6 +306,26 @@ void Execution::drain_woken() {
   woken.clear();
 }
 
+bool Execution::drops_looks(AgentId id) {
+  if (free_ || !strategy_->drops_looks()) return false;
+  if (!looks_told_) {
+    looks_told_ = true;
+    record_decision(record(id).label, record(id).point, DecisionKind::looks, 1, 0);
+  }
+  return true;
+}
+
+bool Execution::time_out_next() {
+  for (AgentId id = 0; id < agent_count_; ++id) {
+    AgentRecord& r = record(id);
+    if (r.status != AgentStatus::awaiting || !r.may_time_out) continue;
+    r.timed_out = true;
+    set_ready(id);
+    return true;
+  }
+  return false;
+}
+
 bool Execution::can_go_on(const AgentRecord& r, bool after_miss) const {
   const auto can_end = [&](machine::ThreadId thread, const AwaitInfo& a) {
     return !late(a.at) && machine_->can_end(thread, a.at, a.access, a.wanted, a.by_rmw);
@@ -305,6 +333,11 @@ bool Execution::can_go_on(const AgentRecord& r, bool after_miss) const {
   if (r.wait_count == 0) return can_end(r.thread, r.await);
   for (std::uint32_t i = 0; i < r.wait_count; ++i) {
     const LaneWait& w = r.waits[i];
+    if (w.of_iteration && strategy_->drops_looks()) continue;
+    if (w.any_news) {
+      if (after_miss && !late(w.await.at)) return true;
+      continue;
+    }
     if ((after_miss || !w.missed) && can_end(w.thread, w.await)) return true;
   }
   return false;

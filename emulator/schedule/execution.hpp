@@ -48,6 +48,10 @@ struct LaneWait {
   // The last poll saw a newest message that does not end the wait, though an older one would: it
   // takes a new message to look again.
   bool missed = false;
+  // One of the reads of a whole iteration of a loop that repeats: see Strategy::drops_looks.
+  bool of_iteration = false;
+  // Any new message ends it: what of them do is known to the process of the agent alone.
+  bool any_news = false;
 };
 
 struct AgentRecord {
@@ -64,7 +68,9 @@ struct AgentRecord {
   AgentStatus status = AgentStatus::ready;
   Pending pending = Pending::none;
   PendingAccess access;
-  bool deadlocks = false;  // at a barrier that others need not come to: see Agent::park
+  bool deadlocks = false;     // at a barrier that others need not come to: see Agent::park
+  bool may_time_out = false;  // awaiting: it goes on where nobody else can
+  bool timed_out = false;     // it has
   AwaitInfo await;
   // A warp's waits, in place of `await`: the first `wait_count` of them, kept from run to run.
   std::uint32_t wait_count = 0;
@@ -126,6 +132,8 @@ class Execution final : public machine::Chooser, public ReadyView {
   std::uint16_t rank_of(AgentId id) const { return record(id).rank; }
   std::uint32_t points() const { return points_.load(std::memory_order_relaxed); }
   bool weak_points() const { return weak_points_; }
+  // Noted among the decisions once an agent asks.
+  bool drops_looks(AgentId id);
   bool free_running() const { return free_; }
   std::uint32_t agent_count() const { return agent_count_; }
   std::uint32_t unfinished() const { return unfinished_; }
@@ -144,7 +152,7 @@ class Execution final : public machine::Chooser, public ReadyView {
   void set_ready(AgentId id);
   void set_blocked(AgentId id, AgentStatus status);
   // Blocks a warp until one of the waits can end; the caller watches the places.
-  void set_waiting(AgentId id, std::span<const LaneWait> waits);
+  void set_waiting(AgentId id, std::span<const LaneWait> waits, bool may_time_out);
   // Whether one of its waits can end by what is there, misses left out.
   bool can_go_on(AgentId id) const { return can_go_on(record(id), false); }
   // The agent is done; its parent becomes ready with the last child.
@@ -255,7 +263,8 @@ class Execution final : public machine::Chooser, public ReadyView {
   void restart_rank(std::uint16_t rank);
   void hold(const Hold& hold);
   void release(std::size_t i);
-  bool release_next();  // the hold that ends first; false: there is none
+  bool release_next();   // the hold that ends first; false: there is none
+  bool time_out_next();  // the first agent whose wait may time out
   void draw_late(AgentId id, machine::Address at, std::uint64_t bytes);
   void draw_dirty(std::uint16_t rank);
   bool is_late(machine::Address at) const;
@@ -279,6 +288,7 @@ class Execution final : public machine::Chooser, public ReadyView {
   std::uint32_t point_limit_ = 0;
   bool weak_points_ = false;
   bool free_ = false;
+  bool looks_told_ = false;
   // Questions of each kind that were asked at the current point; valid if there were any.
   std::array<std::uint32_t, kDecisionKinds> asked_{};
   std::uint32_t asked_total_ = 0;

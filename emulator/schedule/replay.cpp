@@ -20,6 +20,7 @@ ReplayStrategy::ReplayStrategy(std::span<const Decision> decisions,
   table_.resize(size);
   for (std::uint32_t i = 0; i < decisions_.size(); ++i) {
     const Decision& d = decisions_[i];
+    drops_looks_ = drops_looks_ || d.kind == DecisionKind::looks;
     // The first of two decisions about one question counts.
     if (find(d.agent, d.point, d.kind, d.nth) != nullptr) continue;
     std::size_t at = hash(d.agent, d.point, d.kind, d.nth) & (size - 1);

@@ -261,6 +261,7 @@ class ReplayStrategy final : public Strategy {
                        std::uint32_t options) override;
   // Decisions up to the last one taken, in the order given.
   std::size_t taken() const { return taken_; }
+  bool drops_looks() const override { return drops_looks_; }
 
  private:
   void ask_at(std::uint64_t label, std::uint32_t point);
@@ -273,6 +274,7 @@ class ReplayStrategy final : public Strategy {
 
   std::pmr::vector<Decision> decisions_;
   std::pmr::vector<std::uint32_t> table_;  // open addressing; 1 + index of a decision, 0 is free
+  bool drops_looks_ = false;
   std::uint64_t asked_label_ = 0;
   std::uint32_t asked_point_ = 0;
   std::uint32_t asked_[kDecisionKinds] = {};  // questions of each kind at that point

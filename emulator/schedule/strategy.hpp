@@ -96,6 +96,12 @@ class Strategy {
   // questions of one point come one after the other, no other agent's between them.
   virtual std::uint32_t choose(DecisionKind kind, std::uint64_t label, std::uint32_t point,
                                std::uint32_t options) = 0;
+  // A look of a loop that waits and that would only lead to another look: whether such are left out
+  // of the run. A loop whose iteration spans several reads then makes it once; if it repeats, the
+  // agent does not go on, and the run counts only if nothing newer comes for it to see.
+  virtual bool drops_looks() const { return false; }
+  // Asked when nobody can go on. No: the run is not one that the program has.
+  virtual bool admits_deadlock() { return true; }
 };
 
 struct StrategySpec {

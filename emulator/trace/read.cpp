@@ -134,6 +134,9 @@ Header read_header(Fields f) {
     h.policy.progress = machine_word<machine::Progress, 2>(policy, "progress");
   }
   if (policy.has("registers")) h.policy.registers = policy.integer<std::uint32_t>("registers");
+  if (policy.has("timeout")) {
+    h.policy.time_out = machine_word<machine::TimeOut, 2>(policy, "timeout");
+  }
   policy.end();
   for (const nlohmann::json& kind : f.array("ignore")) {
     const auto parsed =

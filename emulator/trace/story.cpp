@@ -209,6 +209,9 @@ std::vector<std::pair<std::string, std::string>> kernel_policies(const machine::
   if (policy.plain_multicast != usual.plain_multicast) {
     out.emplace_back("plain-multicast", machine::name(policy.plain_multicast));
   }
+  if (policy.time_out != usual.time_out) {
+    out.emplace_back("timeout", machine::name(policy.time_out));
+  }
   if (policy.fresh_lines != usual.fresh_lines) {
     out.emplace_back("fresh-lines", machine::name(policy.fresh_lines));
   }

@@ -196,7 +196,7 @@ Trace parse_token(std::string_view token) {
     } else if (key == "boundary") {
       header[key] = value;
     } else if (policy.contains(key) || key == "plain-multicast" || key == "fresh-lines" ||
-               key == "syncthreads" || key == "progress") {
+               key == "syncthreads" || key == "progress" || key == "timeout") {
       policy[key] = value;
     } else if (key == "registers") {
       policy[key] = number(value);

@@ -130,13 +130,6 @@ TEST_CASE("memory too small for what a kernel touches is a finding that names bo
   CHECK(says(what, "fused.cu:"));
 }
 
-TEST_CASE("a loop without an end is a livelock once the budget of instructions is used up") {
-  cases::CaseFile file = cases::read_case(kFused);
-  file.budget = 20;
-  CaseProgram program(std::move(file), {});
-  CHECK(found(fuzz(program, Boundary::coherent, 1)) == "livelock");
-}
-
 TEST_CASE("a pointer to one peer is the replica so many ranks on, and a local memory has none") {
   // Each rank signals through `theirs` and waits for the signal of the rank `step` before it.
   const std::string ptx = R"(.version 8.0

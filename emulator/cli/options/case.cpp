@@ -93,9 +93,9 @@ void add_model_options(CLI::App& app, CaseOptions& o) {
       ->group(group);
   app.add_option("--policy", o.policy,
                  "NAME=VALUE; may be repeated: multicast-flag=cohere|strict, "
-                 "alias-data=cohere|fence-required, load-buffering=off, summation=POLICY; of "
-                 "compiled kernels: plain-multicast=refuse|allow, fresh-lines=off|on, "
-                 "syncthreads=warp|cuda, progress=fit|letter")
+                 "alias-data=cohere|fence-required, timeout=spared|taken, load-buffering=off, "
+                 "summation=POLICY; of compiled kernels: plain-multicast=refuse|allow, "
+                 "fresh-lines=off|on, syncthreads=warp|cuda, progress=fit|letter")
       ->group(group)
       ->allow_extra_args(false);
   app.add_option("--registers", o.registers,

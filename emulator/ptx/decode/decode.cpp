@@ -5,6 +5,7 @@
 #include "emulator/ptx/decode/decoder.hpp"
 #include "emulator/ptx/error.hpp"
 #include "emulator/ptx/flow.hpp"
+#include "emulator/ptx/looks.hpp"
 #include "emulator/ptx/registers.hpp"
 
 namespace ringfence::ptx {
@@ -72,6 +73,7 @@ void finish(Program& program, const std::vector<Type>& types) {
     }
   }
   allocate_registers(program, flow, types);
+  program.looks = std::make_shared<const Looks>(program);
 }
 
 Program start(const Module& module, const Function& kernel) {

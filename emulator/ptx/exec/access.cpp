@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "emulator/ptx/atomic.hpp"
-#include "emulator/ptx/exec/state.hpp"
+#include "emulator/ptx/exec/trial.hpp"
 #include "emulator/ptx/lanes.hpp"
 
 namespace ringfence::ptx {
@@ -243,7 +243,6 @@ Execution::State::Outcome Execution::State::memory_op(Warp& warp, const Op& op, 
   request.lane_bytes = memory.lane_bytes;
   request.instruction = pc;
   request.line = op.line;
-  request.registers = warp.registers.get();
   addresses(warp, op.a, memory.offset, memory.wide_address, mask, request.address);
   // An atomic with a vector of results has them first.
   const bool results = access.operation == Operation::atomic && op.extra_written != 0;
@@ -267,6 +266,8 @@ Execution::State::Outcome Execution::State::memory_op(Warp& warp, const Op& op, 
   } else {
     masks[static_cast<std::size_t>(access.space)] = mask;
   }
+  WarpLookahead lookahead(*this, warp, pc);
+  if (program_.looks->is_look(pc)) request.lookahead = &lookahead;
   const bool loads = access.operation == Operation::load;
   const bool atomic =
       access.operation == Operation::atomic || access.operation == Operation::reduce;

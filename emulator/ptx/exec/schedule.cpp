@@ -21,42 +21,6 @@ std::uint32_t SeededChooser::choose(std::uint32_t count) {
   return static_cast<std::uint32_t>((z >> 32) * count >> 32);
 }
 
-std::uint64_t lane_digest(const Program& program, const Request& request, std::uint32_t lane) {
-  std::uint64_t hash = 0x9E3779B97F4A7C15ULL;
-  const std::byte* const base = request.registers;
-  const auto written = [&](const std::byte* slot) {
-    const bool loads = request.access->operation == Operation::load;
-    for (std::uint32_t e = 0; e < request.access->elements; ++e) {
-      if (slot == request.results[e] || (loads && slot == request.elements[e])) return true;
-    }
-    return false;
-  };
-  const auto take = [&](std::uint64_t value) {
-    hash = (hash ^ value) * 0x9FB21C651E98DF25ULL;
-    hash ^= hash >> 29;
-  };
-  for (std::uint32_t at = 0; at < program.first_word; at += 256) {
-    if (written(base + at)) continue;
-    std::uint64_t value = 0;
-    std::memcpy(&value, base + at + lane * 8, 8);
-    take(value);
-  }
-  for (std::uint32_t at = program.first_word; at < program.first_predicate; at += 128) {
-    if (written(base + at)) continue;
-    std::uint32_t value = 0;
-    std::memcpy(&value, base + at + lane * 4, 4);
-    take(value);
-  }
-  std::uint64_t bits = 0;
-  for (std::uint32_t at = program.first_predicate; at < program.end_predicate; at += 4) {
-    std::uint32_t value = 0;
-    std::memcpy(&value, base + at, 4);
-    bits = (bits << 1 | bits >> 63) ^ (value >> lane & 1U);
-  }
-  take(bits);
-  return hash;
-}
-
 KernelFault::KernelFault(FaultKind kind, const std::string& reason, Place place)
     : std::runtime_error(std::string(name_of(kind)) + ": " + reason + "; rank " +
                          std::to_string(place.rank) + ", block " + std::to_string(place.block) +
@@ -253,7 +217,7 @@ void Execution::State::report_deadlock() const {
 
 Execution::Execution(const Program& program, LaunchConfig config, GlobalMemory& memory,
                      VirtualClock& clock, std::function<void(const std::string&)> print)
-    : state_(std::make_unique<State>(program, std::move(config), memory, clock, std::move(print))) {
+    : state_(std::make_shared<State>(program, std::move(config), memory, clock, std::move(print))) {
 }
 Execution::~Execution() = default;
 Execution::Execution(Execution&&) noexcept = default;

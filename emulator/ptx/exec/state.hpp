@@ -10,11 +10,13 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "emulator/ptx/exec/shared_races.hpp"
 #include "emulator/ptx/exec/zeroed.hpp"
 #include "emulator/ptx/execution.hpp"
+#include "emulator/ptx/looks.hpp"
 #include "emulator/ptx/tensor_map.hpp"
 
 namespace ringfence::ptx {
@@ -100,8 +102,9 @@ struct Warp {
   std::uint32_t index = 0;
   std::uint32_t live = 0;
   bool queued = false;
-  std::uint32_t rounds = 0;  ///< quanta in a row in which registers alone decided what it did
-  std::uint64_t round = 0;   ///< digest of the registers at the end of the latest
+  std::uint32_t rounds = 0;   ///< quanta in a row in which registers alone decided what it did
+  std::uint64_t round = 0;    ///< digest of the registers at the end of the latest
+  std::uint64_t effects = 0;  ///< ops so far that had one (Looks::has_effect)
   std::uint32_t exit_pc = 0;  ///< where lanes exited last
   std::uint64_t idle = 0;  ///< what its next look at the clock adds, if it does nothing else before
   AlignedBytes registers;
@@ -203,7 +206,7 @@ struct Block {
   std::uint32_t last_thread = 0;  ///< whose exit ended it
 };
 
-class Execution::State {
+class Execution::State : public std::enable_shared_from_this<Execution::State> {
  public:
   State(const Program& program, LaunchConfig config, GlobalMemory& memory, VirtualClock& clock,
         std::function<void(const std::string&)> print);
@@ -254,6 +257,8 @@ class Execution::State {
   void finish_block(Block& block);
   void special(Warp& warp, const Op& op, std::uint32_t mask);
   std::vector<Agents> next_triggers(const Block& block) const;
+  std::uint64_t special_value(const Warp& warp, Special which, std::uint32_t lane,
+                              std::uint64_t now) const;
   [[noreturn]] void raise(const Fault& fault, const Warp& warp, std::uint32_t pc) const;
   Agents agents(const Warp& warp, std::uint32_t mask) const;
 
@@ -409,6 +414,12 @@ class Execution::State {
     return rank * shared_bytes_ + (address & ((1ULL << kSharedBits) - 1));
   }
 
+  // exec/trial.cpp
+  class LaneTrial;
+  class WarpLookahead;
+  const Looks::State& looks_at(std::uint32_t op);
+  std::uint64_t state_of(const Warp& warp);
+
   // exec/matrix.cpp
   void matrix_move(Warp& warp, const Op& op, std::uint32_t pc, std::uint32_t mask);
   void matrix_multiply(Warp& warp, const Op& op, std::uint32_t mask);
@@ -466,6 +477,8 @@ class Execution::State {
   std::uint32_t sleepers_ = 0;
   std::uint64_t events_ = 0;
   std::uint64_t visits_ = 0;
+  std::unordered_map<std::uint32_t, Looks::State> states_;      // by op, where a warp stood
+  std::unordered_map<std::uint64_t, Trial::End> ends_of_time_;  // of looks that may time out
 };
 
 }  // namespace ringfence::ptx

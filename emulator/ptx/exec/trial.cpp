@@ -1,0 +1,392 @@
+// Trials of one iteration of a loop that waits, on a copy of a thread's registers.
+
+#include "emulator/ptx/exec/trial.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "emulator/ptx/lanes.hpp"
+
+namespace ringfence::ptx {
+namespace {
+
+// Ops from one look to the next; looks of one iteration; iterations until a time-out.
+constexpr unsigned kMostOps = 4096;
+constexpr std::size_t kMostLooks = 16;
+constexpr unsigned kMostAttempts = 1U << 14;
+
+bool shows_time(Special special) {
+  switch (special) {
+    case Special::clock:
+    case Special::clock64:
+    case Special::clock_hi:
+    case Special::globaltimer:
+    case Special::globaltimer_lo:
+    case Special::globaltimer_hi:
+      return true;
+    default:
+      return false;
+  }
+}
+
+void extend(std::uint64_t& value, const MemoryOp& memory) {
+  if (!memory.sign_extend) return;
+  const unsigned shift = 64 - 8 * size_of(memory.access.type);
+  value = static_cast<std::uint64_t>(static_cast<std::int64_t>(value << shift) >> shift);
+  if (memory.register_bytes < 8) value &= (1ULL << (8 * memory.register_bytes)) - 1;
+}
+
+}  // namespace
+
+// A warp of one lane to run on. Its registers are those of the trial that ran last.
+struct Execution::State::LaneTrial::Frame {
+  Block block;
+  Warp warp;
+  std::uint32_t bytes = 0;
+  alignas(64) std::uint32_t lanes[kLanes] = {};
+};
+
+Execution::State::LaneTrial::Frame& Execution::State::LaneTrial::frame() const {
+  thread_local Frame frame;
+  const std::uint32_t bytes = state_->program_.register_bytes;
+  if (frame.bytes < bytes || !frame.warp.registers) {
+    frame.warp.registers = aligned_bytes(bytes);
+    frame.bytes = bytes;
+  }
+  frame.block.index = block_;
+  frame.block.at = at_;
+  frame.block.cluster_rank = cluster_rank_;
+  frame.warp.block = &frame.block;
+  frame.warp.index = warp_;
+  frame.warp.live = 1U << lane_;
+  for (std::uint32_t i = 0; i < kLanes; ++i) frame.lanes[i] = i == lane_ ? ~0U : 0U;
+  return frame;
+}
+
+std::uint64_t Execution::State::LaneTrial::get(const Warp& warp, Looks::Register r) const {
+  const std::byte* const at = warp.registers.get() + r.offset;
+  std::uint64_t value = 0;
+  switch (r.width) {
+    case Looks::Register::Width::wide:
+      std::memcpy(&value, at + std::size_t{lane_} * 8, 8);
+      break;
+    case Looks::Register::Width::word:
+      std::memcpy(&value, at + std::size_t{lane_} * 4, 4);
+      break;
+    case Looks::Register::Width::predicate:
+      std::memcpy(&value, at, 4);
+      value = value >> lane_ & 1U;
+      break;
+  }
+  return value;
+}
+
+void Execution::State::LaneTrial::put(Warp& warp, Looks::Register r, std::uint64_t value) const {
+  std::byte* const at = warp.registers.get() + r.offset;
+  switch (r.width) {
+    case Looks::Register::Width::wide:
+      std::memcpy(at + std::size_t{lane_} * 8, &value, 8);
+      break;
+    case Looks::Register::Width::word:
+      std::memcpy(at + std::size_t{lane_} * 4, &value, 4);
+      break;
+    case Looks::Register::Width::predicate: {
+      std::uint32_t word = 0;
+      std::memcpy(&word, at, 4);
+      word = (word & ~(1U << lane_)) | static_cast<std::uint32_t>(value & 1U) << lane_;
+      std::memcpy(at, &word, 4);
+      break;
+    }
+  }
+}
+
+Execution::State::LaneTrial::Values Execution::State::LaneTrial::get(
+    const Warp& warp, const std::vector<Looks::Register>& list) const {
+  Values out;
+  out.reserve(list.size());
+  for (const Looks::Register& r : list) out.push_back(get(warp, r));
+  return out;
+}
+
+void Execution::State::LaneTrial::put(Warp& warp, const std::vector<Looks::Register>& list,
+                                      const Values& values) const {
+  for (std::size_t i = 0; i < list.size(); ++i) put(warp, list[i], values[i]);
+}
+
+Execution::State::LaneTrial::LaneTrial(std::shared_ptr<State> state, const Warp& warp,
+                                       std::uint32_t pc, std::uint32_t lane)
+    : state_(std::move(state)),
+      block_(warp.block->index),
+      cluster_rank_(warp.block->cluster_rank),
+      warp_(warp.index),
+      lane_(lane),
+      pc_(pc),
+      at_(warp.block->at),
+      now_(state_->clock_.now) {
+  const Looks::State& there = state_->program_.looks->of_look(pc);
+  counts_ = get(warp, there.counts);
+  times_ = get(warp, there.times);
+  stays_ = get(warp, there.stays);
+  address_ = address_at(warp, pc);
+}
+
+std::uint64_t Execution::State::LaneTrial::address_at(const Warp& warp, std::uint32_t pc) const {
+  const Op& op = state_->program_.ops[pc];
+  const MemoryOp& memory = state_->program_.accesses[op.detail];
+  const auto delta = static_cast<std::uint64_t>(memory.offset);
+  if (memory.wide_address) return state_->longs(warp, op.a)[lane_] + delta;
+  return state_->words(warp, op.a)[lane_] + static_cast<std::uint32_t>(delta);
+}
+
+// Whether the access there is the look, made again.
+bool Execution::State::LaneTrial::same_look(const Warp& warp, std::uint32_t pc) const {
+  if (pc == pc_) return address_at(warp, pc) == address_;
+  const Program& program = state_->program_;
+  if (!program.looks->is_look(pc)) return false;
+  const Access& a = program.accesses[program.ops[pc].detail].access;
+  const Access& b = program.accesses[program.ops[pc_].detail].access;
+  return a.operation == Operation::load && b.operation == Operation::load && a.space == b.space &&
+         size_of(a.type) == size_of(b.type) && a.elements == b.elements &&
+         address_at(warp, pc) == address_;
+}
+
+void Execution::State::LaneTrial::answer(Warp& warp, std::uint32_t pc,
+                                         std::span<const std::uint64_t> values) const {
+  const Program& program = state_->program_;
+  const Op& op = program.ops[pc];
+  const MemoryOp& memory = program.accesses[op.detail];
+  const auto give = [&](Slot slot, std::uint64_t value) {
+    extend(value, memory);
+    std::byte* const to = state_->place(warp, slot) + std::size_t{lane_} * memory.lane_bytes;
+    std::memcpy(to, &value, memory.lane_bytes);
+  };
+  if (memory.access.operation == Operation::atomic) {
+    if (op.d) give(op.d, values[0]);
+    return;
+  }
+  for (std::uint32_t e = 0; e < memory.access.elements; ++e) {
+    give(program.extra[op.extra + e], values[e]);
+  }
+}
+
+// From a look, what it returned being known, to the next access or whatever else is no matter of
+// this thread's registers alone. True: it is the same look.
+bool Execution::State::LaneTrial::go_round(Frame& frame, std::uint32_t& pc,
+                                           std::span<const std::uint64_t> values, std::uint64_t now,
+                                           bool& clocks) const {
+  const Program& program = state_->program_;
+  Warp& warp = frame.warp;
+  AluContext context;
+  context.bank[0] = warp.registers.get();
+  context.bank[1] = state_->constants_.get();
+  context.lanes = frame.lanes;
+  context.mask = 1U << lane_;
+  context.whole = false;
+  answer(warp, pc, values);
+  ++pc;
+  for (unsigned i = 0; i < kMostOps && pc < program.ops.size(); ++i) {
+    const Op& op = program.ops[pc];
+    const bool runs =
+        !op.guard || ((state_->predicate(warp, op.guard) >> lane_ & 1U) != 0) != op.guard_negated;
+    if (!runs) {
+      ++pc;
+      continue;
+    }
+    switch (op.kind) {
+      case Kind::alu:
+        op.run(context, op);
+        break;
+      case Kind::branch:
+        pc = op.detail;
+        continue;
+      case Kind::special: {
+        const auto which = static_cast<Special>(op.immediate);
+        clocks = clocks || shows_time(which);
+        const std::uint64_t value = state_->special_value(warp, which, lane_, now);
+        if (op.detail == 8) {
+          state_->longs(warp, op.d)[lane_] = value;
+        } else {
+          state_->words(warp, op.d)[lane_] =
+              static_cast<std::uint32_t>(value & (op.detail == 2 ? 0xFFFFU : 0xFFFFFFFFU));
+        }
+        break;
+      }
+      case Kind::to_space:
+        try {
+          state_->to_space(warp, op, context.mask);
+        } catch (const Fault&) {
+          return false;
+        }
+        break;
+      case Kind::fence:  // of a look that only leads to another one
+      case Kind::sleep:
+      case Kind::print:
+      case Kind::nothing:
+        break;
+      case Kind::memory:
+        return same_look(warp, pc);
+      default:
+        return false;
+    }
+    ++pc;
+  }
+  return false;
+}
+
+// Until it stands at the look in a state that it was in there: then the frame is in that state.
+bool Execution::State::LaneTrial::comes_back(Frame& frame, std::span<const std::uint64_t> values,
+                                             bool& clocks) const {
+  const Looks& looks = *state_->program_.looks;
+  struct Visit {
+    std::uint32_t pc;
+    Values counts;
+  };
+  std::vector<Visit> visits = {{pc_, counts_}};
+  std::uint32_t pc = pc_;
+  while (visits.size() < kMostLooks) {
+    if (!go_round(frame, pc, values, now_, clocks)) return false;
+    Values counts = get(frame.warp, looks.of_look(pc).counts);
+    const auto seen = std::find_if(visits.begin(), visits.end(), [&](const Visit& v) {
+      return v.pc == pc && v.counts == counts;
+    });
+    // A state on the way is one that the thread comes to by itself, and is asked about there.
+    if (seen != visits.end()) return seen == visits.begin();
+    visits.push_back({pc, std::move(counts)});
+  }
+  return false;
+}
+
+void Execution::State::LaneTrial::load(Frame& frame, const Values& times) const {
+  const Looks::State& there = state_->program_.looks->of_look(pc_);
+  put(frame.warp, there.counts, counts_);
+  put(frame.warp, there.stays, stays_);
+  put(frame.warp, there.times, times);
+}
+
+// The last attempt before a time-out: `times` and `now` are moved there.
+Trial::End Execution::State::LaneTrial::last_attempt(std::span<const std::uint64_t> values,
+                                                     Values& times, std::uint64_t& now) const {
+  const Looks& looks = *state_->program_.looks;
+  Frame& f = frame();
+  const auto leaves = [&](const Values& from, std::uint64_t at, Values* next) {
+    load(f, from);
+    std::uint32_t pc = pc_;
+    bool clocks = false;
+    for (std::size_t i = 0; i < kMostLooks; ++i) {
+      if (!go_round(f, pc, values, at, clocks)) {
+        return std::optional(looks.only_traps(pc) ? End::traps : End::gives_up);
+      }
+      if (pc == pc_) break;
+    }
+    if (next != nullptr) *next = get(f.warp, looks.of_look(pc_).times);
+    return std::optional<End>();
+  };
+  bool clocks = false;
+  load(f, times);
+  if (!comes_back(f, values, clocks)) return End::moves_on;
+  const Values after = get(f.warp, looks.of_look(pc_).times);
+  if (after == times && !clocks) return End::repeats;
+  for (unsigned k = 4; clocks && k < 62; ++k) {
+    const std::uint64_t later = now + (std::uint64_t{1} << k);
+    if (const auto end = leaves(times, later, nullptr)) {
+      now = later;
+      return *end;
+    }
+  }
+  Values next;
+  for (unsigned i = 0; i < kMostAttempts; ++i) {
+    if (const auto end = leaves(times, now, &next)) return *end;
+    if (next == times) break;
+    times = next;
+  }
+  return End::repeats;
+}
+
+Trial::End Execution::State::LaneTrial::end(std::span<const std::uint64_t> values) const {
+  Frame& f = frame();
+  load(f, times_);
+  bool clocks = false;
+  if (!comes_back(f, values, clocks)) return End::moves_on;
+  const Looks& looks = *state_->program_.looks;
+  if (!clocks && get(f.warp, looks.of_look(pc_).times) == times_) return End::repeats;
+  // How it ends does not depend on how many attempts it has made; where, does.
+  std::uint64_t key = 0x9E3779B97F4A7C15ULL ^ pc_;
+  const auto mix = [&](std::uint64_t v) {
+    key = (key ^ v) * 0x9FB21C651E98DF25ULL;
+    key ^= key >> 29;
+  };
+  for (const std::uint64_t v : values) mix(v);
+  for (const std::uint64_t v : counts_) mix(v);
+  for (const std::uint64_t v : stays_) mix(v);
+  if (const auto known = state_->ends_of_time_.find(key); known != state_->ends_of_time_.end()) {
+    return known->second;
+  }
+  Values times = times_;
+  std::uint64_t now = now_;
+  const End end = last_attempt(values, times, now);
+  state_->ends_of_time_.emplace(key, end);
+  return end;
+}
+
+void Execution::State::LaneTrial::give_up(Warp& warp, std::span<const std::uint64_t> values) const {
+  Values times = times_;
+  std::uint64_t now = now_;
+  last_attempt(values, times, now);
+  put(warp, state_->program_.looks->of_look(pc_).times, times);
+  state_->clock_.now = std::max(state_->clock_.now, now);
+}
+
+std::shared_ptr<const Trial> Execution::State::WarpLookahead::trial(std::uint32_t lane) const {
+  return std::make_shared<LaneTrial>(state_.shared_from_this(), warp_, pc_, lane);
+}
+
+void Execution::State::WarpLookahead::give_up(std::uint32_t lane,
+                                              std::span<const std::uint64_t> values) {
+  LaneTrial(state_.shared_from_this(), warp_, pc_, lane).give_up(warp_, values);
+}
+
+std::uint64_t Execution::State::WarpLookahead::state() const { return state_.state_of(warp_); }
+
+const Looks::State& Execution::State::looks_at(std::uint32_t op) {
+  if (program_.looks->is_look(op)) return program_.looks->of_look(op);
+  const auto known = states_.find(op);
+  if (known != states_.end()) return known->second;
+  return states_.emplace(op, program_.looks->state(program_, op)).first->second;
+}
+
+std::uint64_t Execution::State::state_of(const Warp& warp) {
+  std::uint64_t hash = 0x9E3779B97F4A7C15ULL;
+  const auto take = [&](std::uint64_t value) {
+    hash = (hash ^ value) * 0x9FB21C651E98DF25ULL;
+    hash ^= hash >> 29;
+  };
+  take(warp.effects);
+  std::vector<const Split*> splits;
+  for (const Split& split : warp.splits) splits.push_back(&split);
+  std::sort(splits.begin(), splits.end(), [](const Split* a, const Split* b) {
+    return first_lane(a->mask) < first_lane(b->mask);
+  });
+  for (const Split* split : splits) {
+    take(std::uint64_t{split->mask} << 32 | split->pc);
+    take(static_cast<std::uint64_t>(split->state) << 32 | split->wait);
+    if (split->pc >= program_.ops.size()) continue;
+    for (const Looks::Register& r : looks_at(split->pc).counts) {
+      const std::byte* const at = warp.registers.get() + r.offset;
+      if (r.width == Looks::Register::Width::predicate) {
+        std::uint32_t word = 0;
+        std::memcpy(&word, at, 4);
+        take(word & split->mask);
+        continue;
+      }
+      const bool wide = r.width == Looks::Register::Width::wide;
+      each_lane(split->mask, [&](std::uint32_t lane) {
+        std::uint64_t value = 0;
+        std::memcpy(&value, at + std::size_t{lane} * (wide ? 8 : 4), wide ? 8 : 4);
+        take(value);
+      });
+    }
+  }
+  return hash;
+}
+
+}  // namespace ringfence::ptx

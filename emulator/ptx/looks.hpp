@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "emulator/ptx/program.hpp"
+#include "emulator/ptx/register_sets.hpp"
+
+namespace ringfence::ptx {
+
+/// What a kernel's text says of its loops that wait.
+///
+/// A look is an access that a cycle of the kernel without effects comes back to: an iteration of it
+/// that finds every register that counts as it was does nothing but look again, as long as what it
+/// reads stays. The registers that do not count there are those that such a cycle changes whatever
+/// it reads (counters of attempts, clocks) and that reach no more than a time-out's test, a pause
+/// or a print.
+class Looks {
+ public:
+  explicit Looks(const Program& program);
+
+  struct Register {
+    std::uint32_t offset = 0;
+    enum class Width : std::uint8_t { predicate, word, wide } width = Width::word;
+  };
+  /// What a thread that stands before an op has in its registers, as far as it is read again.
+  struct State {
+    std::vector<Register>
+        counts;                   ///< what a cycle without effects around the op writes, and counts
+    std::vector<Register> times;  ///< what it writes that does not count
+    std::vector<Register> stays;  ///< what it only reads, and what is read behind it
+  };
+
+  /// Whether a cycle without effects comes back to this access. A weak load is no look where a
+  /// register that counts moves on with every iteration: it moves data.
+  bool is_look(std::uint32_t op) const { return look_[op] != 0; }
+  const State& of_look(std::uint32_t op) const { return states_[look_[op] - 1]; }
+  State state(const Program& program, std::uint32_t op) const;
+  /// Whether an op has an effect that others, or its thread, could notice; an access never has one
+  /// here, for what it finds may decide.
+  bool has_effect(std::uint32_t op) const { return effect_[op] != 0; }
+  /// Whether all that follows ends in a trap or a failed assertion.
+  bool only_traps(std::uint32_t op) const { return op < ends_.size() && ends_[op] == 0; }
+
+ private:
+  std::size_t number(Slot slot) const;
+  Register place(std::size_t number) const;
+  void find_regions(const Program& program);
+  void find_classes(const Program& program, std::uint32_t region,
+                    const std::vector<std::uint32_t>& ops);
+  void find_live(const Program& program, bool counted, std::vector<Bits>& live_in);
+  void step_back(const Program& program, std::uint32_t op, bool counted, Bits& live) const;
+  bool decides_by_time(std::uint32_t op) const;
+
+  std::uint32_t first_word_ = 0;  // bytes, as in Program; below the same by numbers
+  std::uint32_t first_predicate_ = 0;
+  std::size_t words_from_ = 0;
+  std::size_t predicates_from_ = 0;
+  std::size_t registers_ = 0;
+  std::vector<std::uint32_t> region_;  // by op: the cycles without effects that it is part of, or 0
+  std::vector<std::uint32_t> look_;    // by op: its place in states_, from 1
+  std::vector<std::uint8_t> effect_;   // by op
+  std::vector<std::uint8_t> ends_;     // by op: the kernel's end can be reached
+  std::vector<std::uint8_t> by_time_;  // by op: a branch of a region that no read decides
+  std::vector<std::uint32_t> block_of_, last_of_;  // by op; by block
+  std::vector<Bits> live_in_, counted_in_;         // by block
+  std::vector<std::vector<std::uint32_t>> successors_;
+  std::vector<State> states_;
+  std::vector<Bits> written_, read_;  // by region: what it writes; of that, by reads
+};
+
+}  // namespace ringfence::ptx

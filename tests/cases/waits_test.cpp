@@ -1,0 +1,254 @@
+// When a loop waits, and for what: each form of a wait by schedules and by the exhaustive search,
+// with a twin that does not acquire.
+
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "emulator/check/explorer.hpp"
+#include "tests/cases/harness.hpp"
+
+using namespace ringfence;
+using namespace ringfence::cases::test;
+using machine::Boundary;
+
+namespace {
+
+// One warp of a block runs `waiter`, one of another block `writer`: whole warps. %m: a word of
+// data; flags from byte 64 on, a word a lane at %f.
+std::unique_ptr<cases::CaseProgram> program_of(const std::string& waiter,
+                                               const std::string& writer) {
+  const std::string text = R"(.version 8.3
+.target sm_90
+.address_size 64
+.visible .entry k(.param .u64 data)
+{
+  .reg .pred %p, %q, %r, %one;
+  .reg .b32 %v, %w, %x, %n, %lane, %id;
+  .reg .b64 %m, %f, %t0, %t1;
+  ld.param.u64 %m, [data];
+  mov.u32 %lane, %tid.x;
+  setp.eq.u32 %one, %lane, 0;
+  mul.wide.u32 %f, %lane, 4;
+  add.u64 %f, %f, %m;
+  mov.u32 %n, 0;
+  mov.u32 %id, %ctaid.x;
+  setp.eq.u32 %p, %id, 1;
+  @%p bra WRITER;
+)" + waiter + R"(
+  @%one ld.weak.global.u32 %x, [%m];
+  ret;
+WRITER:
+)" + writer + R"(
+  ret;
+}
+)";
+  const auto file = std::filesystem::temp_directory_path() /
+                    ("ringfence-waits-" + std::to_string(::getpid()) + ".ptx");
+  std::ofstream(file, std::ios::binary) << text;
+  auto program = std::make_unique<cases::CaseProgram>(
+      cases::parse_case(
+          "version = 1\nranks = 1\ncalls = 1\nbudget = 20000\n[memory.data]\nkind = \"local\"\n"
+          "bytes = 1024\ninit = \"zero\"\n[[launch]]\nptx = \"" +
+              file.string() +
+              "\"\nkernel = \"k\"\ngrid = [2]\nblock = [32]\n"
+              "args = [ {memory = \"data\"} ]\n",
+          "waits.toml"),
+      cases::Settings{});
+  std::filesystem::remove(file);
+  return program;
+}
+
+std::string searched(const std::string& waiter, const std::string& writer) {
+  auto program = program_of(waiter, writer);
+  return found(fuzz(*program, Boundary::stream, 200));
+}
+
+struct Checked {
+  std::string found;
+  std::uint64_t executions = 0;
+};
+Checked checked(const std::string& waiter, const std::string& writer) {
+  check::CheckSpec spec;
+  spec.run.policy.boundary = Boundary::stream;
+  spec.executions = 20000;
+  spec.fingerprints = true;
+  const check::CheckResult r = check::check([&] { return program_of(waiter, writer); }, spec);
+  CHECK(r.repeated == 0);
+  if (r.verdict == check::Verdict::unknown) return {"unknown", r.complete};
+  if (r.verdict == check::Verdict::pass) return {"clean", r.complete};
+  const auto f = schedule::failure(r.outcome);
+  return {f ? std::string(machine::name(f->kind)) : "no finding", r.complete};
+}
+
+const std::string kWriter = R"(
+  @!%one ret;
+  st.weak.global.u32 [%m], 1;
+  st.release.gpu.global.u32 [%m+64], 1;
+)";
+// Every lane raises the flag of its own.
+const std::string kWriterOfAll = R"(
+  @%one st.weak.global.u32 [%m], 1;
+  bar.warp.sync 0xffffffff;
+  fence.acq_rel.gpu;
+  st.relaxed.gpu.global.u32 [%f+64], 1;
+)";
+
+}  // namespace
+
+TEST_CASE("one thread's look waits, in whatever form") {
+  const std::vector<std::string> waits = {
+      "L: ld.acquire.gpu.global.u32 %v, [%m+64];\n setp.ne.u32 %p, %v, 1;\n @%p bra L;",
+      "L: ld.acquire.gpu.global.u32 %v, [%m+64];\n setp.eq.u32 %p, %v, 1;\n @%p bra D;\n bra "
+      "L;\nD:",
+      "L: atom.acquire.gpu.global.add.u32 %v, [%m+64], 0;\n setp.ne.u32 %p, %v, 1;\n @%p bra L;",
+      "L: atom.acquire.gpu.global.or.b32 %v, [%m+64], 0;\n setp.ne.u32 %p, %v, 1;\n @%p bra L;",
+      "L: atom.acquire.gpu.global.cas.b32 %v, [%m+64], 1, 1;\n setp.ne.u32 %p, %v, 1;\n @%p bra L;",
+      "L: atom.acquire.gpu.global.cas.b32 %v, [%m+64], 1, 2;\n setp.ne.u32 %p, %v, 1;\n @%p bra L;",
+      "L: atom.acquire.gpu.global.exch.b32 %v, [%m+64], 0;\n setp.ne.u32 %p, %v, 1;\n @%p bra L;",
+      // Pauses that grow, and attempts that are counted, to no end.
+      "mov.u32 %n, 8;\nL: ld.acquire.gpu.global.u32 %v, [%m+64];\n setp.eq.u32 %p, %v, 1;\n"
+      "@%p bra D;\n nanosleep.u32 %n;\n setp.lt.u32 %p, %n, 256;\n @%p shl.b32 %n, %n, 1;\n bra "
+      "L;\nD:",
+      "L: add.u32 %n, %n, 1;\n ld.acquire.gpu.global.u32 %v, [%m+64];\n setp.ne.u32 %p, %v, 1;\n "
+      "@%p bra L;",
+      // Unrolled.
+      "L: ld.acquire.gpu.global.u32 %v, [%m+64];\n setp.eq.u32 %p, %v, 1;\n @%p bra D;\n"
+      "ld.acquire.gpu.global.u32 %v, [%m+64];\n setp.ne.u32 %p, %v, 1;\n @%p bra L;\nD:",
+      // A time-out that traps.
+      "mov.u64 %t0, %globaltimer;\nL: ld.acquire.gpu.global.u32 %v, [%m+64];\n setp.eq.u32 %p, %v, "
+      "1;\n"
+      "@%p bra D;\n mov.u64 %t1, %globaltimer;\n sub.u64 %t1, %t1, %t0;\n setp.lt.u64 %p, %t1, "
+      "1000;\n"
+      "@%p bra L;\n trap;\nD:",
+  };
+  for (const std::string& wait : waits) {
+    INFO(wait);
+    const std::string one = "  @!%one ret;\n" + wait;
+    CHECK(searched(one, kWriter) == "clean");
+    const Checked c = checked(one, kWriter);
+    CHECK(c.found == "clean");
+    CHECK(c.executions == 1);  // looks in vain are no events
+    std::string relaxed = one;
+    for (std::size_t at; (at = relaxed.find("acquire")) != std::string::npos;) {
+      relaxed.replace(at, 7, "relaxed");
+    }
+    CHECK(searched(relaxed, kWriter) == "data-race");
+    CHECK(checked(relaxed, kWriter).found == "data-race");
+    // Nobody raises the flag.
+    CHECK(searched(one, "") == "deadlock");
+    CHECK(checked(one, "").found == "deadlock");
+  }
+}
+
+TEST_CASE("lanes that leave their loop together wait together") {
+  const std::vector<std::string> votes = {
+      "vote.sync.all.pred %q, %p, 0xffffffff;\n @!%q bra L;",
+      "vote.sync.any.pred %q, !%p, 0xffffffff;\n @%q bra L;",
+      "vote.sync.ballot.b32 %w, %p, 0xffffffff;\n setp.ne.u32 %q, %w, 0xffffffff;\n @%q bra L;",
+      "redux.sync.min.u32 %w, %v, 0xffffffff;\n setp.eq.u32 %q, %w, 0;\n @%q bra L;",
+      // Two lanes' flags, by shuffles.
+      "shfl.sync.idx.b32 %w, %v, 0, 31, 0xffffffff;\n shfl.sync.idx.b32 %x, %v, 5, 31, "
+      "0xffffffff;\n"
+      "and.b32 %w, %w, %x;\n setp.eq.u32 %q, %w, 0;\n @%q bra L;",
+  };
+  for (const std::string& vote : votes) {
+    INFO(vote);
+    const std::string wait =
+        "L: ld.relaxed.gpu.global.u32 %v, [%f+64];\n setp.eq.u32 %p, %v, 1;\n" + vote;
+    CHECK(searched(wait + "\n fence.acq_rel.gpu;", kWriterOfAll) == "clean");
+    CHECK(searched(wait, kWriterOfAll) == "data-race");
+    // The last flag stays down.
+    CHECK(searched(wait, "  setp.eq.u32 %p, %lane, 5;\n @%p ret;\n" +
+                             kWriterOfAll.substr(kWriterOfAll.find("fence"))) == "deadlock");
+  }
+  // By the exhaustive search: two lanes that look, of a warp that votes.
+  for (const std::string vote : {votes[0], votes[2]}) {
+    INFO(vote);
+    const std::string wait =
+        "L: setp.gt.u32 %p, %lane, 1;\n @%p bra V;\n ld.relaxed.gpu.global.u32 %v, [%f+64];\n"
+        "setp.eq.u32 %p, %v, 1;\nV: " +
+        vote;
+    const std::string writer = R"(
+  setp.gt.u32 %p, %lane, 1;
+  @%p ret;
+)" + kWriterOfAll.substr(kWriterOfAll.find("fence"));
+    const std::string data = "  @%one st.weak.global.u32 [%m], 1;\n  bar.warp.sync 0xffffffff;\n";
+    CHECK(checked(wait + "\n fence.acq_rel.gpu;", data + writer).found == "clean");
+    CHECK(checked(wait, data + writer).found == "data-race");
+    CHECK(checked(wait, "  setp.ne.u32 %p, %lane, 1;\n @%p ret;\n" + writer).found == "deadlock");
+  }
+}
+
+TEST_CASE("a thread that looks at two places in turn waits for both") {
+  const std::string wait = R"(  @!%one ret;
+L: ld.acquire.gpu.global.u32 %v, [%m+64];
+  setp.eq.u32 %p, %v, 1;
+  selp.u32 %n, 1, 0, %p;
+  ld.acquire.gpu.global.u32 %w, [%m+68];
+  setp.eq.u32 %q, %w, 1;
+  @%q add.u32 %n, %n, 1;
+  setp.ne.u32 %p, %n, 2;
+  @%p bra L;
+)";
+  const std::string writer = R"(  @!%one ret;
+  st.relaxed.gpu.global.u32 [%m+68], 1;
+  st.weak.global.u32 [%m], 1;
+  st.release.gpu.global.u32 [%m+64], 1;
+)";
+  const std::string early = R"(  @!%one ret;
+  st.weak.global.u32 [%m], 1;
+  st.release.gpu.global.u32 [%m+64], 1;
+)";
+  CHECK(searched(wait, writer) == "clean");
+  CHECK(checked(wait, writer).found == "clean");
+  CHECK(searched(wait, early) == "deadlock");
+  CHECK(checked(wait, early).found == "deadlock");
+  std::string relaxed = wait;
+  relaxed.replace(relaxed.find("acquire"), 7, "relaxed");
+  CHECK(searched(relaxed, writer) == "data-race");
+  CHECK(checked(relaxed, writer).found == "data-race");
+}
+
+TEST_CASE("to give up is a choice where the kernel then goes on") {
+  const std::string look =
+      "L: ld.acquire.gpu.global.u32 %v, [%m+64];\n setp.eq.u32 %p, %v, 1;\n @%p bra D;\n";
+  const std::vector<std::string> ends = {
+      "add.u32 %n, %n, 1;\n setp.lt.u32 %p, %n, 3;\n @%p bra L;\n",
+      "add.u32 %n, %n, 1;\n setp.lt.u32 %p, %n, 63;\n @%p bra L;\n",
+      "add.u32 %n, %n, 1;\n setp.ne.u32 %p, %n, 1000;\n @%p bra L;\n",
+      "mov.u64 %t1, %globaltimer;\n sub.u64 %t1, %t1, %t0;\n setp.lt.u64 %p, %t1, 100000;\n @%p "
+      "bra L;\n",
+  };
+  for (const std::string& end : ends) {
+    INFO(end);
+    const std::string start = "  @!%one ret;\n mov.u64 %t0, %globaltimer;\n";
+    const std::string goes_on = start + look + end + "D:";
+    CHECK(searched(goes_on, kWriter) == "data-race");
+    CHECK(checked(goes_on, kWriter).found == "data-race");
+    // Nobody comes: it gives up, and there is no deadlock.
+    CHECK(searched(goes_on, "") == "clean");
+    CHECK(checked(goes_on, "").found == "clean");
+    // The twin looks at the flag behind the loop.
+    const std::string again = goes_on + "\n setp.ne.u32 %p, %v, 1;\n @%p ret;";
+    CHECK(searched(again, kWriter) == "clean");
+    CHECK(checked(again, kWriter).found == "clean");
+    // What can only trap is not done.
+    const std::string traps = start + look + end + " trap;\nD:";
+    CHECK(searched(traps, kWriter) == "clean");
+    CHECK(checked(traps, kWriter).found == "clean");
+    CHECK(searched(traps, "") == "deadlock");
+    CHECK(checked(traps, "").found == "deadlock");
+  }
+}
+
+TEST_CASE("a loop without an end is a livelock once the budget of instructions is used up") {
+  const std::string counts = "  @!%one ret;\nL: add.u32 %n, %n, 1;\n";
+  CHECK(searched(counts + "  bra L;\n", "") == "livelock");
+  CHECK(searched(counts + "  st.weak.global.u32 [%m+128], %n;\n  bra L;\n", "") == "livelock");
+  CHECK(searched(counts + "  setp.lt.u32 %p, %n, 1000;\n  @%p bra L;\n", "") == "clean");
+}
