@@ -110,8 +110,16 @@ void Walk::check_barrier_step(const Question& q, const Live& live) {
 // A look, or a wait that cannot end now.
 void Walk::check_look(const Question& q) {
   const std::uint64_t seen = value_of(*q.cell->newest, q.size) >> 32;
+  const Prefix& past = agents_[current_].past;
   for (const Message* m = q.cell->newest; m != nullptr; m = m->older) {
     const std::uint64_t value = value_of(*m, q.size);
+    // What a wait waits for comes in any order; a look may come before a step that a phase needs,
+    // though it is the looker's own that completed it.
+    const std::uint64_t joined = value & 0xffffffff;
+    if (q.wanted == nullptr && !m->initial && joined != 0 && joined <= seen &&
+        !past.has(name_of(*m))) {
+      return not_a_set({q.at.region, q.at.offset, q.size});
+    }
     if ((q.may & bit(*m)) == 0 || value >> 32 == seen) continue;
     if (q.wanted == nullptr || q.wanted->holds(value)) {
       return not_a_set({q.at.region, q.at.offset, q.size});

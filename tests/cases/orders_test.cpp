@@ -132,6 +132,14 @@ TEST_CASE("a look before a loop over the same phase is no part of it if its answ
   CHECK(executions({{init + kWrite + kArrive, met + peeled + kRead}}) == 1);
 }
 
+TEST_CASE("a look behind the looker's own arrival may come before the others'") {
+  const std::string met = "  bar.sync 1, 64;\n";
+  const std::string look = "  mbarrier.test_wait.parity.shared.b64 %r, [sm], 0;\n  @!%r trap;\n";
+  const std::string init = "  mbarrier.init.shared.b64 [sm], 2;\n" + met + kArrive;
+  judge("rank-lost", {{init, met + kArrive + look}});
+  judge("clean", {{init, met + kArrive + wait(0) + look}});
+}
+
 TEST_CASE("a wait for a phase that nobody completes is a deadlock") {
   const std::string met = "  bar.sync 1, 64;\n";
   judge("deadlock", {{"  mbarrier.init.shared.b64 [sm], 2;\n" + met + kArrive, met + wait(0)}});
