@@ -914,7 +914,7 @@ class Machine {
            !excused(now, m.at, m.order, m.scope);
   }
   bool races(const Now& now, const Reader& r) const {
-    return !in_past(now, r.at, r.order, r.scope, r.proxy) && !morally_strong(now, r) &&
+    return !read_in_past(now, r) && !morally_strong(now, r) &&
            !excused(now, r.at, r.order, r.scope);
   }
   // False: it is passed over.

@@ -60,7 +60,7 @@ TEST_CASE("a barrier's number is read when the barrier is reached") {
     return "all:  mov.u32 %v2, " + std::to_string(number) + ";\n  bar.sync %v2, 64;\n";
   };
   judge("clean", {{first, second(1)}});
-  judge("barrier-divergence", {{first, second(2)}});
+  judge("deadlock", {{first, second(2)}});  // each counts to two warps, and one comes
 }
 
 TEST_CASE("bar.arrive orders only what precedes it") {

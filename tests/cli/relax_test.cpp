@@ -30,7 +30,7 @@ TEST_CASE("check passes a kernel, fails its twin with a trace that replays, and 
   CHECK(again.status == 1);
   CHECK(says(again.out, "the recorded run, bit for bit"));
   const Result bound =
-      ringfence(f, "check" + zoo("scope-fixed") + " --boundary strict --schedules 20");
+      ringfence(f, "check" + zoo("frozen-epoch-fixed") + " --boundary strict --schedules 20");
   CHECK(bound.status == 3);
   CHECK(says(bound.out, "UNKNOWN"));
 }
@@ -63,8 +63,8 @@ TEST_CASE("relax finds what a kernel's exchange needs, by PTX and CUDA line, and
 
 TEST_CASE("relax falls back on random schedules where the bound ends, and says so") {
   const Folder f;
-  const Result r = ringfence(
-      f, "relax" + zoo("scope-fixed") + " --boundary strict --schedules 3 --fuzz 40 --json r.json");
+  const Result r = ringfence(f, "relax" + zoo("frozen-epoch-fixed") +
+                                    " --boundary strict --schedules 3 --fuzz 40 --json r.json");
   CHECK_MESSAGE(r.status == 0, r.out, r.err);
   CHECK(says(r.out, "fuzz: a bound ended the exhaustive search"));
   bool searched = false;
