@@ -8,7 +8,9 @@ __device__ void put(uint32_t* slot) {
   uint32_t old;
   do {
     asm volatile("atom.global.release.sys.cas.b32 %0, [%1], 0, 1;"
-                 : "=r"(old) : "l"(slot) : "memory");
+                 : "=r"(old)
+                 : "l"(slot)
+                 : "memory");
   } while (old != 0);
 }
 
@@ -16,7 +18,9 @@ __device__ void wait(uint32_t* slot) {
   uint32_t old;
   do {
     asm volatile("atom.global.acquire.sys.cas.b32 %0, [%1], 1, 0;"
-                 : "=r"(old) : "l"(slot) : "memory");
+                 : "=r"(old)
+                 : "l"(slot)
+                 : "memory");
   } while (old != 1);
 }
 

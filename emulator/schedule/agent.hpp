@@ -143,8 +143,9 @@ class Agent {
   void signalled(machine::Address at, std::uint64_t bytes);
   bool late(machine::Address at) const;
   void read_old(bool on);
-  // Blocks until another agent of this process lets it go on: until its launch may begin or there is
-  // a place for its block, until another launch has ended. That it never comes is nobody's fault.
+  // Blocks until another agent of this process lets it go on: until its launch may begin or there
+  // is a place for its block, until another launch has ended. That it never comes is nobody's
+  // fault.
   void wait_turn(std::uint16_t site = 0);
   // Inside act() only. Nothing if it is not blocked.
   void let_go(Agent& other);

@@ -288,9 +288,9 @@ TEST_CASE("blocks that wait for each other and are not resident together are a d
   limited.ptx = barrier(133, "", ".maxnreg 255").ptx;
   CHECK(fuzz(limited).kind == "deadlock");
   // Blocks that wait for nobody take turns.
-  CHECK(fuzz({kernel("k", "  red.relaxed.gpu.global.add.u32 [%m], 1;\n"),
-              launch("k", 150, 1, large)})
-            .kind == "clean");
+  CHECK(
+      fuzz({kernel("k", "  red.relaxed.gpu.global.add.u32 [%m], 1;\n"), launch("k", 150, 1, large)})
+          .kind == "clean");
   // By the letter two blocks do not have to be there together, but those of a cooperative launch
   // and of a cluster do.
   machine::Policy letter;
