@@ -113,7 +113,8 @@ TEST_CASE("a finding of check is told with what would mend it, in its JSON too")
   CHECK(finding["token"].get<std::string>().starts_with("rf1,tokenweave,"));
 }
 
-// "| `OPTIONS` | what | strict | stream | coherent |", as docs/barriers.md has them behind one command.
+// "| `OPTIONS` | what | strict | stream | coherent |", as docs/barriers.md has them behind one
+// command.
 TEST_CASE("the table of barriers is what its commands say") {
   const Folder f;
   std::istringstream page(content("docs/barriers.md"));
