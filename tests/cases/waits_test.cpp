@@ -167,7 +167,7 @@ TEST_CASE("lanes that leave their loop together wait together") {
                              kWriterOfAll.substr(kWriterOfAll.find("fence"))) == "deadlock");
   }
   // By the exhaustive search: two lanes that look, of a warp that votes.
-  for (const std::string vote : {votes[0], votes[2]}) {
+  for (const std::string& vote : {votes[0], votes[2]}) {
     INFO(vote);
     const std::string wait =
         "L: setp.gt.u32 %p, %lane, 1;\n @%p bra V;\n ld.relaxed.gpu.global.u32 %v, [%f+64];\n"
