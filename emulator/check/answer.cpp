@@ -147,13 +147,7 @@ void Walk::on_read(const Question& q, std::span<Message* const> options) {
   }
   // An await whose condition the newest message does not satisfy may miss: that is answer 0.
   if (q.wanted != nullptr && !q.wanted->holds(value_of(*q.cell->newest, cell.size))) ++prepared_;
-  if (given != kNone) {
-    lives_[given] = std::move(live);
-    executed(given);
-  } else {
-    live.executed = true;
-    add(std::move(live));
-  }
+  keep(given, std::move(live));
   ++piece_;
 }
 
@@ -327,14 +321,7 @@ void Walk::on_message(const Question& q, const Message& m) {
       live.lane_carried.join(source->lane_carried);
     }
   }
-  std::uint32_t at = given;
-  if (given != kNone) {
-    lives_[given] = std::move(live);
-    executed(given);
-  } else {
-    live.executed = true;
-    at = add(std::move(live));
-  }
+  const std::uint32_t at = keep(given, std::move(live));
   writes_[key_of(m, cell)] = at;
   if (given != kNone) return;
   w.limit = lives_.size();
@@ -419,12 +406,8 @@ void Walk::on_fence_sc(machine::ThreadId who, machine::Scope scope) {
       }
       found_.push_back(std::move(g));
     }
-    live.executed = true;
-    add(std::move(live));
-  } else {
-    lives_[given] = std::move(live);
-    executed(given);
   }
+  keep(given, std::move(live));
   ++piece_;
 }
 
@@ -456,13 +439,7 @@ void Walk::on_event(const machine::Event& e) {
     agent.past.add(self);
     live.past = agent.past;
     live.thread = e.thread;
-    if (given != kNone) {
-      lives_[given] = std::move(live);
-      executed(given);
-    } else {
-      live.executed = true;
-      add(std::move(live));
-    }
+    keep(given, std::move(live));
     ++piece_;
   }
   if (record_ != nullptr) record_->on_event(e);

@@ -171,13 +171,7 @@ std::uint32_t Walk::choose_lanes(std::uint32_t options) {
   }
   agent.past.add(self);
   live.past = agent.past;
-  if (given != kNone) {
-    lives_[given] = std::move(live);
-    executed(given);
-  } else {
-    live.executed = true;
-    add(std::move(live));
-  }
+  keep(given, std::move(live));
   ++piece_;
   return option;
 }

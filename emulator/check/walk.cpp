@@ -159,6 +159,16 @@ void Walk::executed(std::uint32_t event) {
   l.executed = true;
 }
 
+std::uint32_t Walk::keep(std::uint32_t given, Live live) {
+  if (given == kNone) {
+    live.executed = true;
+    return add(std::move(live));
+  }
+  lives_[given] = std::move(live);
+  executed(given);
+  return given;
+}
+
 // What must be executed before an event of the given graph, besides what it reads: at the point of
 // coherence, and for fence.sc, all that coherence puts before it, and what reads those.
 void Walk::relate() {

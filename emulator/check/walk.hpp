@@ -244,6 +244,8 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
   Name name_of(const machine::Message& m) const;
   std::uint32_t add(Live live);
   void executed(std::uint32_t event);
+  // What the run has just made: the event that the graph gave, or a new one (kNone). Its index.
+  std::uint32_t keep(std::uint32_t given, Live live);
 
   // lanes.cpp
   Lane& lane(schedule::AgentId agent, machine::ThreadId thread);
