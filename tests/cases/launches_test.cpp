@@ -14,10 +14,6 @@ using machine::Boundary;
 
 namespace {
 
-bool says(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 constexpr Boundary kModes[] = {Boundary::strict, Boundary::stream, Boundary::coherent};
 
 // Traps unless its number is what lies in memory.

@@ -19,10 +19,6 @@ using machine::Boundary;
 
 namespace {
 
-bool says(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 struct Run {
   schedule::RunEnd end = schedule::RunEnd::complete;
   std::string kind = "clean";

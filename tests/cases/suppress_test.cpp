@@ -13,10 +13,6 @@ using machine::Boundary;
 
 namespace {
 
-bool says(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 // Two ranks write rank 0's word; `put_other` writes another number.
 const std::string kPut = R"(
 .visible .entry put(.param .u64 data, .param .u32 number)

@@ -15,6 +15,10 @@
 
 namespace ringfence::cases::test {
 
+inline bool says(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
 class Written {
  public:
   // `body`: the kernels, from ".visible .entry" on.
