@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "emulator/cases/kernel_detail.hpp"
+#include "emulator/cases/plain_access.hpp"
 
 namespace ringfence::cases {
 
@@ -51,8 +52,7 @@ void KernelRun::bulk(const ptx::BulkPart& part) {
   how.order =
       part.operation == ptx::Operation::reduce ? machine::Order::relaxed : machine::Order::weak;
   how.scope = part.scope;
-  const std::uint64_t both = at.offset | part.data.size();
-  how.element = static_cast<std::uint8_t>(both % 4 == 0 ? 4 : both % 2 == 0 ? 2 : 1);
+  how.element = plain_element(at.offset | part.data.size());
   how.site = site;
   if (part.async) how.proxy = machine::Proxy::async;
   schedule::Agent& agent = *warp.agent;

@@ -1,4 +1,5 @@
 #include "emulator/cases/case_program.hpp"
+#include "emulator/cases/plain_access.hpp"
 
 #include <fmt/format.h>
 
@@ -21,12 +22,6 @@ using schedule::Role;
 constexpr std::size_t kMostSites = 65535;
 // Bytes of a memory beyond which it costs what kernels touch of it.
 constexpr std::uint64_t kMostDense = std::uint64_t{64} << 20;
-
-// The weak accesses of plain kernels; halves, so that what the kernel accesses may have any size.
-machine::Access weak(std::uint16_t site, std::uint64_t bytes) {
-  const std::uint8_t element = bytes % 4 == 0 ? 4 : bytes % 2 == 0 ? 2 : 1;
-  return {Order::weak, machine::Scope::sys, element, machine::Proxy::generic, false, site};
-}
 
 ptx::SumPolicy policy_of(verify::Summation summation) {
   switch (summation) {
@@ -365,8 +360,8 @@ void CaseProgram::produce(Agent& agent, std::uint32_t rank, std::uint32_t call) 
   for (std::size_t m = 0; m < file_.memories.size(); ++m) {
     if (!payload_.renewed(m)) continue;
     const auto content = payload_.content(call, rank, m);
-    agent.write({first_region_ + memory_region_[m][rank], 0}, weak(kProduct, content.size()),
-                content);
+    agent.write({first_region_ + memory_region_[m][rank], 0},
+                plain_access(kProduct, content.size()), content);
   }
 }
 
@@ -381,7 +376,8 @@ void CaseProgram::consume(Agent& agent, std::uint32_t rank, std::uint32_t call) 
     // What is not judged may never have been written.
     const auto [begin, end] = read_by_consumer(m, call, rank);
     if (begin == end) continue;
-    agent.read({first_region_ + memory_region_[m][rank], begin}, weak(kConsumer, begin | end),
+    agent.read({first_region_ + memory_region_[m][rank], begin},
+               plain_access(kConsumer, begin | end),
                {results_ + consumed_offset(call, rank, m) + begin, end - begin});
   }
 }

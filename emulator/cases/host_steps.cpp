@@ -8,6 +8,7 @@
 
 #include "emulator/cases/case_program.hpp"
 #include "emulator/cases/case_reader.hpp"
+#include "emulator/cases/plain_access.hpp"
 
 namespace ringfence::cases {
 
@@ -98,11 +99,6 @@ void CaseProgram::run_host_step(Agent& agent, std::uint32_t rank, std::uint32_t 
     return machine::Address{first_region_ + memory_region_[index_of(a.name)][owner],
                             a.offset + a.offset_per_rank * rank};
   };
-  const auto weak = [&](std::uint64_t both) {
-    const std::uint8_t element = both % 4 == 0 ? 4 : both % 2 == 0 ? 2 : 1;
-    return machine::Access{
-        Order::weak, machine::Scope::sys, element, machine::Proxy::generic, false, site};
-  };
   const auto strong = [&](Order order, std::uint8_t element) {
     return machine::Access{order, machine::Scope::sys, element, machine::Proxy::generic, false,
                            site};
@@ -124,14 +120,14 @@ void CaseProgram::run_host_step(Agent& agent, std::uint32_t rank, std::uint32_t 
     case HostStep::Kind::memset: {
       const machine::Address to = place(step.to);
       const std::vector<std::byte> content(step.bytes, std::byte{step.fill});
-      agent.write(to, weak(to.offset | step.bytes), content);
+      agent.write(to, plain_access(site, to.offset | step.bytes), content);
       return wrote(to, true);
     }
     case HostStep::Kind::copy: {
       const machine::Address from = place(step.from), to = place(step.to);
       std::vector<std::byte> content(step.bytes);
-      agent.read(from, weak(from.offset | step.bytes), content);
-      agent.write(to, weak(to.offset | step.bytes), content);
+      agent.read(from, plain_access(site, from.offset | step.bytes), content);
+      agent.write(to, plain_access(site, to.offset | step.bytes), content);
       return wrote(to, true);
     }
     case HostStep::Kind::write: {
