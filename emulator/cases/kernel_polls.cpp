@@ -112,8 +112,11 @@ bool KernelRun::goes_round(Warp& warp, const ptx::Request& request, const Target
     const Visit here = v;
     forget(warp, here.from);
     warp.visits.assign(1, here);
-    warp.waiting |= lanes;
-    warp.together |= lanes;
+    // Lanes that the guard leaves out have come round with the others. Alone they would run ahead
+    // into the next iteration, and what they read there would not be what is waited for.
+    const std::uint32_t round = lanes | (request.standing & ~request.agents.mask);
+    warp.waiting |= round;
+    warp.together |= round;
     return true;
   }
   warp.visits.push_back({request.instruction, lanes, state, warp.seen.size()});

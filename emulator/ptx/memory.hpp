@@ -101,6 +101,7 @@ struct Request {
   std::uint32_t lane_bytes = 4;
   std::uint32_t instruction = 0;   ///< index in Function::instructions
   Lookahead* lookahead = nullptr;  ///< of a look; null elsewhere
+  std::uint32_t standing = 0;      ///< of a look: lanes that stand at it, left out by its guard or not
   std::uint32_t line = 0;          ///< in the PTX text
   bool shared = false;             ///< the addresses are shared_place()s
 

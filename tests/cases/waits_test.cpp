@@ -184,6 +184,28 @@ TEST_CASE("lanes that leave their loop together wait together") {
   }
 }
 
+TEST_CASE("lanes that look in instructions of their own, joined by a vote, wait together") {
+  const auto wait = [](const std::string& first, const std::string& second) {
+    return "  setp.gt.u32 %q, %lane, 1;\n  @%q ret;\nL: @%one ld.acquire.gpu.global.u32 %v, [" +
+           first + "];\n  @!%one ld.acquire.gpu.global.u32 %v, [" + second +
+           "];\n  setp.ne.u32 %p, %v, 0;\n  vote.sync.all.pred %p, %p, 3;\n  @!%p bra L;\n";
+  };
+  const std::string both = kWriter + "  st.release.gpu.global.u32 [%m+68], 1;\n";
+  const std::string one = wait("%m+64", "%m+64"), two = wait("%m+64", "%m+68");
+  const std::string other = wait("%m+68", "%m+64");
+  for (const std::string& w : {one, two, other}) {
+    INFO(w);
+    CHECK(searched(w, both) == "clean");
+    CHECK(checked(w, both).found == "clean");
+    CHECK(searched(w, "") == "deadlock");
+  }
+  // One of the two flags stays down.
+  CHECK(searched(two, kWriter) == "deadlock");
+  CHECK(checked(two, kWriter).found == "deadlock");
+  CHECK(searched(other, kWriter) == "deadlock");
+  CHECK(checked(other, kWriter).found == "deadlock");
+}
+
 TEST_CASE("a thread that looks at two places in turn waits for both") {
   const std::string wait = R"(  @!%one ret;
 L: ld.acquire.gpu.global.u32 %v, [%m+64];

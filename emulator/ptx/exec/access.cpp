@@ -234,7 +234,8 @@ void Execution::State::atomic_plain(Warp& warp, const MemoryOp& memory, Request&
 }
 
 Execution::State::Outcome Execution::State::memory_op(Warp& warp, const Op& op, std::uint32_t pc,
-                                                      std::uint32_t mask) {
+                                                      std::uint32_t mask,
+                                                      std::uint32_t standing) {
   const MemoryOp& memory = program_.accesses[op.detail];
   const Access& access = memory.access;
   Request request;
@@ -267,7 +268,10 @@ Execution::State::Outcome Execution::State::memory_op(Warp& warp, const Op& op, 
     masks[static_cast<std::size_t>(access.space)] = mask;
   }
   WarpLookahead lookahead(*this, warp, pc);
-  if (program_.looks->is_look(pc)) request.lookahead = &lookahead;
+  if (program_.looks->is_look(pc)) {
+    request.lookahead = &lookahead;
+    request.standing = standing;
+  }
   const bool loads = access.operation == Operation::load;
   const bool atomic =
       access.operation == Operation::atomic || access.operation == Operation::reduce;

@@ -386,7 +386,7 @@ Stop Execution::State::run_warp(Warp& warp, std::size_t current, const Quantum& 
       bool is_access = false;
       switch (op.kind) {
         case Kind::memory:
-          outcome = memory_op(warp, op, pc, mask);
+          outcome = memory_op(warp, op, pc, mask, split_mask);
           is_access = true;
           break;
         case Kind::fence:

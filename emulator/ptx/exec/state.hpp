@@ -267,7 +267,9 @@ class Execution::State : public std::enable_shared_from_this<Execution::State> {
     std::uint32_t completed = 0;
     bool yield = false;
   };
-  Outcome memory_op(Warp& warp, const Op& op, std::uint32_t pc, std::uint32_t mask);
+  /// `standing`: all lanes of the split; the guard of the instruction leaves `mask` of them.
+  Outcome memory_op(Warp& warp, const Op& op, std::uint32_t pc, std::uint32_t mask,
+                    std::uint32_t standing);
   void load_plain(Warp& warp, const MemoryOp& memory, Request& request, Space space,
                   std::uint32_t mask);
   void store_plain(Warp& warp, const MemoryOp& memory, Request& request, Space space,
