@@ -10,6 +10,7 @@
 #include "emulator/cli/errors.hpp"
 #include "emulator/cli/models.hpp"
 #include "emulator/machine/names.hpp"
+#include "emulator/machine/policies.hpp"
 #include "emulator/trace/story.hpp"
 #include "emulator/trace/trace.hpp"
 #include "verify/inputs.hpp"
@@ -104,45 +105,25 @@ void adopt_model(const CaseOptions& o, programs::Config& config) {
 
 void apply_policy(const std::string& text, machine::Policy& policy, std::string& summation) {
   const auto [name, value] = key_value("--policy", text);
-  const auto wrong = [&](const char* words) {
-    throw UsageError(fmt::format("--policy {}={}: {} is {}", name, value, name, words));
-  };
-  if (name == "multicast-flag") {
-    if (value != "cohere" && value != "strict") wrong("cohere or strict");
-    policy.multicast_flag =
-        value == "cohere" ? machine::MulticastFlag::cohere : machine::MulticastFlag::strict;
-  } else if (name == "alias-data") {
-    if (value != "cohere" && value != "fence-required") wrong("cohere or fence-required");
-    policy.alias_data =
-        value == "cohere" ? machine::AliasData::cohere : machine::AliasData::fence_required;
-  } else if (name == "load-buffering") {
-    if (value != "off" && value != "on") wrong("off or on");
-    policy.load_buffering =
-        value == "off" ? machine::LoadBuffering::off : machine::LoadBuffering::on;
-  } else if (name == "timeout") {
-    if (value != "spared" && value != "taken") wrong("spared or taken");
-    policy.time_out = value == "taken" ? machine::TimeOut::taken : machine::TimeOut::spared;
-  } else if (name == "summation") {
+  if (name == "summation") {
     summation = value;
-  } else if (name == "plain-multicast") {
-    if (value != "refuse" && value != "allow") wrong("refuse or allow");
-    policy.plain_multicast =
-        value == "refuse" ? machine::PlainMulticast::refuse : machine::PlainMulticast::allow;
-  } else if (name == "fresh-lines") {
-    if (value != "off" && value != "on") wrong("off or on");
-    policy.fresh_lines = value == "off" ? machine::FreshLines::off : machine::FreshLines::on;
-  } else if (name == "syncthreads") {
-    if (value != "warp" && value != "cuda") wrong("warp or cuda");
-    policy.syncthreads = value == "warp" ? machine::SyncThreads::warp : machine::SyncThreads::cuda;
-  } else if (name == "progress") {
-    if (value != "fit" && value != "letter") wrong("fit or letter");
-    policy.progress = value == "fit" ? machine::Progress::fit : machine::Progress::letter;
-  } else {
-    throw UsageError(fmt::format(
-        "--policy {}: unknown; there are multicast-flag, alias-data, load-buffering, timeout, "
-        "summation, plain-multicast, fresh-lines, syncthreads and progress",
-        name));
+    return;
   }
+  const machine::NamedPolicy* const known = machine::find_policy(name);
+  if (known == nullptr) {
+    std::string names;
+    for (const machine::NamedPolicy& p : machine::named_policies()) {
+      names += fmt::format("{}, ", p.name);
+    }
+    throw UsageError(fmt::format("--policy {}: unknown; there are {}and summation", name, names));
+  }
+  if (known->choose(policy, value)) return;
+  std::string words{known->words[0]};
+  for (std::size_t i = 1; i < known->words.size() && !known->words[i].empty(); ++i) {
+    const bool last = i + 1 == known->words.size() || known->words[i + 1].empty();
+    words += fmt::format("{}{}", last ? " or " : ", ", known->words[i]);
+  }
+  throw UsageError(fmt::format("--policy {}={}: {} is {}", name, value, name, words));
 }
 
 void refuse_kernel_policies(const machine::Policy& policy) {

@@ -7,6 +7,7 @@
 
 #include "emulator/litmus/printer.hpp"
 #include "emulator/machine/names.hpp"
+#include "emulator/machine/policies.hpp"
 
 namespace ringfence::cli {
 
@@ -28,10 +29,11 @@ Verdict judge_seen(bool seen, bool expected, bool whole) {
 }
 
 std::map<std::string, std::string> policies(const machine::Policy& p) {
-  return {{"boundary", std::string(machine::name(p.boundary))},
-          {"load-buffering", p.load_buffering == machine::LoadBuffering::on ? "on" : "off"},
-          {"multicast-flag", std::string(machine::name(p.multicast_flag))},
-          {"alias-data", std::string(machine::name(p.alias_data))}};
+  std::map<std::string, std::string> out{{"boundary", std::string(machine::name(p.boundary))}};
+  for (const machine::NamedPolicy& n : machine::named_policies()) {
+    if (!n.of_kernels) out.emplace(n.name, n.word(p));
+  }
+  return out;
 }
 
 std::string policy_text(const machine::Policy& policy) {

@@ -11,6 +11,7 @@
 #include "emulator/cli/errors.hpp"
 #include "emulator/cli/version.hpp"
 #include "emulator/machine/names.hpp"
+#include "emulator/machine/policies.hpp"
 #include "emulator/trace/config_json.hpp"
 #include "emulator/trace/story.hpp"
 #include "emulator/trace/trace.hpp"
@@ -71,8 +72,8 @@ Json config_json(const programs::Config& c) {
 }
 
 Json policy_json(const machine::Policy& p, const programs::Config& c) {
-  Json j{{"multicast-flag", machine::name(p.multicast_flag)},
-         {"alias-data", machine::name(p.alias_data)},
+  Json j{{"multicast-flag", machine::policy_word(p, "multicast-flag")},
+         {"alias-data", machine::policy_word(p, "alias-data")},
          {"load-buffering", "off"},
          {"summation", c.summation}};
   for (const auto& [name, value] : trace::kernel_policies(p)) j[name] = value;

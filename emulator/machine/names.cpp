@@ -32,14 +32,6 @@ std::string_view name(Scope s) { return kScopeNames[static_cast<std::size_t>(s)]
 std::string_view name(Order o) { return kOrderNames[static_cast<std::size_t>(o)]; }
 std::string_view name(Boundary b) { return kBoundaryNames[static_cast<std::size_t>(b)]; }
 std::string_view name(FindingKind k) { return kFindingNames[static_cast<std::size_t>(k)]; }
-std::string_view name(MulticastFlag p) { return p == MulticastFlag::cohere ? "cohere" : "strict"; }
-std::string_view name(AliasData p) { return p == AliasData::cohere ? "cohere" : "fence-required"; }
-std::string_view name(TimeOut p) { return p == TimeOut::spared ? "spared" : "taken"; }
-
-std::string_view name(PlainMulticast p) { return p == PlainMulticast::refuse ? "refuse" : "allow"; }
-std::string_view name(FreshLines p) { return p == FreshLines::off ? "off" : "on"; }
-std::string_view name(SyncThreads p) { return p == SyncThreads::warp ? "warp" : "cuda"; }
-std::string_view name(Progress p) { return p == Progress::fit ? "fit" : "letter"; }
 
 std::optional<Scope> parse_scope(std::string_view t) { return parse<Scope>(kScopeNames, t); }
 std::optional<Order> parse_order(std::string_view t) {

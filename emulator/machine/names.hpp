@@ -1,5 +1,6 @@
 #pragma once
-// Text for the machine's enumerations, and back. Parsing returns nothing for an unknown word.
+// Text for the machine's enumerations, and back; policies.hpp has those of policies. Parsing
+// returns nothing for an unknown word.
 
 #include <optional>
 #include <string_view>
@@ -14,13 +15,6 @@ std::string_view name(Scope s);
 std::string_view name(Order o);
 std::string_view name(Boundary b);
 std::string_view name(FindingKind k);
-std::string_view name(MulticastFlag p);
-std::string_view name(AliasData p);
-std::string_view name(PlainMulticast p);
-std::string_view name(FreshLines p);
-std::string_view name(SyncThreads p);
-std::string_view name(Progress p);
-std::string_view name(TimeOut p);
 
 std::optional<Scope> parse_scope(std::string_view text);
 std::optional<Order> parse_order(std::string_view text);  // of an access: sc is none

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "emulator/machine/names.hpp"
+#include "emulator/machine/policies.hpp"
 #include "emulator/schedule/faults.hpp"
 #include "emulator/schedule/label.hpp"
 #include "emulator/trace/fields.hpp"
@@ -118,25 +119,15 @@ Header read_header(Fields f) {
   read_config(f.object("config"), h);
   h.policy.boundary = machine_word<machine::Boundary, 3>(f, "boundary");
   Fields policy = f.object("policy");
-  h.policy.multicast_flag = machine_word<machine::MulticastFlag, 2>(policy, "multicast-flag");
-  h.policy.alias_data = machine_word<machine::AliasData, 2>(policy, "alias-data");
-  // Left out where they are the usual ones.
-  if (policy.has("plain-multicast")) {
-    h.policy.plain_multicast = machine_word<machine::PlainMulticast, 2>(policy, "plain-multicast");
-  }
-  if (policy.has("fresh-lines")) {
-    h.policy.fresh_lines = machine_word<machine::FreshLines, 2>(policy, "fresh-lines");
-  }
-  if (policy.has("syncthreads")) {
-    h.policy.syncthreads = machine_word<machine::SyncThreads, 2>(policy, "syncthreads");
-  }
-  if (policy.has("progress")) {
-    h.policy.progress = machine_word<machine::Progress, 2>(policy, "progress");
+  for (const machine::NamedPolicy& p : machine::named_policies()) {
+    if (p.name == "load-buffering") continue;  // of litmus alone, which has no traces
+    // Those of kernels are left out where they are the usual ones.
+    const char* const key = p.name.data();
+    if (p.of_kernels && !policy.has(key)) continue;
+    const auto end = std::find(p.words.begin(), p.words.end(), std::string_view{});
+    p.set(h.policy, policy.word(key, {p.words.begin(), end}));
   }
   if (policy.has("registers")) h.policy.registers = policy.integer<std::uint32_t>("registers");
-  if (policy.has("timeout")) {
-    h.policy.time_out = machine_word<machine::TimeOut, 2>(policy, "timeout");
-  }
   policy.end();
   for (const nlohmann::json& kind : f.array("ignore")) {
     const auto parsed =

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "emulator/machine/names.hpp"
+#include "emulator/machine/policies.hpp"
 #include "emulator/schedule/faults.hpp"
 #include "emulator/schedule/label.hpp"
 #include "emulator/trace/story_steps.hpp"
@@ -204,22 +205,9 @@ std::string case_text(const programs::Config& c) {
 }
 
 std::vector<std::pair<std::string, std::string>> kernel_policies(const machine::Policy& policy) {
-  const machine::Policy usual;
   std::vector<std::pair<std::string, std::string>> out;
-  if (policy.plain_multicast != usual.plain_multicast) {
-    out.emplace_back("plain-multicast", machine::name(policy.plain_multicast));
-  }
-  if (policy.time_out != usual.time_out) {
-    out.emplace_back("timeout", machine::name(policy.time_out));
-  }
-  if (policy.fresh_lines != usual.fresh_lines) {
-    out.emplace_back("fresh-lines", machine::name(policy.fresh_lines));
-  }
-  if (policy.syncthreads != usual.syncthreads) {
-    out.emplace_back("syncthreads", machine::name(policy.syncthreads));
-  }
-  if (policy.progress != usual.progress) {
-    out.emplace_back("progress", machine::name(policy.progress));
+  for (const machine::NamedPolicy& p : machine::named_policies()) {
+    if (p.of_kernels && p.get(policy) != 0) out.emplace_back(p.name, p.word(policy));
   }
   if (policy.registers != 0) out.emplace_back("registers", std::to_string(policy.registers));
   return out;
@@ -227,8 +215,8 @@ std::vector<std::pair<std::string, std::string>> kernel_policies(const machine::
 
 std::string policy_text(const machine::Policy& policy, const programs::Config& config) {
   std::string text = fmt::format("multicast-flag={} alias-data={} load-buffering=off summation={}",
-                                 machine::name(policy.multicast_flag),
-                                 machine::name(policy.alias_data), config.summation);
+                                 machine::policy_word(policy, "multicast-flag"),
+                                 machine::policy_word(policy, "alias-data"), config.summation);
   for (const auto& [name, value] : kernel_policies(policy)) {
     text += fmt::format(" {}={}", name, value);
   }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "emulator/machine/names.hpp"
+#include "emulator/machine/policies.hpp"
 #include "emulator/schedule/label.hpp"
 #include "emulator/trace/config_json.hpp"
 #include "emulator/trace/story.hpp"
@@ -137,12 +138,9 @@ std::string to_token(const Trace& trace) {
   }
   for (const auto& [key, value] : h.config.set) item(std::string(kSet) + encoded(key), value);
   item("boundary", machine::name(h.policy.boundary));
-  const machine::Policy usual;
-  if (h.policy.multicast_flag != usual.multicast_flag) {
-    item("multicast-flag", machine::name(h.policy.multicast_flag));
-  }
-  if (h.policy.alias_data != usual.alias_data) {
-    item("alias-data", machine::name(h.policy.alias_data));
+  for (const char* const key : {"multicast-flag", "alias-data"}) {
+    const std::string_view word = machine::policy_word(h.policy, key);
+    if (word != machine::policy_word(machine::Policy{}, key)) item(key, std::string(word));
   }
   for (const auto& [name, value] : kernel_policies(h.policy)) item(name, value);
   for (const machine::FindingKind kind : h.ignore) item("ignore", machine::name(kind));
@@ -178,8 +176,10 @@ Trace parse_token(std::string_view token) {
   }
   if (like.protocol == "case" && like.case_file.empty()) fail("a case without the key 'case'");
   Json config = plain_config(like);
-  Json policy{{"multicast-flag", machine::name(machine::Policy{}.multicast_flag)},
-              {"alias-data", machine::name(machine::Policy{}.alias_data)}};
+  Json policy;
+  for (const char* const key : {"multicast-flag", "alias-data"}) {
+    policy[key] = machine::policy_word(machine::Policy{}, key);
+  }
   Json header{{"ringfence-trace", kVersion}, {"ringfence", "a token"}};
   Json ignore = Json::array(), set = Json::object(), verdict = Json::object();
   std::string decisions;
@@ -195,8 +195,8 @@ Trace parse_token(std::string_view token) {
       set[key.substr(kSet.size())] = value;
     } else if (key == "boundary") {
       header[key] = value;
-    } else if (policy.contains(key) || key == "plain-multicast" || key == "fresh-lines" ||
-               key == "syncthreads" || key == "progress" || key == "timeout") {
+    } else if (const machine::NamedPolicy* const p = machine::find_policy(key);
+               p != nullptr && (p->of_kernels || policy.contains(key))) {
       policy[key] = value;
     } else if (key == "registers") {
       policy[key] = number(value);

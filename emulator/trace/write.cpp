@@ -13,6 +13,7 @@
 #include <stdexcept>
 
 #include "emulator/machine/names.hpp"
+#include "emulator/machine/policies.hpp"
 #include "emulator/schedule/faults.hpp"
 #include "emulator/schedule/interrupt.hpp"
 #include "emulator/schedule/label.hpp"
@@ -65,8 +66,8 @@ Json case_json(const Header& h) {
   Json j{{"config", config_json(h.config, h.input_digest)},
          {"boundary", machine::name(h.policy.boundary)},
          {"policy",
-          {{"multicast-flag", machine::name(h.policy.multicast_flag)},
-           {"alias-data", machine::name(h.policy.alias_data)}}},
+          {{"multicast-flag", machine::policy_word(h.policy, "multicast-flag")},
+           {"alias-data", machine::policy_word(h.policy, "alias-data")}}},
          {"ignore", ignore}};
   for (const auto& [name, value] : kernel_policies(h.policy)) j["policy"][name] = value;
   if (h.policy.registers != 0) j["policy"]["registers"] = h.policy.registers;
