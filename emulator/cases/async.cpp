@@ -70,6 +70,7 @@ void KernelRun::bulk(const ptx::BulkPart& part) {
     if (part.shared) m.open_region(at.region);
     if (part.operation == ptx::Operation::store) {
       m.write(thread, at, how, part.data);
+      for (const auto& [read, write] : m.unfenced_reads()) note_unfenced(read, write);
     } else if (part.operation == ptx::Operation::reduce) {
       reduce_bytes(m, thread, at, how, part);
     } else {

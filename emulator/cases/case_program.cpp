@@ -392,6 +392,7 @@ void CaseProgram::run_launch(Agent& host, std::uint32_t rank, std::uint32_t call
   config.resident_blocks = progressing_blocks(kernels_[prepared.kernel[rank]]->program, config,
                                               shared_->policy, file_.launches[l].cooperative);
   config.asks_for_room = config.resident_blocks != 0;
+  config.fence_reads = shared_->policy.async_war == machine::AsyncWar::fence_required;
   KernelRun::Settings settings;
   settings.first_region = first_region_;
   settings.barrier_site = kBarrier;
@@ -403,6 +404,7 @@ void CaseProgram::run_launch(Agent& host, std::uint32_t rank, std::uint32_t call
   settings.run = shared_->run;
   settings.plain_multicast = shared_->policy.plain_multicast == machine::PlainMulticast::allow;
   settings.fresh_lines = shared_->policy.fresh_lines == machine::FreshLines::on;
+  settings.note_unfenced = shared_->policy.async_war == machine::AsyncWar::note;
   settings.self = self;
   settings.before = before;
   if (!prepared.first_shared[rank].empty()) {

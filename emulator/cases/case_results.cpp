@@ -247,6 +247,13 @@ std::vector<std::string> CaseProgram::remarks() const {
               "griddepcontrol.wait",
               a);
           break;
+        case Remark::Kind::read_unfenced:
+          text = fmt::format(
+              "{} writes through the async proxy what {} read through the generic one, and no "
+              "fence.proxy.async lies between the two: the letter of PTX (8.6) asks for one, "
+              "shipped pipelines have none; a finding by --policy async-war=fence-required",
+              b, a);
+          break;
       }
       if (std::find(out.begin(), out.end(), text) == out.end()) out.push_back(text);
     }

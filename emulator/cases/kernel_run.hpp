@@ -53,7 +53,8 @@ struct Remark {
     none,
     two_barriers,  // threads met at a block's barrier from two instructions: sites a and b
     exited,        // ... from site a, while others of the block had exited, at site b
-    fence_only     // site a reads what the launch before wrote, without griddepcontrol.wait
+    fence_only,    // site a reads what the launch before wrote, without griddepcontrol.wait
+    read_unfenced  // site b writes through the async proxy what a read, with no proxy fence between
   };
   Kind kind = Kind::none;
   std::uint16_t a = 0, b = 0;
@@ -97,6 +98,7 @@ class KernelRun final : public ptx::GlobalMemory {
     std::uint32_t run = 0;         // number of the run for it
     bool plain_multicast = false;  // stores to multicast addresses are no misuse
     bool fresh_lines = false;      // machine::FreshLines::on
+    bool note_unfenced = false;    // machine::AsyncWar::note
     // Of each block's shared memory, one after the other; none: the kernel has none. Behind its
     // bytes lie the block's barriers, 16 bytes each.
     std::optional<std::uint32_t> first_shared;
@@ -136,6 +138,10 @@ class KernelRun final : public ptx::GlobalMemory {
   void barrier_step(const ptx::Agents& agents, const ptx::BarrierStep& step) override;
   Look look(const ptx::Agents& agents, const ptx::BarrierLook& look, bool waits, bool now) override;
   void uneven_barrier(const ptx::Agents& agents, const ptx::UnevenBarrier& barrier) override;
+  void read_unfenced(const ptx::Agents& agents, std::uint32_t read, std::uint32_t write) override {
+    static_cast<void>(agents);
+    note_unfenced(kernel_.site[read], kernel_.site[write]);
+  }
   void retire(ptx::SyncToken token) override;
   void exchanged(const ptx::Agents& agents) override {
     warp_of(agents).agent->exchanged(agents.mask);
@@ -253,6 +259,9 @@ class KernelRun final : public ptx::GlobalMemory {
   // `shared`: what it does to shared memory, where it is a copy.
   void describe(std::uint32_t instruction, bool shared, machine::AccessInfo& out) const;
   void remark(const Remark& remark);
+  void note_unfenced(std::uint16_t read, std::uint16_t write) {
+    if (settings_.note_unfenced) remark({Remark::Kind::read_unfenced, read, write});
+  }
 
   void locate(Warp& warp, const ptx::Request& request, Target* targets);
   [[noreturn]] static void refuse(Warp& warp, machine::Address at, ptx::FaultKind kind,

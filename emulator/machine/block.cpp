@@ -237,7 +237,8 @@ bool Machine::bridged_alike(const Now& now, const Cell& cell) const {
     if (!m->initial && !fine(m->at, m->proxy)) return false;
   }
   for (const Reader* r = cell.readers; r != nullptr; r = r->next) {
-    if (policy_.async_war == AsyncWar::fence_required && !fine(r->at, r->proxy)) return false;
+    // One that is only noted is: line by line, then.
+    if (policy_.async_war != AsyncWar::off && !fine(r->at, r->proxy)) return false;
   }
   return true;
 }

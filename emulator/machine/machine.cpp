@@ -34,6 +34,7 @@ Machine::Machine(std::pmr::memory_resource* memory, const Policy& policy)
       meetings_(memory),
       free_meetings_(memory),
       findings_(memory),
+      unfenced_reads_(memory),
       woken_(memory) {}
 
 Machine::~Machine() {
@@ -210,6 +211,7 @@ void Machine::reset() {
   blocks_.reset();
   block_values_.reset();
   findings_.clear();
+  unfenced_reads_.clear();
   woken_.clear();
   step_ = ignored_races_ = 0;
   collect_at_ = kCollectAtLeast;

@@ -431,6 +431,11 @@ class Machine {
 
   // -- results ----------------------------------------------------------------------------------
   const std::pmr::vector<Finding>& findings() const { return findings_; }
+  // Of reads through the generic proxy that a write through the async one is ordered after but for
+  // a fence.proxy.async: the sites of both, each pair once, under AsyncWar::note.
+  const std::pmr::vector<std::pair<std::uint16_t, std::uint16_t>>& unfenced_reads() const {
+    return unfenced_reads_;
+  }
   bool failed() const { return !findings_.empty(); }
   // Races that were passed over because findings of their kind are ignored.
   std::uint32_t ignored_races() const { return ignored_races_; }
@@ -909,6 +914,7 @@ class Machine {
     }
   }
   void look_for_race(const Now& now, const Cell& cell, MessageSet known_set, const std::byte* in);
+  void note_unfenced(const Now& now, const Cell& cell);
   bool races(const Now& now, const Message& m, MessageSet known_set) const {
     return (known_set & bit(m)) == 0 && !morally_strong(now, m) &&
            !excused(now, m.at, m.order, m.scope);
@@ -968,6 +974,7 @@ class Machine {
   std::pmr::vector<std::uint32_t> free_meetings_;
   std::uint32_t meeting_serial_ = 0;
   std::pmr::vector<Finding> findings_;
+  std::pmr::vector<std::pair<std::uint16_t, std::uint16_t>> unfenced_reads_;
   std::pmr::vector<std::uint32_t> woken_;
   // The first of each are in use; the rest wait for the next run.
   std::size_t threads_used_ = 0, slots_used_ = 0, streams_used_ = 0;

@@ -116,10 +116,27 @@ void Machine::look_for_race(const Now& now, const Cell& cell, MessageSet known_s
     }
   }
   if (now.kind == AccessKind::read) return;
+  note_unfenced(now, cell);
   for (const Reader* r = cell.readers; r != nullptr; r = r->next) {
     if (races(now, *r) && report_race(now, r->at, AccessKind::read, r->order, r->scope, r->proxy,
                                       r->element, r->site, r->step)) {
       return;
+    }
+  }
+}
+
+// PTX ISA 8.6: accesses through two proxies need a proxy fence; AsyncWar is about those of a write
+// behind a read.
+void Machine::note_unfenced(const Now& now, const Cell& cell) {
+  if (policy_.async_war != AsyncWar::note || kind_of(now.access->proxy) != ProxyKind::async) return;
+  for (const Reader* r = cell.readers; r != nullptr; r = r->next) {
+    if (kind_of(r->proxy) == ProxyKind::async || !read_in_past(now, *r) ||
+        in_past(now, r->at, r->order, r->scope, r->proxy)) {
+      continue;
+    }
+    const std::pair<std::uint16_t, std::uint16_t> both{r->site, now.access->site};
+    if (std::find(unfenced_reads_.begin(), unfenced_reads_.end(), both) == unfenced_reads_.end()) {
+      unfenced_reads_.push_back(both);
     }
   }
 }

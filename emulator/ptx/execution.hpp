@@ -64,6 +64,9 @@ struct LaunchConfig {
   std::uint32_t resident_blocks = 0;  ///< at most so many at a time; 0 = all
   bool asks_for_room = false;  ///< blocks come by Execution::admit, else in order of their index
   bool check_shared_races = true;
+  /// A write through the async proxy races with an earlier read through the generic one that no
+  /// fence.proxy.async separates from it; else GlobalMemory::read_unfenced is told.
+  bool fence_reads = false;
   std::uint64_t instruction_budget = 0;  ///< warp instructions; 0 = none
 };
 

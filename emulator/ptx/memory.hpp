@@ -101,9 +101,9 @@ struct Request {
   std::uint32_t lane_bytes = 4;
   std::uint32_t instruction = 0;   ///< index in Function::instructions
   Lookahead* lookahead = nullptr;  ///< of a look; null elsewhere
-  std::uint32_t standing = 0;      ///< of a look: lanes that stand at it, left out by its guard or not
-  std::uint32_t line = 0;          ///< in the PTX text
-  bool shared = false;             ///< the addresses are shared_place()s
+  std::uint32_t standing = 0;  ///< of a look: lanes that stand at it, left out by its guard or not
+  std::uint32_t line = 0;      ///< in the PTX text
+  bool shared = false;         ///< the addresses are shared_place()s
 
   // Answers.
   std::uint32_t completed = 0;  ///< lanes that are done; a part splits the warp
@@ -255,6 +255,12 @@ class GlobalMemory {
   /// Before such a barrier completes. Throws Fault where that is one.
   virtual void uneven_barrier(const Agents&, const UnevenBarrier& barrier) {
     static_cast<void>(barrier);
+  }
+  /// A write through the async proxy to shared memory, ordered after a read through the generic one
+  /// by everything but a fence.proxy.async: their instructions.
+  virtual void read_unfenced(const Agents&, std::uint32_t read, std::uint32_t write) {
+    static_cast<void>(read);
+    static_cast<void>(write);
   }
   /// Nothing departs from the token any more.
   virtual void retire(SyncToken) {}

@@ -95,6 +95,35 @@ TEST_CASE("a bulk load's bytes are there for who has seen its mbarrier's phase")
   judge("clean", {{kInit + kExpect + kLoad + wait() + kExpect + kLoad + wait(1)}});
 }
 
+TEST_CASE("a load into a stage that was read needs a proxy fence by the letter: noted, or a race") {
+  const auto says = [](const std::vector<std::string>& remarks, const std::string& text) {
+    return remarks.size() == 1 && remarks[0].find(text) != std::string::npos;
+  };
+  machine::Policy letter, off;
+  letter.async_war = machine::AsyncWar::fence_required;
+  off.async_war = machine::AsyncWar::off;
+  const std::string read = "  ld.shared.u32 %v1, [sm];\n";
+  // By one thread, and by another one whose barrier comes before the load.
+  const auto own = [&](const std::string& fence) {
+    return Threads{{kInit + kExpect + kLoad + wait() + read + fence + kExpect + kLoad + wait(1)}};
+  };
+  const auto others = [&](const std::string& fence) {
+    return Threads{{kInit + kMet + kExpect + kLoad + wait() + kMet + kExpect + kLoad + wait(1),
+                    kMet + wait() + read + fence + kMet}};
+  };
+  for (const bool alone : {true, false}) {
+    CAPTURE(alone);
+    const auto staged = [&](const std::string& fence) {
+      return alone ? own(fence) : others(fence);
+    };
+    CHECK(says(judge("clean", staged(""), machine::Policy{}), "ld.shared.u32"));
+    CHECK(judge("clean", staged(""), off).empty());
+    judge("data-race", staged(""), letter);
+    CHECK(judge("clean", staged(kFence), machine::Policy{}).empty());
+    CHECK(judge("clean", staged(kFence), letter).empty());
+  }
+}
+
 TEST_CASE("the end of a copy does not carry what its issuer did before") {
   const auto behind = [](const std::string& first, const std::string& second) {
     return Threads{{kInit + kMet + first + kExpect + second + kLoad,

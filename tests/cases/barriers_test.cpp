@@ -90,6 +90,20 @@ TEST_CASE("an mbarrier of another block needs the cluster's scope on both sides"
   judge("data-race", remote(".release.cta", ".acquire.cluster"));
 }
 
+TEST_CASE("what says no scope there is the cluster's as shipped, and the block's by the letter") {
+  const auto remote = [](const std::string& release, const std::string& acquire) {
+    return Threads{{kInit + kCluster + wait(acquire) + kRead + kCluster,
+                    kCluster + kMap + kWrite + "  mbarrier.arrive" + release +
+                        ".shared::cluster.b64 _, [%v2];\n" + kCluster},
+                   2};
+  };
+  machine::Policy letter;
+  letter.mbarrier_remote = machine::MbarrierRemote::letter;
+  judge("clean", remote("", ""));
+  judge("data-race", remote("", ""), letter);
+  judge("clean", remote(".release.cluster", ".acquire.cluster"), letter);
+}
+
 TEST_CASE("a form for the own block's mbarriers on another block's is a misuse") {
   const auto other = [](const std::string& words) {
     return Threads{{kInit + kCluster + wait("") + kCluster,

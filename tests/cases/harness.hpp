@@ -21,18 +21,26 @@ inline std::unique_ptr<CaseProgram> open(const std::string& path, const Settings
   return std::make_unique<CaseProgram>(read_case(path), settings);
 }
 
-inline schedule::SearchResult fuzz(schedule::Program& program, machine::Boundary mode,
+inline schedule::SearchResult fuzz(schedule::Program& program, const machine::Policy& policy,
                                    std::uint64_t schedules,
                                    std::vector<machine::FindingKind> ignore = {}) {
   const auto executor = ranks::make_inline(program);
   schedule::SearchSpec spec;
-  spec.run.policy.boundary = mode;
+  spec.run.policy = policy;
   spec.run.ignore = std::move(ignore);
   spec.run.strategy.kind = schedule::StrategySpec::Kind::pct;
   // Far more points than any of these programs has: a run that needs them is a loop.
   spec.run.point_limit = 1u << 16;
   spec.schedules = schedules;
   return schedule::search({executor.get()}, spec);
+}
+
+inline schedule::SearchResult fuzz(schedule::Program& program, machine::Boundary mode,
+                                   std::uint64_t schedules,
+                                   std::vector<machine::FindingKind> ignore = {}) {
+  machine::Policy policy;
+  policy.boundary = mode;
+  return fuzz(program, policy, schedules, std::move(ignore));
 }
 
 // The kind of the finding, "clean", or "undecided" where a run met the limit of points.

@@ -79,8 +79,10 @@ inline std::unique_ptr<CaseProgram> program_of(const Threads& t) {
 
 // What the exhaustive search says: the kind of the finding, "clean", or "unknown". Graphs are
 // counted: none is met twice.
-inline std::string checked(const Threads& t, const std::vector<machine::FindingKind>& ignore = {}) {
+inline std::string checked(const Threads& t, const std::vector<machine::FindingKind>& ignore = {},
+                           machine::Policy policy = {}) {
   check::CheckSpec spec;
+  spec.run.policy = policy;
   spec.run.policy.boundary = machine::Boundary::strict;
   spec.run.ignore = ignore;
   spec.executions = 20000;
@@ -98,6 +100,16 @@ inline void judge(const std::string& expected, const Threads& t,
   CHECK(checked(t, ignore) == expected);
   const auto program = program_of(t);
   CHECK(found(fuzz(*program, machine::Boundary::strict, 300, ignore)) == expected);
+}
+
+// The same under a policy; returns what is told with the verdict.
+inline std::vector<std::string> judge(const std::string& expected, const Threads& t,
+                                      machine::Policy policy) {
+  CHECK(checked(t, {}, policy) == expected);
+  policy.boundary = machine::Boundary::strict;
+  const auto program = program_of(t);
+  CHECK(found(fuzz(*program, policy, 300)) == expected);
+  return program->remarks();
 }
 
 inline std::uint64_t executions(const Threads& t) {

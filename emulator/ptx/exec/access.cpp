@@ -156,6 +156,13 @@ void Execution::State::raise_race(const Warp& warp, const SharedRaces::Race& rac
   throw fault;
 }
 
+void Execution::State::tell_unfenced(Warp& warp, std::uint32_t lane) {
+  const auto pair = warp.block->races->read_unfenced();
+  if (!pair) return;
+  memory_.read_unfenced(agents(warp, lane < kLanes ? 1U << lane : warp.live), pair->read,
+                        pair->write);
+}
+
 bool Execution::State::check_shared_async(Warp& warp, std::uint64_t address, std::uint32_t bytes,
                                           std::uint32_t lane, std::uint32_t op,
                                           const AsyncMoment& moment, bool writes, bool proxy) {
@@ -168,10 +175,14 @@ bool Execution::State::check_shared_async(Warp& warp, std::uint64_t address, std
     access.thread = moment.modelled;
     access.time = moment.time;
     access.op = op;
-    return block.races->access(in_cluster_memory(warp, address), bytes, access).has_value();
+    const bool races =
+        block.races->access(in_cluster_memory(warp, address), bytes, access).has_value();
+    tell_unfenced(warp, lane);
+    return races;
   }
   const auto race = block.races->access_async(in_cluster_memory(warp, address), bytes,
-                                              in_cluster(warp), lane, moment, writes, proxy);
+                                              in_cluster(warp), lane, moment, op, writes, proxy);
+  tell_unfenced(warp, lane);
   if (!race) return false;
   raise_race(warp, *race, lane < kLanes ? lane : 0,
              writes ? "asynchronous write" : "asynchronous read");
@@ -234,8 +245,7 @@ void Execution::State::atomic_plain(Warp& warp, const MemoryOp& memory, Request&
 }
 
 Execution::State::Outcome Execution::State::memory_op(Warp& warp, const Op& op, std::uint32_t pc,
-                                                      std::uint32_t mask,
-                                                      std::uint32_t standing) {
+                                                      std::uint32_t mask, std::uint32_t standing) {
   const MemoryOp& memory = program_.accesses[op.detail];
   const Access& access = memory.access;
   Request request;

@@ -270,6 +270,7 @@ void Execution::State::begin_cluster(std::uint32_t index) {
     cluster->races = std::make_unique<SharedRaces>(
         shared_bytes_ * cluster_size_, warps_ * cluster_size_, warps_,
         static_cast<std::uint32_t>(cluster->engines.size()), cluster->order.get());
+    cluster->races->fence_reads(config_.fence_reads);
   }
   std::uint32_t rank = 0;
   for (const std::uint32_t block : cluster_blocks(index)) start_block(*cluster, block, rank++);

@@ -116,8 +116,9 @@ std::optional<SharedRaces::Race> SharedRaces::access(std::uint64_t offset, std::
 std::optional<SharedRaces::Race> SharedRaces::access_async(std::uint64_t offset,
                                                            std::uint32_t bytes, std::uint32_t warp,
                                                            std::uint32_t lane, AsyncMoment moment,
-                                                           bool writes, bool proxy) {
-  const Stamp now{moment.number, 0, 0, (warps_ + moment.engine) * 32, false, proxy};
+                                                           std::uint32_t op, bool writes,
+                                                           bool proxy) {
+  const Stamp now{moment.number, 0, op, (warps_ + moment.engine) * 32, false, proxy};
   return visit(offset, bytes, {now, warp, lane, 0, proxy, true, false}, writes);
 }
 
@@ -229,9 +230,7 @@ bool SharedRaces::check_byte(Byte& byte, std::uint64_t at, const Actor& actor, b
     if (race || (now.strong && before.strong)) return;
     const bool base = ordered(before, actor);
     if (base && !wrote && !fence_reads_) {
-      if (actor.async && !before.async && !read_unfenced_) {
-        read_unfenced_ = !proxied(before, actor);
-      }
+      if (!read_unfenced_ && !proxied(before, actor)) read_unfenced_ = {before.op, now.op};
       return;
     }
     if (base && proxied(before, actor)) return;

@@ -93,8 +93,8 @@ class SharedRaces {
   /// The same for an operation that `warp` issued just now; `lane`: the one that did, or kLanes
   /// where the whole warp did. `proxy`: through the async proxy.
   std::optional<Race> access_async(std::uint64_t offset, std::uint32_t bytes, std::uint32_t warp,
-                                   std::uint32_t lane, AsyncMoment moment, bool writes,
-                                   bool proxy = true);
+                                   std::uint32_t lane, AsyncMoment moment, std::uint32_t op,
+                                   bool writes, bool proxy = true);
 
   /// An access by a thread that a byte remembers.
   struct Past {
@@ -113,8 +113,13 @@ class SharedRaces {
   bool has_engines() const { return agents_ != warps_; }
   /// An asynchronous write needs a proxy fence behind reads as well.
   void fence_reads(bool on) { fence_reads_ = on; }
-  /// Whether one had none since this was asked last.
-  bool read_unfenced() { return std::exchange(read_unfenced_, false); }
+  /// One that had none, of those since this was asked last: the instructions of the read and of the
+  /// write.
+  struct Unfenced {
+    std::uint32_t read = 0;
+    std::uint32_t write = 0;
+  };
+  std::optional<Unfenced> read_unfenced() { return std::exchange(read_unfenced_, std::nullopt); }
 
   /// Adds what the warp knows and did to `clock`.
   void give(std::uint32_t warp, WarpClock& clock);
@@ -202,7 +207,7 @@ class SharedRaces {
   std::uint32_t engine_ = ~std::uint32_t{0};
   std::vector<std::uint32_t> engine_knows_[2];
   bool fence_reads_ = false;
-  bool read_unfenced_ = false;
+  std::optional<Unfenced> read_unfenced_;
 };
 
 }  // namespace ringfence::ptx
