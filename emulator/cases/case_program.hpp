@@ -62,6 +62,9 @@ class CaseProgram final : public schedule::Program, private machine::FindingFilt
   std::vector<std::string> unused_suppressions() const;
   // What kernels did in any run that a verdict tells and does not judge: one text for each.
   std::vector<std::string> remarks() const;
+  // What the kernels do that no rule here follows, so that faults of it are not found: one text for
+  // each instruction.
+  std::vector<std::string> left_out() const;
   // What may decide in those runs and is no choice of an exhaustive search.
   std::vector<std::string> unexplored() const;
   // Every memory as the last run left it, as "NAME.RANK": of the dtype and shape that is expected

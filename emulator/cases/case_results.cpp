@@ -254,8 +254,36 @@ std::vector<std::string> CaseProgram::remarks() const {
               "shipped pipelines have none; a finding by --policy async-war=fence-required",
               b, a);
           break;
+        case Remark::Kind::exits_under_store:
+          text = fmt::format(
+              "the thread that issues {} ends without a wait for what it reads: whether the "
+              "block's "
+              "shared memory is there until then, the manual does not say; cp.async.bulk.wait_group"
+              ".read before the end settles it",
+              a);
+          break;
       }
       if (std::find(out.begin(), out.end(), text) == out.end()) out.push_back(text);
+    }
+  }
+  return out;
+}
+
+// What the memory model has no rule for here, by the instructions that need one.
+std::vector<std::string> CaseProgram::left_out() const {
+  std::vector<std::string> out;
+  for (std::size_t k = 0; k < kernels_.size(); ++k) {
+    const ptx::Program& program = kernels_[k]->program;
+    for (std::size_t i = 0; i < program.ops.size(); ++i) {
+      if (program.ops[i].kind != ptx::Kind::fence) continue;
+      const ptx::Fence& fence = program.fences[program.ops[i].detail];
+      const char* const what = fence.proxy == ptx::Proxy::tensormap
+                                   ? "accesses through the tensormap proxy, which this fence orders"
+                               : fence.one_way
+                                   ? "this fence has one direction; it is taken for one of both"
+                                   : nullptr;
+      if (what == nullptr) continue;
+      out.push_back(fmt::format("{}: {}", site_name(kernels_[k]->site[i]), what));
     }
   }
   return out;

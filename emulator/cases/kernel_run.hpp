@@ -51,10 +51,13 @@ struct PhaseWait {
 struct Remark {
   enum class Kind : std::uint8_t {
     none,
-    two_barriers,  // threads met at a block's barrier from two instructions: sites a and b
-    exited,        // ... from site a, while others of the block had exited, at site b
-    fence_only,    // site a reads what the launch before wrote, without griddepcontrol.wait
-    read_unfenced  // site b writes through the async proxy what a read, with no proxy fence between
+    two_barriers,      // threads met at a block's barrier from two instructions: sites a and b
+    exited,            // ... from site a, while others of the block had exited, at site b
+    fence_only,        // site a reads what the launch before wrote, without griddepcontrol.wait
+    read_unfenced,     // site b writes through the async proxy what a read, with no proxy fence
+                       // between
+    exits_under_store  // the thread that issued the bulk store of site a ends without waiting for
+                       // it
   };
   Kind kind = Kind::none;
   std::uint16_t a = 0, b = 0;
@@ -141,6 +144,10 @@ class KernelRun final : public ptx::GlobalMemory {
   void read_unfenced(const ptx::Agents& agents, std::uint32_t read, std::uint32_t write) override {
     static_cast<void>(agents);
     note_unfenced(kernel_.site[read], kernel_.site[write]);
+  }
+  void exits_under_store(const ptx::Agents& agents, std::uint32_t store) override {
+    static_cast<void>(agents);
+    remark({Remark::Kind::exits_under_store, kernel_.site[store], 0});
   }
   void retire(ptx::SyncToken token) override;
   void exchanged(const ptx::Agents& agents) override {

@@ -16,14 +16,15 @@ namespace ringfence::cli {
 Notes notes_of(const schedule::Program& program) {
   const auto* const c = dynamic_cast<const cases::CaseProgram*>(&program);
   if (c == nullptr) return {};
-  return {c->values_not_judged(), c->never_written(), c->unused_suppressions(), c->remarks(),
-          c->unexplored()};
+  return {c->values_not_judged(), c->never_written(), c->unused_suppressions(),
+          c->remarks(),           c->unexplored(),    c->left_out()};
 }
 
 void add(Notes& notes, const Notes& other) {
   if (notes.values_not_judged.empty()) notes.values_not_judged = other.values_not_judged;
   if (notes.never_written.empty()) notes.never_written = other.never_written;
   if (notes.unused_suppressions.empty()) notes.unused_suppressions = other.unused_suppressions;
+  if (notes.left_out.empty()) notes.left_out = other.left_out;
   for (const std::string& remark : other.remarks) {
     if (std::find(notes.remarks.begin(), notes.remarks.end(), remark) == notes.remarks.end()) {
       notes.remarks.push_back(remark);
@@ -51,6 +52,7 @@ void print_notes(const Notes& notes) {
     fmt::print("ignored nothing: {}\n", fmt::join(notes.unused_suppressions, "; "));
   }
   for (const std::string& remark : notes.remarks) fmt::print("note: {}\n", remark);
+  for (const std::string& what : notes.left_out) fmt::print("left out: {}\n", what);
   for (const std::string& order : notes.unexplored) fmt::print("not explored: {}\n", order);
 }
 
@@ -59,6 +61,7 @@ void add_notes(Json& result, const Notes& notes) {
   result["never_written"] = notes.never_written;
   result["unused_suppressions"] = notes.unused_suppressions;
   result["remarks"] = notes.remarks;
+  result["left_out"] = notes.left_out;
 }
 
 }  // namespace ringfence::cli

@@ -18,9 +18,11 @@ struct Notes {
   std::vector<std::string> unused_suppressions;  // of all runs of this process
   std::vector<std::string> remarks;
   std::vector<std::string> unexplored;  // orders that an exhaustive search leaves out
+  // What kernels use and the model does not follow: a search that finds nothing has no proof.
+  std::vector<std::string> left_out;
   bool any() const {
     return !values_not_judged.empty() || !never_written.empty() || !unused_suppressions.empty() ||
-           !remarks.empty() || !unexplored.empty();
+           !remarks.empty() || !unexplored.empty() || !left_out.empty();
   }
 };
 
@@ -33,7 +35,7 @@ Notes notes_of_default_schedule(const Case& c, machine::Boundary mode);
 
 // A line for each list that has anything, and for each remark.
 void print_notes(const Notes& notes);
-// "values_not_judged", "never_written", "unused_suppressions" and "remarks".
+// "values_not_judged", "never_written", "unused_suppressions", "remarks" and "left_out".
 void add_notes(Json& result, const Notes& notes);
 
 }  // namespace ringfence::cli

@@ -195,6 +195,7 @@ struct Fence {
   bool inits_only = false;       ///< fence.mbarrier_init: of the thread's mbarrier.init alone
   bool global = true;            ///< fence.proxy.async: the spaces that it is for
   bool shared = true;
+  bool one_way = false;  ///< fence.proxy.async: .acquire or .release of two fences of two threads
 };
 
 /// An instance of a barrier, unique in one Execution: bar.sync, bar.warp.sync, barrier.cluster and
@@ -262,6 +263,9 @@ class GlobalMemory {
     static_cast<void>(read);
     static_cast<void>(write);
   }
+  /// The thread has ended, and has not waited for the reads of a bulk store that it issued: the
+  /// instruction.
+  virtual void exits_under_store(const Agents&, std::uint32_t store) { static_cast<void>(store); }
   /// Nothing departs from the token any more.
   virtual void retire(SyncToken) {}
   /// These lanes of a warp have handed one another values (votes, shuffles), which orders no

@@ -124,6 +124,38 @@ TEST_CASE("a load into a stage that was read needs a proxy fence by the letter: 
   }
 }
 
+TEST_CASE("a thread that ends without a wait for what its bulk store reads is noted") {
+  const auto stored = [](const std::string& end) {
+    return Threads{{"  st.shared.u32 [sm], 7;\n" + kFence +
+                    "  cp.async.bulk.global.shared::cta.bulk_group [%m], [sm], 16;\n" + end}};
+  };
+  for (const std::string& end : {std::string(), kCommit}) {
+    const auto remarks = judge("clean", stored(end), machine::Policy{});
+    REQUIRE(remarks.size() == 1);
+    CHECK(remarks[0].find("cp.async.bulk.wait_group.read before the end") != std::string::npos);
+  }
+  CHECK(judge("clean", stored(kCommit + kRead), machine::Policy{}).empty());
+  CHECK(judge("clean", stored(kCommit + kEnd), machine::Policy{}).empty());
+}
+
+TEST_CASE("fences that the model has no rule for are named") {
+  const auto left_out = [](const std::string& fence) {
+    return program_of(Threads{{fence}})->left_out();
+  };
+  for (const std::string fence :
+       {"fence.proxy.tensormap::generic.release.gpu",
+        "fence.proxy.async::generic.release.sync_restrict::shared::cta.cluster",
+        "fence.proxy.async::generic.acquire.sync_restrict::shared::cluster.cluster"}) {
+    const std::vector<std::string> named = left_out("  " + fence + ";\n");
+    REQUIRE(named.size() == 1);
+    CHECK(named[0].find(fence) != std::string::npos);
+  }
+  for (const std::string fence : {"fence.proxy.async", "fence.proxy.async.shared::cta",
+                                  "fence.acq_rel.gpu", "fence.mbarrier_init.release.cluster"}) {
+    CHECK(left_out("  " + fence + ";\n").empty());
+  }
+}
+
 TEST_CASE("the end of a copy does not carry what its issuer did before") {
   const auto behind = [](const std::string& first, const std::string& second) {
     return Threads{{kInit + kMet + first + kExpect + second + kLoad,

@@ -78,6 +78,35 @@ args = [ {memory = "data"}, {memory = "out"} ]
 
 }  // namespace
 
+TEST_CASE("where a kernel uses what the model does not follow, check does not say PASS") {
+  const auto kernel = [](const std::string& fence) {
+    return ".version 8.6\n.target sm_90a\n.address_size 64\n.visible .entry k(.param .u64 "
+           "data)\n{\n  " +
+           fence + ";\n  ret;\n}\n";
+  };
+  const Folder f;
+  write(f / "case.toml",
+        "version = 1\nranks = 2\n[memory.data]\nkind = \"symmetric\"\nbytes = 4\n[[launch]]\n"
+        "ptx = \"k.ptx\"\nkernel = \"k\"\ngrid = [1]\nblock = [32]\nargs = [ {memory = \"data\"} "
+        "]\n");
+  const std::string fence = "fence.proxy.tensormap::generic.release.gpu";
+  write(f / "k.ptx", kernel(fence));
+  for (const std::string command : {"check", "fuzz --schedules 5", "run"}) {
+    CAPTURE(command);
+    const Result r = ringfence(f, command + " --case case.toml --json r.json");
+    CHECK_MESSAGE(r.status == 0, r.out, r.err);
+    CHECK_MESSAGE(says(r.out, "left out: k.ptx:6: " + fence), r.out);
+    CHECK(json_of(f / "r.json")["left_out"].size() == 1);
+    CHECK(says(r.out, "NO FINDING") == (command == "check"));
+    CHECK_FALSE(says(r.out, "PASS"));
+  }
+  write(f / "k.ptx", kernel("fence.acq_rel.gpu"));
+  const Result r = ringfence(f, "check --case case.toml --json r.json");
+  CHECK(says(r.out, "PASS"));
+  CHECK_FALSE(says(r.out, "NO FINDING"));
+  CHECK(json_of(f / "r.json")["left_out"].empty());
+}
+
 TEST_CASE("a case without modes is judged in stream, with strict and coherent shown beside it") {
   const Folder f;
   write(f / "k.ptx", kPtx);

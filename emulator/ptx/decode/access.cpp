@@ -376,7 +376,11 @@ void Decoder::fence() {
     const std::string_view word = mods_.take_one({"acquire", "release"});
     if (word == "acquire") fence.order = Order::acquire;
     if (word == "release") fence.order = Order::release;
-    mods_.take("sync_restrict::shared::cluster.cluster");
+    fence.one_way = fence.proxy == Proxy::async && !word.empty();
+    if (fence.one_way) {
+      mods_.take("sync_restrict::shared::cluster");
+      mods_.take("sync_restrict::shared::cta");
+    }
     fence.scope = mods_.take_scope().value_or(Scope::sys);
     if (fence.proxy == Proxy::tensormap && word == "acquire") {
       operand_count(2, 2);

@@ -155,6 +155,7 @@ Execution::State::Outcome Execution::State::copy_wait(Warp& warp, const Op& op,
       // .read: what the groups read has ended, which says nothing of what they write.
       for (std::size_t g = 0; reads && g + op.immediate + 1 < groups.size(); ++g) {
         for (AsyncMoment& moment : groups[g]) {
+          moment.read_seen = true;
           if (models_shared_) {
             if (moment.read != 0) {
               memory_.observe(agents(warp, 1U << lane), moment.modelled, moment.read);

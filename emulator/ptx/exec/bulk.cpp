@@ -99,6 +99,7 @@ void Execution::State::bulk_end(Warp& warp, BulkCopy& copy, std::uint32_t bytes,
 AsyncMoment Execution::State::next_engine(Warp& warp, const Op& op, std::uint32_t mask,
                                           std::uint32_t same) {
   AsyncMoment moment;
+  moment.op = static_cast<std::uint32_t>(&op - program_.ops.data());
   if (models_shared_) {
     moment.modelled = memory_.issue(agents(warp, mask), same);
     moment.time = memory_.engine_time(agents(warp, mask), moment.modelled);

@@ -137,9 +137,22 @@ void Execution::State::exit_lanes(Warp& warp, std::size_t split, std::uint32_t m
     ++ending.pc;
   }
   check_visits(warp, mask);
+  if (!warp.bulk_groups.empty()) tell_unread(warp, mask);
   if (warp.live == 0) warp.block->last_thread = warp.index * kLanes + first_lane(mask);
   lanes_gone(warp);
   if (warp.live == 0 && --warp.block->live_warps == 0) finish_block(*warp.block);
+}
+
+// A bulk group is waited for by the thread that committed it, so what nobody has waited for by now
+// may go on behind the block's end.
+void Execution::State::tell_unread(Warp& warp, std::uint32_t mask) {
+  each_lane(mask, [&](std::uint32_t lane) {
+    for (const std::vector<AsyncMoment>& group : warp.bulk_groups[lane]) {
+      for (const AsyncMoment& moment : group) {
+        if (!moment.read_seen) memory_.exits_under_store(agents(warp, 1U << lane), moment.op);
+      }
+    }
+  });
 }
 
 void Execution::State::finish_block(Block& block) {

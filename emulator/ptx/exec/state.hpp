@@ -403,6 +403,7 @@ class Execution::State : public std::enable_shared_from_this<Execution::State> {
   std::uint32_t groups_a_block() const { return (warps_ + 3) / 4; }
   /// True: the access races, and the memory model has to make it.
   void tell_unfenced(Warp& warp, std::uint32_t lane);
+  void tell_unread(Warp& warp, std::uint32_t mask);
   bool check_shared_async(Warp& warp, std::uint64_t address, std::uint32_t bytes,
                           std::uint32_t lane, std::uint32_t op, const AsyncMoment& moment,
                           bool writes, bool proxy = true);
