@@ -164,9 +164,18 @@ std::pair<std::uint32_t, std::uint32_t> KernelRun::initialise(const ptx::Agents&
   return {number_of(moment.thread), moment.time};
 }
 
-// A copy may take any time: the strategy may let the first look at its end miss it.
-bool KernelRun::bytes_have_come(const ptx::Agents& agents) {
-  return warp_of(agents).agent->choose(schedule::DecisionKind::miss, 2) == 0;
+// A copy may take any time: the strategy may let a look at its end miss it, as long as nothing that
+// the thread knows of is behind that end.
+bool KernelRun::bytes_have_come(const ptx::Agents& agents, std::uint32_t engine,
+                                std::uint32_t time) {
+  Warp& warp = warp_of(agents);
+  settle(warp);
+  bool known = false;
+  warp.agent->act(warp.last_site, [&](machine::Machine& m) {
+    known =
+        m.knows(warp.agent->lane_thread(ptx::first_lane(agents.mask)), engines_[engine], time - 1);
+  });
+  return known || warp.agent->choose(schedule::DecisionKind::miss, 2) == 0;
 }
 
 void KernelRun::before_barrier(const ptx::Agents& agents) {

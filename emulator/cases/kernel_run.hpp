@@ -136,7 +136,8 @@ class KernelRun final : public ptx::GlobalMemory {
               const ptx::SyncOrder& order) override;
   void depart(ptx::SyncToken token, const ptx::Agents& agents,
               const ptx::SyncOrder& order) override;
-  bool bytes_have_come(const ptx::Agents& agents) override;
+  bool bytes_have_come(const ptx::Agents& agents, std::uint32_t engine,
+                       std::uint32_t time) override;
   void before_barrier(const ptx::Agents& agents) override;
   void barrier_step(const ptx::Agents& agents, const ptx::BarrierStep& step) override;
   Look look(const ptx::Agents& agents, const ptx::BarrierLook& look, bool waits, bool now) override;

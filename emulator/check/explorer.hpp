@@ -34,7 +34,7 @@ struct CheckSpec {
   std::function<bool(const schedule::Program&)> straight;
   const Left* left = nullptr;  // go on with what an earlier search left
   // Which order the program's sums take where it lets the strategy choose one (modulo the number of
-  // orders that it offers); likewise whether looks at an mbarrier miss the bytes of a copy.
+  // orders that it offers).
   std::uint32_t sum_order = 0;
 };
 

@@ -40,7 +40,8 @@ struct CellKey {
 };
 // fence.sc are events of one cell of their own: fence-sc order is its coherence order.
 inline constexpr CellKey kFences{~machine::RegionId{0}, 0, 1};
-// Which lanes of a warp go first, where that is explored (lanes.cpp): a read of such an option.
+// Which lanes of a warp go first, where that is explored (lanes.cpp), and whether a look misses
+// what comes asynchronously: a read of such an option.
 inline constexpr CellKey kLanes{~machine::RegionId{0}, 1, 1};
 inline constexpr Name kFirstOption{~std::uint32_t{0}, 16};
 

@@ -142,10 +142,15 @@ bool Walk::left_out(std::uint32_t by, std::uint16_t site, const Prefix& past,
   return fresh;
 }
 
-// An event that nothing can change: each option but the first is a graph of its own.
 std::uint32_t Walk::choose_lanes(std::uint32_t options) {
+  return sets_.orders_lanes(current().label) ? choose_option(options) : 0;
+}
+
+// An event that nothing can change: each option but the first is a graph of its own. Whether it is
+// asked for, the graph has to decide, not the order in which it is run.
+std::uint32_t Walk::choose_option(std::uint32_t options) {
   AgentState& agent = current();
-  if (abandoned_ || !sets_.orders_lanes(agent.label)) return 0;
+  if (abandoned_) return 0;
   const Name self{agent.index, agent.nth};
   const std::uint32_t given = find(self, piece_, false);
   std::uint32_t option = 0;

@@ -454,14 +454,15 @@ bool Walk::admits_deadlock() {
 std::uint32_t Walk::choose(schedule::DecisionKind kind, std::uint64_t, std::uint32_t,
                            std::uint32_t options) {
   const bool asked = std::exchange(asked_, false);
-  if (kind == schedule::DecisionKind::sum || (kind == schedule::DecisionKind::miss && !asked)) {
-    // No event of the graph: nobody but the sum's value can tell; or bytes of a copy that a look at
-    // their mbarrier may miss.
+  if (kind == schedule::DecisionKind::sum) {
+    // No event of the graph: nobody but the sum's value can tell.
     sum_orders_ = std::max(sum_orders_, options);
     return sum_order_ % options;
   }
   // Which lanes act first is no question of the machine's.
   if (kind == schedule::DecisionKind::split) return choose_lanes(options);
+  // Bytes of a copy, which a look at their mbarrier may miss: the program asks, not the machine.
+  if (kind == schedule::DecisionKind::miss && !asked) return choose_option(options);
   // Looks in vain are no part of the run: a loop that gives up is a read of what it saw last.
   if (kind == schedule::DecisionKind::timeout) return 0;
   const std::uint32_t answer = prepared_ < options ? prepared_ : 0;

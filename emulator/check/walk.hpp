@@ -93,7 +93,7 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
   // `weak_events`: weak accesses are events too, for searches that go on past races. Without it a
   // weak access has one answer only, or it races.
   // `sum_order`: the answer to every question of the program's own, modulo its options: the order
-  // of a sum, whether a look misses bytes that may have come.
+  // of a sum.
   Walk(Agents& agents, Sets& sets, bool weak_events, std::uint32_t sum_order = 0)
       : names_of_(agents), sets_(sets), weak_events_(weak_events), sum_order_(sum_order) {}
 
@@ -255,6 +255,7 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
   bool left_out(std::uint32_t by, std::uint16_t site, const Prefix& past, const Prefix& lane_past,
                 const Live& event);
   std::uint32_t choose_lanes(std::uint32_t options);
+  std::uint32_t choose_option(std::uint32_t options);
 
   // answer.cpp
   const machine::Message* last(const std::vector<const machine::Message*>& among,

@@ -271,11 +271,11 @@ class GlobalMemory {
   /// These lanes of a warp have handed one another values (votes, shuffles), which orders no
   /// memory.
   virtual void exchanged(const Agents&) {}
-  /// A look at an mbarrier's phase that asynchronous bytes completed, by the thread in agents.mask;
-  /// nobody has seen it complete yet. False: they have not come, for this look. The rest of the
-  /// phase's looks find them.
-  virtual bool bytes_have_come(const Agents& agents) {
-    static_cast<void>(agents);
+  /// A look by the thread in agents.mask at an mbarrier's phase that took asynchronous bytes, the
+  /// last of them `engine`'s, which were there before `time`; the thread has not seen it complete
+  /// yet. False: they have not come, for this look.
+  virtual bool bytes_have_come(const Agents& agents, std::uint32_t engine, std::uint32_t time) {
+    static_cast<void>(agents), static_cast<void>(engine), static_cast<void>(time);
     return true;
   }
   // Barriers whose threads are not all of a fixed set: which arrivals form a generation is open.

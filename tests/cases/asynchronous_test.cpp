@@ -156,6 +156,38 @@ TEST_CASE("fences that the model has no rule for are named") {
   }
 }
 
+TEST_CASE("bytes come at any time: one look may miss its copy, and the next one not") {
+  const auto copied = [](int stage) {
+    const std::string barrier = "[sm+" + std::to_string(128 + 8 * stage) + "]";
+    return "  mbarrier.init.shared.b64 " + barrier +
+           ", 1;\n  mbarrier.arrive.expect_tx.shared.b64 %s, " + barrier +
+           ", 16;\n  cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [sm+" +
+           std::to_string(16 * stage) + "], [%m], 16, " + barrier + ";\n";
+  };
+  const auto look = [](const std::string& p, int stage) {
+    return "  mbarrier.test_wait.parity.shared.b64 " + p + ", [sm+" +
+           std::to_string(128 + 8 * stage) + "], 0;\n";
+  };
+  const std::string both = copied(0) + copied(1) + look("%p", 0) + look("%q", 1);
+  const std::string end =
+      "$W:\n" + look("%r", 0) + "  @!%r bra $W;\n$V:\n" + look("%r", 1) + "  @!%r bra $V;\n";
+  judge("rank-lost", {{both + "  not.pred %r, %p;\n  and.pred %r, %r, %q;\n  @%r trap;\n" + end}});
+  judge("rank-lost", {{both + "  not.pred %r, %q;\n  and.pred %r, %r, %p;\n  @%r trap;\n" + end}});
+  // A look that has seen it is not followed by one that has not.
+  judge("clean", {{both + look("%r", 0) +
+                   "  not.pred %r, %r;\n  and.pred %r, %r, %p;\n  @%r trap;\n" + end}});
+}
+
+TEST_CASE("who has seen a phase that bytes complete is behind the copy") {
+  const auto told = [](const std::string& then) {
+    return Threads{{kInit + kMet + kExpect + kLoad, kMet + wait() + then,
+                    "  ld.relaxed.gpu.global.u32 %v1, [%m+512];\n  setp.eq.u32 %q, %v1, 1;\n"
+                    "  @%q trap;\n"}};
+  };
+  judge("rank-lost", told("  st.relaxed.gpu.global.u32 [%m+512], 1;\n"));
+  judge("clean", told(""));
+}
+
 TEST_CASE("the end of a copy does not carry what its issuer did before") {
   const auto behind = [](const std::string& first, const std::string& second) {
     return Threads{{kInit + kMet + first + kExpect + second + kLoad,

@@ -175,10 +175,15 @@ bool Execution::State::check_shared_async(Warp& warp, std::uint64_t address, std
     access.thread = moment.modelled;
     access.time = moment.time;
     access.op = op;
+    const bool in_model = shares_all(warp, lane < kLanes ? lane : 0);
+    if (in_model) {
+      share_lines(warp, shared_owner(warp, address, lane), address & ((1ULL << kSharedBits) - 1),
+                  bytes);
+    }
     const bool races =
         block.races->access(in_cluster_memory(warp, address), bytes, access).has_value();
     tell_unfenced(warp, lane);
-    return races;
+    return races || in_model;
   }
   const auto race = block.races->access_async(in_cluster_memory(warp, address), bytes,
                                               in_cluster(warp), lane, moment, op, writes, proxy);

@@ -69,11 +69,12 @@ void Execution::State::complete_bytes(Warp& warp, std::uint64_t at, const BulkCo
   check_init(warp, at, copy.lane, copy.op, false);
   barrier.transactions -= bytes;
   barrier.came.push_back(bytes);
-  barrier.bytes = true;
+  if (models_shared_) barrier.bytes = {copy.moment.modelled, copy.moment.ended};
   // PTX ISA 9.7.10.28.4.1: the complete-tx is a release of the copy's own accesses alone.
   if (models_shared_) {
-    memory_.complete(barrier.token, agents(warp, 1U << copy.lane), copy.moment.modelled,
-                     copy.moment.ended, shared_owner(warp, at, copy.lane).index);
+    // Behind the step that it is of: who departs from the phase is behind that step.
+    completed_.push_back({barrier.token, copy.lane, copy.moment.modelled, copy.moment.ended,
+                          shared_owner(warp, at, copy.lane).index});
   } else {
     arrived(barrier.token, copy.lane, {Order::release, Scope::cluster});
     if (races != nullptr) races->end_async(in_cluster(warp), copy.moment, barrier.clock);

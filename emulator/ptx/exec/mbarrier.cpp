@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <tuple>
+#include <utility>
 
 #include "emulator/ptx/error.hpp"
 #include "emulator/ptx/exec/state.hpp"
@@ -62,8 +63,8 @@ void Execution::State::mbarrier_check(Mbarrier& barrier) {
   barrier.awaited = false;
   barrier.came.clear();
   barrier.pending = barrier.expected;
-  barrier.unseen = barrier.bytes;
-  barrier.bytes = false;
+  barrier.ended_by = std::exchange(barrier.bytes, std::nullopt);
+  barrier.looks.clear();
   if (barrier.previous != 0) memory_.retire(barrier.previous);
   barrier.previous = barrier.token;
   barrier.previous_clock = barrier.clock;
@@ -168,6 +169,10 @@ void Execution::State::tell_steps(Warp& warp, std::uint32_t mask) {
     memory_.arrive(a.token, agents(warp, a.lanes), false, a.order);
   }
   arrived_.clear();
+  for (const Completed& c : completed_) {
+    memory_.complete(c.token, agents(warp, 1U << c.lane), c.engine, c.time, c.block);
+  }
+  completed_.clear();
 }
 
 std::optional<AwaitedPhase> Execution::State::awaited_phase(std::uint32_t block,
@@ -373,9 +378,18 @@ Execution::State::Outcome Execution::State::look_at_phase(Warp& warp, const Op& 
     const bool waits = repeats_look(warp, pc, first);
     using Look = GlobalMemory::Look;
     Look seen = memory_.look(agents(warp, group), look, waits, passed);
-    if (seen == Look::complete && barrier.unseen) {
-      barrier.unseen = false;
-      if (!waits && !memory_.bytes_have_come(agents(warp, 1U << first))) seen = Look::incomplete;
+    if (seen == Look::complete && barrier.ended_by) {
+      Mbarrier::Looks& looks = barrier.looks[in_cluster(warp)];
+      const auto [engine, time] = *barrier.ended_by;
+      // One that missed here before goes round a loop: the look that ends it is as good as any.
+      const bool come = waits || (looks.seen & group) != 0 || looks.missed == pc + 1 ||
+                        memory_.bytes_have_come(agents(warp, 1U << first), engine, time);
+      if (come) {
+        looks.seen |= group;
+      } else {
+        looks.missed = pc + 1;
+        seen = Look::incomplete;
+      }
     }
     if (seen == Look::later) outcome.completed &= ~group;
     if (seen == Look::incomplete) outcome.yield = true;
@@ -415,8 +429,9 @@ void Execution::State::arrive_by_copies(Warp& warp, Mbarrier& barrier, std::uint
   if (!warp.async_groups.empty()) {
     for (const auto& group : warp.async_groups[lane]) {
       for (const PendingCopy& copy : group) {
-        memory_.complete(barrier.token, agents(warp, 1U << lane), copy.moment.modelled,
-                         copy.moment.ended, warp.block->index);
+        completed_.push_back(
+            {barrier.token, lane, copy.moment.modelled, copy.moment.ended, warp.block->index});
+        barrier.bytes = {copy.moment.modelled, copy.moment.ended};
       }
     }
   }

@@ -98,6 +98,11 @@ void Execution::State::share_line(Warp& warp, Block& block, std::uint64_t line) 
                 std::span(block.shared.at(offset), bytes), past);
 }
 
+bool Execution::State::shares_all(const Warp& warp, std::uint32_t lane) {
+  if (shares_all_ == 2) shares_all_ = memory_.shares_all(agents(warp, 1U << lane)) ? 1 : 0;
+  return shares_all_ == 1;
+}
+
 bool Execution::State::shared_in_model(Warp& warp, std::uint64_t address, std::uint32_t bytes,
                                        std::uint32_t lane, std::uint32_t op, bool writes,
                                        bool strong) {
@@ -106,9 +111,10 @@ bool Execution::State::shared_in_model(Warp& warp, std::uint64_t address, std::u
   visit(warp, owner, address, lane, op);
   bool in_model = false;
   if (models_shared_) {
-    if (shares_all_ == 2) shares_all_ = memory_.shares_all(agents(warp, 1U << lane)) ? 1 : 0;
-    in_model = strong || shares_all_ == 1 || is_modelled(owner, offset, bytes);
+    in_model = strong || shares_all(warp, lane) || is_modelled(owner, offset, bytes);
   }
+  // Before the race check has noted this access: what the model adopts is what came before it.
+  if (in_model) share_lines(warp, owner, offset, bytes);
   SharedRaces* const races = warp.block->races;
   if (races != nullptr && (!in_model || races->has_engines())) {
     SharedAccess access{in_cluster(warp), lane, writes, strong, in_model};
@@ -120,14 +126,18 @@ bool Execution::State::shared_in_model(Warp& warp, std::uint64_t address, std::u
     }
     if (const auto race = races->access(in_cluster_memory(warp, address), bytes, access)) {
       if (!models_shared_) raise_race(warp, *race, lane, writes ? "write" : "read");
+      if (!in_model) share_lines(warp, owner, offset, bytes);
       in_model = true;  // the model has the words for it
     }
   }
-  if (!in_model) return false;
+  return in_model;
+}
+
+void Execution::State::share_lines(Warp& warp, Block& owner, std::uint64_t offset,
+                                   std::uint32_t bytes) {
   for (std::uint64_t line = offset / kSharedLine; line * kSharedLine < offset + bytes; ++line) {
     share_line(warp, owner, line);
   }
-  return true;
 }
 
 Execution::State::Outcome Execution::State::shared_op(Warp& warp, const MemoryOp& memory,

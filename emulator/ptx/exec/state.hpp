@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -137,14 +138,26 @@ struct Mbarrier {
   std::int64_t transactions = 0;
   std::uint64_t phase = 0;
   SyncToken token = 0;
-  SyncToken previous = 0;           ///< token of the phase before
-  bool bytes = false;               ///< bytes have come asynchronously in this phase
+  SyncToken previous = 0;  ///< token of the phase before
+  /// Under a memory model, whose bytes came last in this phase, and in the one before: the engine,
+  /// and the time before which they were there.
+  struct Bytes {
+    std::uint32_t engine = 0;
+    std::uint32_t time = 0;
+  };
+  std::optional<Bytes> bytes;
+  std::optional<Bytes> ended_by;
+  /// What a warp's looks have shown of that one.
+  struct Looks {
+    std::uint32_t seen = 0;    ///< lanes that saw it complete
+    std::uint32_t missed = 0;  ///< the instruction, from 1, that did not last
+  };
+  std::map<std::uint32_t, Looks> looks;
   bool remote = false;              ///< another block's threads arrive by .shared::cluster
   std::vector<std::uint32_t> came;  ///< what asynchronous operations completed in this phase
   bool awaited = true;              ///< a wait for the phase before was successful
   std::uint32_t init_block = 0;     ///< who initialised it: block of the grid ...
   std::uint32_t init_thread = 0;    ///< ... and thread
-  bool unseen = false;  ///< they have in the phase before, and no look has missed or seen that
   WarpClock clock;
   WarpClock previous_clock;
 };
@@ -288,6 +301,8 @@ class Execution::State : public std::enable_shared_from_this<Execution::State> {
   // exec/shared.cpp
   Outcome shared_op(Warp& warp, const MemoryOp& memory, Request& request, std::uint32_t mask);
   /// Takes note of a thread's access. True: the memory model has to make it.
+  bool shares_all(const Warp& warp, std::uint32_t lane);
+  void share_lines(Warp& warp, Block& owner, std::uint64_t offset, std::uint32_t bytes);
   bool shared_in_model(Warp& warp, std::uint64_t address, std::uint32_t bytes, std::uint32_t lane,
                        std::uint32_t op, bool writes, bool strong);
   std::unique_ptr<SharedOrder> shared_order(const Cluster& cluster);
@@ -464,7 +479,15 @@ class Execution::State : public std::enable_shared_from_this<Execution::State> {
     std::uint32_t lanes = 0;
     SyncOrder order;
   };
+  struct Completed {
+    SyncToken token = 0;
+    std::uint32_t lane = 0;
+    std::uint32_t engine = 0;
+    std::uint32_t time = 0;
+    std::uint32_t block = 0;
+  };
   std::vector<Arrived> arrived_;
+  std::vector<Completed> completed_;
   std::vector<std::uint8_t> look_repeats_;  // by instruction: 0 not known, 1 yes, 2 no
   std::uint32_t cluster_size_ = 1;
   std::uint32_t begun_ = 0;          // clusters
