@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -120,23 +121,41 @@ class Comparison {
   void search(const std::vector<machine::FindingKind>& ignore) {
     check::CheckSpec spec;
     spec.run = run_spec(ignore);
-    spec.seconds = limits_.seconds;
-    result_ = check::check([&] { return program(); }, spec, 1,
-                           [&](const check::Execution& e) {
-                             if (e.outcome.end != schedule::RunEnd::complete) return;
-                             Outcomes partial = {{}};
-                             each_word(e.program, e.machine, [&](machine::Address at) {
-                               Outcomes longer;
-                               for (const std::uint64_t v : e.final_values(at, 4)) {
-                                 for (Outcome o : partial) {
-                                   o.push_back(v);
-                                   longer.insert(std::move(o));
-                                 }
-                               }
-                               partial = std::move(longer);
-                             });
-                             judged_.outcomes.merge(partial);
-                           });
+    std::uint32_t orders = 1;
+    double seconds = limits_.seconds;
+    std::uint64_t blocked = 0, bounded = 0;
+    // For each order of what the program itself chooses, such as launches that may overlap.
+    for (spec.sum_order = 0; spec.sum_order < orders; ++spec.sum_order) {
+      spec.seconds = seconds;
+      result_ = check::check([&] { return program(); }, spec, 1,
+                             [&](const check::Execution& e) { add_outcomes(e); });
+      orders = std::max(orders, result_.sum_orders);
+      result_.blocked = blocked += result_.blocked;
+      result_.bounded = bounded += result_.bounded;
+      seconds -= result_.seconds;
+      if (result_.verdict != check::Verdict::pass) return;
+      if (seconds <= 0 && spec.sum_order + 1 < orders) {
+        result_.verdict = check::Verdict::unknown;
+        result_.explored = 0;
+        return;
+      }
+    }
+  }
+
+  void add_outcomes(const check::Execution& e) {
+    if (e.outcome.end != schedule::RunEnd::complete) return;
+    Outcomes partial = {{}};
+    each_word(e.program, e.machine, [&](machine::Address at) {
+      Outcomes longer;
+      for (const std::uint64_t v : e.final_values(at, 4)) {
+        for (Outcome o : partial) {
+          o.push_back(v);
+          longer.insert(std::move(o));
+        }
+      }
+      partial = std::move(longer);
+    });
+    judged_.outcomes.merge(partial);
   }
 
   void fuzz(const std::vector<machine::FindingKind>& ignore) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "tests/axiomatic/random.hpp"
 
@@ -24,8 +25,13 @@ class Generator {
     features();
     locations();
     const int events = random_.between(options_.min_events, options_.max_events);
-    for (int tries = 0; kernel_.events() < events && tries < 40; ++tries) group();
+    for (int tries = 0; kernel_.events() < events && tries < 40; ++tries) {
+      if (options_.dependent && kernel_.cut.empty() && kernel_.events() * 2 >= events) cut();
+      group();
+    }
+    if (options_.dependent && kernel_.cut.empty()) cut();
     close();
+    if (options_.dependent) begin_second();
     return std::move(kernel_);
   }
 
@@ -45,6 +51,11 @@ class Generator {
     strong_ = random_.percent(65);
     barriers_ = kernel_.warps > 1 && random_.percent(65) && options_.barriers;
     mbarriers_ = random_.percent(35) && options_.mbarriers;
+    if (options_.copies) {
+      copies_ = true;
+      mbarriers_ = random_.percent(60) && options_.mbarriers;
+    }
+    if (options_.dependent) mbarriers_ = false;
     polls_ = random_.percent(50) && options_.loops;
     votes_ = random_.percent(25) && options_.votes;
     atomics_ = random_.percent(60);
@@ -58,7 +69,8 @@ class Generator {
     const int blocks = kernel_.ranks * kernel_.blocks;
     for (int i = 0; i < n; ++i) {
       Location l;
-      l.shared = random_.percent(50) && options_.shared;
+      l.shared = random_.percent(50) && options_.shared && !options_.dependent;
+      if (copies_ && i < 2) l.shared = i == 0;
       l.owner = random_.below(l.shared ? blocks : kernel_.ranks);
       kernel_.locations.push_back(l);
     }
@@ -99,6 +111,7 @@ class Generator {
     if (what < 46 && kernel_.cluster) return cluster_barrier();
     if (what < 62 && polls_) return flag();
     if (what < 68 && votes_) return vote();
+    if (what < 84 && copies_) return copy();
     access();
   }
 
@@ -131,6 +144,74 @@ class Generator {
       s.order = access_order(Order::acquire);
     }
     code(t).push_back(s);
+  }
+
+  // What the thread can copy: a place of its block's shared memory, and one of global memory.
+  std::pair<int, int> any_copy(int thread) {
+    std::vector<int> shared, global;
+    for (std::size_t i = 0; i < kernel_.locations.size(); ++i) {
+      const Location& l = kernel_.locations[i];
+      if (!l.shared) {
+        global.push_back(static_cast<int>(i));
+      } else if (l.owner == kernel_.block_of(thread)) {
+        shared.push_back(static_cast<int>(i));
+      }
+    }
+    const auto one = [&](const std::vector<int>& all) {
+      return all.empty() ? -1 : all[static_cast<std::size_t>(random_.below(int(all.size())))];
+    };
+    const int a = one(shared);
+    return {a, one(global)};
+  }
+
+  // Something to store, with what such a store needs: each of it is left out now and then.
+  void copy() {
+    const int t = any_thread();
+    const auto [shared, global] = any_copy(t);
+    if (shared < 0 || global < 0 || full(t)) return;
+    Step s;
+    s.order = Order::weak;
+    if (random_.percent(60)) {
+      s.kind = Kind::store;
+      s.location = shared;
+      s.value = value();
+      code(t).push_back(s);
+    }
+    if (random_.percent(80)) {
+      s.kind = Kind::fence_async;
+      code(t).push_back(s);
+    }
+    s.kind = random_.percent(25) ? Kind::bulk_add : Kind::bulk_store;
+    s.location = global;
+    s.other = shared;
+    code(t).push_back(s);
+    if (random_.percent(20) || full(t)) return;
+    s.kind = Kind::bulk_wait;
+    s.value = random_.percent(25) ? 1 : 0;
+    code(t).push_back(s);
+  }
+
+  // What stands so far is the first launch.
+  void cut() {
+    for (const auto& code : kernel_.threads) kernel_.cut.push_back(static_cast<int>(code.size()));
+  }
+
+  // Where the first launch lets the second begin, and where that one waits for the first.
+  void begin_second() {
+    for (std::size_t t = 0; t < kernel_.threads.size(); ++t) {
+      auto& code = kernel_.threads[t];
+      int& first = kernel_.cut[t];
+      Step s;
+      if (random_.percent(60)) {
+        s.kind = Kind::trigger;
+        code.insert(code.begin() + random_.between(0, first), s);
+        ++first;
+      }
+      if (random_.percent(20)) continue;
+      const int size = static_cast<int>(code.size());
+      s.kind = Kind::after;
+      code.insert(code.begin() + (random_.percent(70) ? first : random_.between(first, size)), s);
+    }
   }
 
   Order access_order(Order strong) {
@@ -202,6 +283,19 @@ class Generator {
       const auto& from = random_.percent(60) ? own : near;
       const int t = from[static_cast<std::size_t>(random_.below(static_cast<int>(from.size())))];
       if (full(t)) return;
+      if (const auto [shared, global] = any_copy(t); copies_ && shared >= 0 && global >= 0 &&
+                                                     kernel_.block_of(t) == b.owner &&
+                                                     random_.percent(50)) {
+        Step copy;
+        copy.kind = Kind::fence_async;
+        if (random_.percent(70)) code(t).push_back(copy);
+        copy.kind = Kind::bulk_load;
+        copy.location = shared;
+        copy.other = global;
+        copy.barrier = at;
+        code(t).push_back(copy);
+        continue;
+      }
       s.kind = Kind::mbar_arrive;
       s.scope = kernel_.cluster ? wide : Scope::cta;
       s.order = random_.percent(15) && options_.forms ? Order::relaxed : Order::release;
@@ -293,7 +387,7 @@ class Generator {
   std::uint32_t value_ = 0;
   std::uint32_t power_ = 0;
   bool strong_ = false, barriers_ = false, mbarriers_ = false, polls_ = false, votes_ = false;
-  bool atomics_ = false, fences_ = false, arrives_ = false, narrow_ = false;
+  bool atomics_ = false, fences_ = false, arrives_ = false, narrow_ = false, copies_ = false;
 };
 
 }  // namespace

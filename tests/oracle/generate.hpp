@@ -15,9 +15,11 @@ struct GeneratorOptions {
   bool barriers = true;  // counted ones
   bool mbarriers = true;
   bool clusters = true;
-  bool forms = true;  // .relaxed arrivals and waits, and scopes of these that are too narrow
-  bool loops = true;  // polls; waits for mbarriers are none
-  bool votes = true;  // and bar.red: what hands values from lane to lane or warp to warp
+  bool forms = true;       // .relaxed arrivals and waits, and scopes of these that are too narrow
+  bool loops = true;       // polls; waits for mbarriers are none
+  bool votes = true;       // and bar.red: what hands values from lane to lane or warp to warp
+  bool copies = false;     // bulk copies, their groups and proxy fences
+  bool dependent = false;  // every kernel is two launches of which the second is dependent
 };
 
 // The kernel of a seed: 2 to 4 warps. It was made along one order in which it comes to its end, so

@@ -49,6 +49,14 @@ struct Step {
     mbar_arrive,     // location is an mbarrier
     mbar_wait,       // value: parity; until the phase is over
     mbar_test,       // value: parity; one look
+    bulk_load,       // 16 bytes from other, of global memory, to location, of the block's shared
+                     // memory; barrier is the mbarrier, which this arrives at, expecting the bytes
+    bulk_store,      // the other way, and its group is committed
+    bulk_add,        // the same with add
+    bulk_wait,       // for all groups of the thread; value 1: for what they read alone
+    fence_async,     // fence.proxy.async
+    trigger,         // griddepcontrol.launch_dependents
+    after,           // griddepcontrol.wait
   };
   Kind kind = Kind::load;
   Order order = Order::relaxed;
@@ -74,6 +82,9 @@ struct Kernel {
   std::vector<Mbarrier> mbarriers;
   // By rank, block and warp.
   std::vector<std::vector<Step>> threads;
+  // Steps of each thread that are in the first of two launches, the second of them dependent;
+  // empty: there is one.
+  std::vector<int> cut;
 
   int block_of(int thread) const { return thread / warps; }
   int rank_of(int thread) const { return thread / warps / blocks; }

@@ -1,6 +1,7 @@
 // Generated kernels through check and fuzz, and through the axioms:
 //   kernel_oracle FIRST COUNT [--schedules N] [--seconds S] [--axioms] [--write FOLDER]
 //                 [--without shared|barriers|mbarriers|clusters|forms|loops|votes]...
+//                 [--with copies|dependent]...
 //   kernel_oracle show SEED
 // --axioms: kernels without loops, the outcomes of check against those of the axioms. Prints each
 // disagreement, shrunk, as a case and its PTX, and writes them into FOLDER; exit status 1 if there
@@ -62,14 +63,14 @@ void tell(const oracle::Kernel& kernel, const Options& o) {
   std::ofstream(o.folder + "/" + name + ".ptx") << oracle::to_ptx(small);
 }
 
-bool leave_out(const std::string& what, oracle::GeneratorOptions& g) {
+bool set(const std::string& what, bool on, oracle::GeneratorOptions& g) {
   const std::pair<const char*, bool*> all[] = {
       {"shared", &g.shared},     {"barriers", &g.barriers}, {"mbarriers", &g.mbarriers},
       {"clusters", &g.clusters}, {"forms", &g.forms},       {"loops", &g.loops},
-      {"votes", &g.votes}};
-  for (const auto& [name, on] : all) {
+      {"votes", &g.votes},       {"copies", &g.copies},     {"dependent", &g.dependent}};
+  for (const auto& [name, option] : all) {
     if (what != name) continue;
-    *on = false;
+    *option = on;
     return true;
   }
   return false;
@@ -137,8 +138,8 @@ int main(int argc, char** argv) {
       o.limits.schedules = std::strtoull(argv[i], nullptr, 10);
     } else if (name == "--seconds") {
       o.limits.seconds = std::strtod(argv[i], nullptr);
-    } else if (name == "--without") {
-      right = leave_out(argv[i], o.generator);
+    } else if (name == "--without" || name == "--with") {
+      right = set(argv[i], name == "--with", o.generator);
     } else if (name == "--write") {
       o.folder = argv[i];
     } else {
@@ -148,7 +149,8 @@ int main(int argc, char** argv) {
   if (!right) {
     std::fprintf(stderr,
                  "usage: kernel_oracle FIRST COUNT [--schedules N] [--seconds S] [--axioms] "
-                 "[--write FOLDER] [--without FEATURE]...\n       kernel_oracle show SEED\n");
+                 "[--write FOLDER] [--without FEATURE]... [--with copies|dependent]...\n       "
+                 "kernel_oracle show SEED\n");
     return 2;
   }
   return run(o);

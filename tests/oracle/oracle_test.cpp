@@ -40,6 +40,23 @@ TEST_CASE("fuzz refutes no PASS of check, and shows no outcome that check does n
   CHECK(undecided * 50 <= static_cast<int>(kKernels));
 }
 
+TEST_CASE("nor where bulk copies complete at times of their own") {
+  oracle::Limits limits;
+  limits.schedules = 60;
+  oracle::GeneratorOptions options = explored();
+  options.copies = true;
+  int pass = 0, fail = 0, undecided = 0;
+  for (std::uint64_t seed = 1; seed <= kKernels; ++seed) {
+    const Kernel kernel = oracle::generate(seed, options);
+    const oracle::Judged j = oracle::judge(kernel, limits);
+    CHECK_MESSAGE(j.difference.empty(), seed, ": ", j.difference, oracle::to_ptx(kernel));
+    ++(!j.whole && !j.undefined ? undecided : j.verdict == oracle::Verdict::pass ? pass : fail);
+  }
+  CHECK(pass >= 20);
+  CHECK(fail >= 60);
+  CHECK(undecided * 50 <= static_cast<int>(kKernels));
+}
+
 TEST_CASE("without loops, check has the outcomes that the axioms admit") {
   oracle::GeneratorOptions options = explored();
   options.loops = options.votes = false;

@@ -42,12 +42,21 @@ class Printer {
   explicit Printer(const Kernel& kernel) : k_(kernel) {}
 
   std::string run() {
-    text_ = fmt::format(
-        "// kernel {}\n.version 8.6\n.target sm_90a\n.address_size 64\n\n"
-        ".visible .entry k(.param .u64 peers, .param .u64 out, .param .u32 rank)\n{{\n"
+    text_ = fmt::format("// kernel {}\n.version 8.6\n.target sm_90a\n.address_size 64\n", k_.seed);
+    entry("k");
+    if (k_.cut.empty()) return std::move(text_);
+    second_ = true;
+    entry("k2");
+    return std::move(text_);
+  }
+
+ private:
+  void entry(const char* name) {
+    text_ += fmt::format(
+        "\n.visible .entry {}(.param .u64 peers, .param .u64 out, .param .u32 rank)\n{{\n"
         "  .reg .pred %p<4>;\n  .reg .b32 %v<8>;\n  .reg .b32 %sh<2>;\n  .reg .b32 %r<{}>;\n"
         "  .reg .b64 %m<{}>, %t<2>, %o, %q;\n",
-        k_.seed, kMostSteps, k_.ranks);
+        name, kMostSteps, k_.ranks);
     line(".shared .align 16 .b8 sm[256];");
     line("ld.param.u64 %t0, [peers];");
     for (int r = 0; r < k_.ranks; ++r) line("ld.global.u64 %m{}, [%t0+{}];", r, 8 * r);
@@ -69,10 +78,8 @@ class Printer {
     line("ret;");
     for (int t = 0; t < static_cast<int>(k_.threads.size()); ++t) thread(t);
     text_ += "}\n";
-    return std::move(text_);
   }
 
- private:
   template <class... A>
   void line(fmt::format_string<A...> format, A&&... args) {
     text_ += "  " + fmt::format(format, std::forward<A>(args)...) + "\n";
@@ -99,20 +106,23 @@ class Printer {
 
   void thread(int t) {
     text_ += fmt::format("T{}:\n", t);
-    const bool two = std::any_of(code(t).begin(), code(t).end(), [](const Step& s) {
+    const auto cut = k_.cut.empty() ? 0 : k_.cut[static_cast<std::size_t>(t)];
+    const int from = second_ ? cut : 0;
+    const int to = k_.cut.empty() || second_ ? static_cast<int>(code(t).size()) : cut;
+    const bool two = std::any_of(code(t).begin() + from, code(t).begin() + to, [](const Step& s) {
       return s.kind == Kind::vote || s.kind == Kind::vote_poll;
     });
     line("setp.ge.u32 %p1, %v4, {};", two ? 2 : 1);
     line("@%p1 ret;");
     first_ = two ? "@%p0 " : "";
-    for (int i = 0; i < static_cast<int>(code(t).size()); ++i) {
+    for (int i = from; i < to; ++i) {
       if (has_result(code(t)[static_cast<std::size_t>(i)].kind)) line("mov.u32 %r{}, 0;", i);
     }
     last_.clear();
-    for (int i = 0; i < static_cast<int>(code(t).size()); ++i) {
+    for (int i = from; i < to; ++i) {
       step(t, i, code(t)[static_cast<std::size_t>(i)]);
     }
-    for (int i = 0; i < static_cast<int>(code(t).size()); ++i) {
+    for (int i = from; i < to; ++i) {
       if (!has_result(code(t)[static_cast<std::size_t>(i)].kind)) continue;
       line("{}st.weak.global.u32 [%o+{}], %r{};", first_, result_offset(k_, t, i), i);
     }
@@ -133,7 +143,7 @@ class Printer {
     if (!l.shared) {
       return {".global", fmt::format("[%m{}+{}]", l.owner, global_offset(location))};
     }
-    return shared(t, l.owner, 8 * location);
+    return shared(t, l.owner, 16 * location);
   }
 
   void step(int t, int i, const Step& s) {
@@ -229,6 +239,35 @@ class Printer {
              mbarrier(t, s.location).address, s.value);
         line("selp.u32 %r{}, 1, 0, %p1;", i);
         break;
+      case Kind::bulk_load: {
+        const std::string on = mbarrier(t, s.barrier).address;
+        line("{}mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 %q, {}, 16;", first_, on);
+        line("{}cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes {}, {}, 16, {};",
+             first_, place(t, s.location).address, place(t, s.other).address, on);
+        break;
+      }
+      case Kind::bulk_store:
+        line("{}cp.async.bulk.global.shared::cta.bulk_group {}, {}, 16;", first_,
+             place(t, s.location).address, place(t, s.other).address);
+        line("{}cp.async.bulk.commit_group;", first_);
+        break;
+      case Kind::bulk_add:
+        line("{}cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 {}, {}, 16;", first_,
+             place(t, s.location).address, place(t, s.other).address);
+        line("{}cp.async.bulk.commit_group;", first_);
+        break;
+      case Kind::bulk_wait:
+        line("{}cp.async.bulk.wait_group{} 0;", first_, s.value == 1 ? ".read" : "");
+        break;
+      case Kind::fence_async:
+        line("{}fence.proxy.async;", first_);
+        break;
+      case Kind::trigger:
+        line("griddepcontrol.launch_dependents;");
+        break;
+      case Kind::after:
+        line("griddepcontrol.wait;");
+        break;
     }
     if (has_result(s.kind)) last_ = fmt::format("%r{}", i);
   }
@@ -274,8 +313,9 @@ class Printer {
 
   const Kernel& k_;
   std::string text_;
-  std::string first_;  // "@%p0 " where a second lane is there
-  std::string last_;   // the register of the last value read
+  std::string first_;    // "@%p0 " where a second lane is there
+  std::string last_;     // the register of the last value read
+  bool second_ = false;  // of two launches, this one is printed
 };
 
 }  // namespace
@@ -290,11 +330,16 @@ int result_offset(const Kernel& kernel, int thread, int step) {
 std::string to_case(const Kernel& k, const std::string& ptx) {
   std::string text = fmt::format(
       "version = 1\nranks = {}\n\n[memory.m]\nkind = \"symmetric\"\nbytes = 1024\n\n"
-      "[memory.out]\nkind = \"local\"\nbytes = 4096\n\n[[launch]]\nptx = \"{}\"\nkernel = \"k\"\n"
-      "grid = [{}]\nblock = [{}]\n",
-      k.ranks, ptx, k.blocks, 32 * k.warps);
-  if (k.cluster) text += fmt::format("cluster = [{}]\n", k.blocks);
-  return text + "args = [{ peers = \"m\" }, { memory = \"out\" }, \"rank\"]\n";
+      "[memory.out]\nkind = \"local\"\nbytes = 4096\n",
+      k.ranks);
+  for (int launch = 0; launch < (k.cut.empty() ? 1 : 2); ++launch) {
+    text += fmt::format("\n[[launch]]\nptx = \"{}\"\nkernel = \"{}\"\ngrid = [{}]\nblock = [{}]\n",
+                        ptx, launch == 0 ? "k" : "k2", k.blocks, 32 * k.warps);
+    if (k.cluster) text += fmt::format("cluster = [{}]\n", k.blocks);
+    if (launch == 1) text += "dependent = true\n";
+    text += "args = [{ peers = \"m\" }, { memory = \"out\" }, \"rank\"]\n";
+  }
+  return text;
 }
 
 std::string to_ptx(const Kernel& kernel) { return Printer(kernel).run(); }

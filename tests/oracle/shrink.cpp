@@ -14,11 +14,13 @@ std::vector<Kernel> smaller(const Kernel& k) {
     if (k.threads[t].size() < 2) continue;
     all.push_back(k);
     all.back().threads[t].clear();
+    if (!k.cut.empty()) all.back().cut[t] = 0;
   }
   for (std::size_t t = 0; t < k.threads.size(); ++t) {
     for (std::size_t i = k.threads[t].size(); i-- > 0;) {
       all.push_back(k);
       all.back().threads[t].erase(all.back().threads[t].begin() + static_cast<std::ptrdiff_t>(i));
+      if (!k.cut.empty() && static_cast<int>(i) < k.cut[t]) --all.back().cut[t];
     }
   }
   // A barrier that fewer warps meet.
@@ -30,6 +32,7 @@ std::vector<Kernel> smaller(const Kernel& k) {
       all.push_back(k);
       auto& code = all.back().threads[t];
       code.erase(code.begin() + static_cast<std::ptrdiff_t>(i));
+      if (!k.cut.empty() && static_cast<int>(i) < k.cut[t]) --all.back().cut[t];
       for (auto& other : all.back().threads) {
         for (Step& x : other) {
           if (x.barrier == s.barrier && x.count == s.count && x.count > 2) --x.count;
@@ -42,7 +45,7 @@ std::vector<Kernel> smaller(const Kernel& k) {
     for (const auto& code : k.threads) {
       for (const Step& s : code) {
         used = used || s.kind == Kind::mbar_arrive || s.kind == Kind::mbar_wait ||
-               s.kind == Kind::mbar_test;
+               s.kind == Kind::mbar_test || s.kind == Kind::bulk_load;
       }
     }
     if (!used) {
