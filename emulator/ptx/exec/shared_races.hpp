@@ -21,13 +21,13 @@ using WarpClock = std::vector<std::uint32_t>;
 /// Under a memory model, the engine that GlobalMemory::issue() gave, and the times at which what it
 /// reads, and what it writes, has ended.
 struct AsyncMoment {
-  std::uint32_t op = 0;  ///< the instruction
   std::uint32_t engine = 0;
   std::uint32_t number = 0;
   std::uint32_t modelled = 0;  ///< the model's engine; `time`: of its next accesses
   std::uint32_t time = 0;
   std::uint32_t read = 0;  ///< the time that ends its reads, and `ended` all of it
   std::uint32_t ended = 0;
+  std::uint32_t op = 0;    ///< the instruction
   bool read_seen = false;  ///< its issuer has waited for the end of its reads
 };
 
