@@ -42,7 +42,8 @@ ptx::SumPolicy policy_of(verify::Summation summation) {
 bool is_site(ptx::Kind kind) {
   return kind == ptx::Kind::memory || kind == ptx::Kind::fence || kind == ptx::Kind::copy_async ||
          kind == ptx::Kind::mbarrier || kind == ptx::Kind::matrix_load ||
-         kind == ptx::Kind::group_multiply || kind == ptx::Kind::barrier || kind == ptx::Kind::exit;
+         kind == ptx::Kind::group_multiply || kind == ptx::Kind::barrier ||
+         kind == ptx::Kind::launch_trigger || kind == ptx::Kind::exit;
 }
 
 // CUDA refuses such a launch.
@@ -500,8 +501,9 @@ void CaseProgram::run_in_turn(Agent& host, std::uint32_t rank, std::uint32_t cal
   }
   run_launch(host, rank, call, l, self.stream, &self, launch.dependent ? before : nullptr);
   host.act(kBarrier, [&](machine::Machine&) {
-    self.triggered = self.ended = true;
-    host.arrived(&self.triggered, 0);
+    // Who began when all blocks had triggered is behind that, not behind the end.
+    if (!std::exchange(self.triggered, true)) host.arrived(&self.triggered, 0);
+    self.ended = true;
     host.arrived(&self.ended, 0);
     self.tell(host);
   });

@@ -41,8 +41,8 @@ void KernelRun::ended(Warp& warp) {
 
 // The first call of any thread of a block counts, or its end.
 void KernelRun::block_triggers(Warp& warp) {
-  if (triggered_[warp.block]) return;
-  triggered_[warp.block] = true;
+  if (triggered_[warp.block] != 0) return;
+  triggered_[warp.block] = 1;
   warp.agent->act(warp.last_site, [&](machine::Machine&) {
     warp.agent->arrived(&settings_.self->triggered, all_lanes(warp));
     if (--untriggered_ != 0) return;
@@ -51,7 +51,8 @@ void KernelRun::block_triggers(Warp& warp) {
   });
 }
 
-void KernelRun::launch_dependents(const ptx::Agents& agents, std::span<const ptx::Agents> next) {
+void KernelRun::launch_dependents(const ptx::Agents& agents, std::span<const ptx::Agents> next,
+                                  std::uint32_t instruction) {
   if (settings_.self == nullptr) return;
   Warp& warp = warp_of(agents);
   settle(warp);
@@ -68,6 +69,12 @@ void KernelRun::launch_dependents(const ptx::Agents& agents, std::span<const ptx
     }
     m.trigger(threads, others);
   });
+  // Which thread of a block is the first is no choice of a search.
+  if (triggered_[warp.block] != 0) {
+    warp.agent->late(&triggered_[warp.block], kernel_.site[instruction]);
+  } else {
+    warp.agent->arrived(&triggered_[warp.block], 0);
+  }
   block_triggers(warp);
 }
 

@@ -465,6 +465,7 @@ void KernelRun::close_tokens(Warp& warp) {
   for (const auto& [number, token] : tokens_) close(warp, token);
   tokens_.clear();
   warp.agent->closed(&outside_);
+  for (const std::uint8_t& block : triggered_) warp.agent->closed(&block);
 }
 
 void KernelRun::fence(const ptx::Agents& agents, const ptx::Fence& fence,

@@ -155,7 +155,8 @@ class KernelRun final : public ptx::GlobalMemory {
     warp_of(agents).agent->exchanged(agents.mask);
   }
   bool dependencies_met(const ptx::Agents& agents) override;
-  void launch_dependents(const ptx::Agents& agents, std::span<const ptx::Agents> next) override;
+  void launch_dependents(const ptx::Agents& agents, std::span<const ptx::Agents> next,
+                         std::uint32_t instruction) override;
   bool models_shared() const override { return settings_.first_shared.has_value(); }
   bool shares_all(const ptx::Agents& agents) override;
   ptx::SharedMoments moments(const ptx::Agents& agents) override;
@@ -374,12 +375,12 @@ class KernelRun final : public ptx::GlobalMemory {
   std::uint32_t warps_a_block_ = 1;
   std::uint32_t threads_a_block_ = 1;
   std::vector<Warp> warps_;
-  std::vector<std::uint32_t> levels_;  // by block: see ptx::SharedMoments
-  std::vector<std::uint32_t> live_;    // by block: warps that have not ended
-  std::vector<Warp*> outside_;         // that wait for room
-  std::vector<bool> triggered_;        // by block
-  std::uint32_t untriggered_ = 0;      // blocks
-  std::vector<Mapping> shared_;        // by block
+  std::vector<std::uint32_t> levels_;    // by block: see ptx::SharedMoments
+  std::vector<std::uint32_t> live_;      // by block: warps that have not ended
+  std::vector<Warp*> outside_;           // that wait for room
+  std::vector<std::uint8_t> triggered_;  // by block
+  std::uint32_t untriggered_ = 0;        // blocks
+  std::vector<Mapping> shared_;          // by block
   // By block, with fresh_lines: the lines that it has read in this launch, and what read them
   // first.
   struct FirstRead {

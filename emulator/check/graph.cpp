@@ -4,6 +4,13 @@
 
 namespace ringfence::check {
 
+bool Prefix::has(const Prefix& o) const {
+  for (std::uint32_t a = 0; a < o.counts_.size(); ++a) {
+    if (o.counts_[a] > 0 && !has(Name{a, o.counts_[a] - 1})) return false;
+  }
+  return true;
+}
+
 void Prefix::join(const Prefix& o) {
   if (counts_.size() < o.counts_.size()) counts_.resize(o.counts_.size());
   for (std::size_t i = 0; i < o.counts_.size(); ++i) {

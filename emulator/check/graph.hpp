@@ -75,6 +75,7 @@ struct LeftOut {
 class Prefix {
  public:
   bool has(const Name& n) const { return n.agent < counts_.size() && n.nth < counts_[n.agent]; }
+  bool has(const Prefix& o) const;
   void join(const Prefix& o);
   void add(const Name& n);
 

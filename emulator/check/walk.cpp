@@ -256,6 +256,13 @@ void Walk::on_leave(AgentId id, const void* barrier) {
   }
 }
 
+// Had it been first, what the first one did might not be behind the opening.
+void Walk::on_late(AgentId id, const void* barrier, std::uint16_t site) {
+  const auto at = arrivals_.find(barrier);
+  if (abandoned_ || at == arrivals_.end() || agents_[id].past.has(at->second)) return;
+  sets_.leave_out({agents_[id].label, site, site});
+}
+
 void Walk::on_order(AgentId earlier, AgentId later) {
   agents_[later].past.join(agents_[earlier].past);
   join_lanes(later, lanes_past(earlier));

@@ -125,6 +125,7 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
   void on_spawn(schedule::AgentId id, std::uint64_t label) override;
   void on_arrive(schedule::AgentId id, const void* barrier) override;
   void on_leave(schedule::AgentId id, const void* barrier) override;
+  void on_late(schedule::AgentId id, const void* barrier, std::uint16_t site) override;
   void on_close(const void* barrier) override {
     arrivals_.erase(barrier);
     lane_arrivals_.erase(barrier);

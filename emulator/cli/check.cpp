@@ -89,10 +89,13 @@ void print_left_out(const Case& c, const std::vector<ModeResult>& modes) {
     for (std::size_t i = 0; i < std::min(orders.size(), kMost); ++i) {
       const std::string first = program->site_name(orders[i].first);
       const std::string second = program->site_name(orders[i].second);
-      fmt::print("mode {}, not explored: of the lanes of the warp of {}, {}\n",
-                 machine::name(m.mode), schedule::text(schedule::unpack(orders[i].label)),
-                 first == second ? fmt::format("another one first at {}", first)
-                                 : fmt::format("one at {} behind another one's {}", first, second));
+      const std::string warp = schedule::text(schedule::unpack(orders[i].label));
+      fmt::print(
+          "mode {}, not explored: {}\n", machine::name(m.mode),
+          first == second
+              ? fmt::format("the warp of {}, or another lane of it, first at {}", warp, first)
+              : fmt::format("of the lanes of the warp of {}, one at {} behind another one's {}",
+                            warp, first, second));
     }
     if (orders.size() > kMost) fmt::print("... and {} more\n", orders.size() - kMost);
   }
@@ -248,8 +251,7 @@ Exit run(const CheckOptions& o) {
              : verdict == Verdict::pass    ? "PASS: no execution of these sizes fails (except load "
                                              "buffering)"
              : verdict == Verdict::finding ? "FAIL"
-             : left_out ? "UNKNOWN: lanes of one warp acted in one order, and another one "
-                          "could end otherwise"
+             : left_out ? "UNKNOWN: threads acted in one order, and another one could end otherwise"
              : !notes.unexplored.empty() ? "UNKNOWN: an order that decides was not explored"
              : none_ends                 ? "UNKNOWN: no execution comes to its end, as what stops "
                                            "them is passed over"

@@ -328,8 +328,9 @@ class GlobalMemory {
   virtual bool dependencies_met(const Agents& agents) = 0;
   /// griddepcontrol.launch_dependents; `next` are threads of the block that come to it too, with no
   /// other step before.
-  virtual void launch_dependents(const Agents&, std::span<const Agents> next) {
-    static_cast<void>(next);
+  virtual void launch_dependents(const Agents&, std::span<const Agents> next,
+                                 std::uint32_t instruction) {
+    static_cast<void>(next), static_cast<void>(instruction);
   }
 };
 

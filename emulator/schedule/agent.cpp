@@ -356,6 +356,9 @@ void Agent::left(const void* barrier, std::uint32_t lanes) {
   Strategy& strategy = execution_.strategy();
   if (strategy.follows_lanes()) strategy.on_lanes_leave(id_, threads_of(lanes), barrier);
 }
+void Agent::late(const void* barrier, std::uint16_t site) {
+  if (!execution_.free_running()) execution_.strategy().on_late(id_, barrier, site);
+}
 void Agent::exchanged(std::uint32_t lanes) {
   if (execution_.free_running()) return;
   Strategy& strategy = execution_.strategy();

@@ -160,6 +160,8 @@ class Agent {
   void arrived(const void* barrier, std::uint32_t lanes);
   void left(const void* barrier, std::uint32_t lanes);
   void closed(const void* barrier);
+  // It would have opened what another one's arrival has (Strategy::on_late).
+  void late(const void* barrier, std::uint16_t site);
   // Lanes handed one another values.
   void exchanged(std::uint32_t lanes);
 

@@ -76,6 +76,9 @@ class Strategy {
   // its parent waits for all its children.
   virtual void on_arrive(AgentId, const void* /*barrier*/) {}
   virtual void on_leave(AgentId, const void* /*barrier*/) {}
+  // An agent came to what an earlier one's arrival had opened for others. It could have been first,
+  // at that site of the program.
+  virtual void on_late(AgentId, const void* /*barrier*/, std::uint16_t /*site*/) {}
   // The same of some lanes of a warp, besides; and that they handed one another values. Told only
   // to a strategy that follows lanes.
   virtual bool follows_lanes() const { return false; }

@@ -447,6 +447,32 @@ TEST_CASE("a dependent launch needs one before it on its stream") {
       cases::CaseError);
 }
 
+TEST_CASE("a dependent launch begins behind the first trigger of a block, not behind its end") {
+  // The first thread of each of two warps; the second warp looks at a flag that the next launch
+  // sets.
+  const auto looked = [](const std::string& first, const std::string& second) {
+    const std::string look =
+        "  ld.relaxed.gpu.global.u32 %v1, [%m+64];\n  setp.eq.u32 %p1, %v1, 1;\n  @%p1 trap;\n";
+    Case c =
+        chain({"  and.b32 %v0, %t, 31;\n  setp.ne.u32 %p0, %v0, 0;\n  @%p0 bra END;\n"
+               "  setp.eq.u32 %p0, %t, 32;\n  @%p0 bra LOOK;\n" +
+                   first + "  bra END;\nLOOK:\n" + look + second + "END:\n",
+               "  st.relaxed.gpu.global.u32 [%m+64], 1;\n"});
+    c.launches = launch("k0", 1, 64) + launch("k1", 1, 1, kAhead);
+    return c;
+  };
+  judge("rank-lost", looked(kTrigger, ""));
+  judge("clean", looked("", kTrigger));
+  judge("clean", looked("  bar.sync 1, 64;\n" + kTrigger, "  bar.sync 1, 64;\n"));
+  // Either may be first. The search follows one, and does not say PASS where it is the later one.
+  const Case both = looked("  st.relaxed.gpu.global.u32 [%m+128], 1;\n" + kTrigger, kTrigger);
+  CHECK(fuzzed(both, {}, 300).kind == "rank-lost");
+  CHECK(checked(both) != "clean");
+  const Case looks_first = looked(kTrigger, kTrigger);
+  CHECK(fuzzed(looks_first, {}, 300).kind == "rank-lost");
+  CHECK(checked(looks_first) != "clean");
+}
+
 TEST_CASE(
     "tokenweave's kernel launched dependent, behind itself, passes; without its wait it races") {
   std::ifstream file("tests/cases/files/tokenweave-peer-2.toml");

@@ -427,7 +427,7 @@ Stop Execution::State::run_warp(Warp& warp, std::size_t current, const Quantum& 
           outcome.completed = memory_.dependencies_met(agents(warp, mask)) ? mask : 0;
           break;
         case Kind::launch_trigger:
-          memory_.launch_dependents(agents(warp, mask), next_triggers(*warp.block));
+          memory_.launch_dependents(agents(warp, mask), next_triggers(*warp.block), pc);
           break;
         case Kind::active_mask:
           for (unsigned i = 0; i < kLanes; ++i) {
