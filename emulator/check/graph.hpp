@@ -62,8 +62,9 @@ struct Event {
 
 using Graph = std::vector<Event>;
 
-// An order that was not explored: of lanes of the warp with this label, one of which acted at
-// `first` before another one did something that comes before `second`. Sites are the program's.
+// An order that was not explored: the warp with this label, or another lane of it, first at the
+// site where both are one; else of its lanes, one of which acted at `first` before another one did
+// something that comes before `second`. Sites are the program's.
 struct LeftOut {
   std::uint64_t label = 0;
   std::uint16_t first = 0;
