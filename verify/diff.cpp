@@ -162,7 +162,7 @@ bool Diff::passed() const { return all_passed(comparisons); }
 
 Diff diff(const std::string& a_path, const std::string& b_path, const std::string& reference,
           const DiffOptions& options) {
-  const LoadedInputs loaded = load_inputs(reference);
+  const LoadedInputs loaded = load_inputs(reference, options.names);
   const Side a = open_side(a_path, loaded, options);
   const Side b = open_side(b_path, loaded, options);
   if (loaded.tokens == 0)
@@ -185,7 +185,7 @@ Diff diff(const std::string& a_path, const std::string& b_path, const std::strin
                           of_b.residual_out_bound);
     }
   }
-  Diff result{a.problem, b.problem, out.results()};
+  Diff result{a.problem, b.problem, loaded.notes, out.results()};
   if (both) {
     const auto& more = residual_out[0].results();
     result.comparisons.insert(result.comparisons.end(), more.begin(), more.end());

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "verify/compare.hpp"
+#include "verify/inputs.hpp"
 #include "verify/problem.hpp"
 #include "verify/summation.hpp"
 
@@ -26,11 +27,13 @@ struct DiffOptions {
   Summation summation = Summation::fp32_truncated;
   bool has_eps = false;
   float eps = 0;
+  InputNames names;  // of the inputs' tensors
 };
 
 struct Diff {
   Problem problem_a;  // as A and B were judged
   Problem problem_b;
+  std::vector<std::string> notes;       // LoadedInputs' of the inputs
   std::vector<Comparison> comparisons;  // "A out", "B out", "A-B out", the same for residual_out
   bool passed() const;
 };

@@ -14,8 +14,6 @@
 
 namespace ringfence::cli {
 
-namespace {}  // namespace
-
 Exit run(const DiffOptions& o) {
   check_writable(o.reports);
   check_writable("--numbers", o.numbers);
@@ -32,7 +30,9 @@ Exit run(const DiffOptions& o) {
   options.ranks = o.ranks;
   options.has_eps = given(o.eps_given);
   options.eps = o.eps;
+  options.names = verify::parse_input_names(o.input_map, "--map");
   const verify::Diff d = verify::diff(o.a, o.b, o.reference, options);
+  for (const std::string& note : d.notes) fmt::print(stderr, "{}\n", note);
   fmt::print("diff A = {}, B = {}, reference from {}\n\n{}", o.a, o.b, o.reference,
              verify::comparison_table(d.comparisons));
   fmt::print("\n{}\n", d.passed() ? "both agree with the reference and each other" : "MISMATCH");
@@ -47,6 +47,7 @@ Exit run(const DiffOptions& o) {
   j["a"] = o.a;
   j["b"] = o.b;
   j["reference"] = o.reference;
+  if (!o.input_map.empty()) j["input_map"] = o.input_map;
   j["tensors"] = verify::to_json(d.comparisons);
   write_reports(o.reports, j, {verify::junit_suite("diff", d.comparisons)});
   return d.passed() ? Exit::clean : Exit::finding;

@@ -11,6 +11,7 @@ namespace ringfence::cli {
 
 struct DiffOptions {
   std::string a, b, reference;
+  std::string input_map;  // names of the reference's tensors, as run's --map
   std::string protocol, summation;
   int ranks = 0;
   float eps = 0;

@@ -203,11 +203,13 @@ TEST_CASE("diff writes what its schema says, mismatch or not") {
   file.add("x", in.x);
   file.add("weight", in.weight);
   file.add("residual", in.residual);
-  file.add("gamma", in.gamma);
+  file.add("norm", in.gamma);
   verify::write_safetensors(f / "in.safetensors", file);
-  REQUIRE(ringfence(f, "run --input in.safetensors --output a.safetensors").status == 0);
+  REQUIRE(
+      ringfence(f, "run --input in.safetensors --map gamma=norm --output a.safetensors").status ==
+      0);
   const std::string diff =
-      "diff a.safetensors b.safetensors --reference in.safetensors --json d.json";
+      "diff a.safetensors b.safetensors --reference in.safetensors --map gamma=norm --json d.json";
   verify::Safetensors b = verify::read_safetensors(f / "a.safetensors");
   verify::write_safetensors(f / "b.safetensors", b);
   REQUIRE(ringfence(f, diff).status == 0);

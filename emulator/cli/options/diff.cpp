@@ -18,6 +18,8 @@ void add_diff(CLI::App& app, Exit& exit) {
   sub->add_option("B", o->b, "Results to compare with")->required();
   sub->add_option("--reference", o->reference, "Inputs: attn (or x), weight, residual, gamma, beta")
       ->required();
+  sub->add_option("--map", o->input_map,
+                  "Names of tensors in the file of --reference: gamma=NAME,beta=NAME, ...");
   sub->add_option("--protocol", o->protocol, "tokenweave or pypto (default: as the files say)");
   sub->add_option("--ranks", o->ranks, "Ranks that made the results (default: as the files say)")
       ->check(CLI::Range(1, 1024));
