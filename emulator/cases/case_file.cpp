@@ -163,8 +163,8 @@ Check read_check(const Reader& r, const toml::table& t) {
     ref.tokens = r.number(r.need(f, "reference", "tokens"), "tokens", 1, 1u << 24);
     ref.hidden = r.number(r.need(f, "reference", "hidden"), "hidden", 8, 1u << 20);
     if (const auto* d = f.get("dtype")) ref.dtype = r.text(*d, "dtype");
-    if (ref.dtype != "bf16" && ref.dtype != "fp16") {
-      r.fail(f.source(), "reference dtype '{}'; known: bf16, fp16", ref.dtype);
+    if (ref.dtype != "bf16" && ref.dtype != "fp16" && ref.dtype != "fp32") {
+      r.fail(f.source(), "reference dtype '{}'; known: bf16, fp16, fp32", ref.dtype);
     }
     if (const auto* e = f.get("eps")) ref.eps = r.real(*e, "eps");
     if (!(ref.eps >= 0) || !std::isfinite(ref.eps))

@@ -180,8 +180,10 @@ struct Reference {
   std::string gamma;
   std::string beta;  // empty: none
   std::uint64_t tokens = 0, hidden = 0;
-  std::string dtype = "bf16";
+  std::string dtype = "bf16";  // bf16, fp16 or fp32
   double eps = 1e-6;
+
+  std::uint64_t element_bytes() const { return dtype == "fp32" ? 4 : 2; }
 };
 
 // What a memory should hold after a call, on each rank: an expression of the inputs

@@ -188,7 +188,7 @@ void express_reference(const Reader& r, const toml::table& t, CaseFile& c) {
     m.initial.columns = m.initial.columns != 0 ? m.initial.columns : f.hidden;
   }
   if (round == nullptr && tiles == nullptr && !t.contains("accumulate")) return;
-  const std::uint64_t all_rows = f.tokens * f.hidden * 2;
+  const std::uint64_t all_rows = f.tokens * f.hidden * f.element_bytes();
   for (const std::string& name : {f.residual, f.residual_out}) {
     if (c.find(name)->bytes >= all_rows) continue;
     r.fail(t.source(),

@@ -97,7 +97,7 @@ void resolve(const Reader& r, const toml::table& root, const CaseFile& c) {
   for (const auto& n : c.check.restored) at(n, "check.restored");
   if (c.check.reference) {
     const Reference& f = *c.check.reference;
-    const std::uint64_t row = f.hidden * 2;
+    const std::uint64_t row = f.hidden * f.element_bytes();
     const auto holds = [&](const std::string& name, std::uint64_t bytes) {
       if (at(name, "check.reference").bytes < bytes) {
         r.fail(root.source(), "check.reference needs {} bytes of '{}', which has {}", bytes, name,
@@ -110,8 +110,8 @@ void resolve(const Reader& r, const toml::table& root, const CaseFile& c) {
       if (f.inner % c.ranks != 0) {
         r.fail(root.source(), "check.reference: {} ranks do not divide inner {}", c.ranks, f.inner);
       }
-      holds(f.x, f.tokens * (f.inner / c.ranks) * 2);
-      holds(f.weight, f.hidden * (f.inner / c.ranks) * 2);
+      holds(f.x, f.tokens * (f.inner / c.ranks) * f.element_bytes());
+      holds(f.weight, f.hidden * (f.inner / c.ranks) * f.element_bytes());
     }
     holds(f.out, f.tokens * row);
     holds(f.gamma, row);
@@ -127,7 +127,10 @@ void resolve(const Reader& r, const toml::table& root, const CaseFile& c) {
       if (kind < Initial::Kind::integers || once) {
         r.fail(root.source(),
                "check.reference needs init {{{} = 'integers'}} or 'normal' or a file's of '{}'",
-               f.dtype == "fp16" ? "f16" : "bf16", *name);
+               verify::parse_dtype(f.dtype) == verify::Dtype::bf16 ? "bf16"
+               : f.dtype == "fp16"                                 ? "f16"
+                                                                   : "f32",
+               *name);
       }
       const std::string& dtype = c.find(*name)->initial.dtype;
       if (kind != Initial::Kind::file &&

@@ -39,20 +39,21 @@ verify::Comparison CaseProgram::compare(std::uint32_t call, std::uint32_t rank,
   const verify::Problem& p = e.problem;
   const std::span<const std::byte> bytes =
       consumed(call, rank, is_residual ? f.residual_out : f.out);
-  const auto* got = reinterpret_cast<const std::uint16_t*>(bytes.data());
+  const std::size_t element = verify::dtype_bytes(p.dtype);
+  const std::byte* got = bytes.data();
   const auto hidden = static_cast<std::size_t>(p.hidden);
-  const bool whole = bytes.size() >= f.tokens * hidden * 2;
+  const bool whole = bytes.size() >= f.tokens * hidden * element;
   const verify::RowRange rows =
       is_residual ? p.rows_of(static_cast<int>(rank)) : verify::RowRange{0, p.tokens};
   const std::size_t first = static_cast<std::size_t>(rows.begin) * hidden;
   const std::size_t count = static_cast<std::size_t>(rows.count()) * hidden;
-  if (whole) got += first;
+  if (whole) got += first * element;
   const verify::Shape shape{p.tokens, p.hidden};
   const char* name = is_residual ? "residual_out" : "out";
   if (e.exact) {
-    return verify::compare_bits(name, p.dtype, shape, got,
-                                (is_residual ? e.residual_out : e.out).bits() + first, count,
-                                first);
+    return verify::compare_bits(
+        name, p.dtype, shape, got,
+        (is_residual ? e.residual_out : e.out).bytes.data() + first * element, count, first);
   }
   const verify::FusedReference& r = e.reference;
   return verify::compare(
@@ -442,12 +443,13 @@ bool CaseProgram::check_reference(machine::Machine& machine) {
         machine::Finding found;
         found.kind = machine::FindingKind::numeric_mismatch;
         const std::string& name = is_residual ? f.residual_out : f.out;
-        std::uint64_t offset = c.first.index * 2;
-        if (is_residual && file_.find(name)->bytes < f.tokens * f.hidden * 2) {
-          offset -= static_cast<std::uint64_t>(p.rows_of(static_cast<int>(r)).begin) * f.hidden * 2;
+        const std::uint64_t row = f.hidden * f.element_bytes();
+        std::uint64_t offset = c.first.index * f.element_bytes();
+        if (is_residual && file_.find(name)->bytes < f.tokens * row) {
+          offset -= static_cast<std::uint64_t>(p.rows_of(static_cast<int>(r)).begin) * row;
         }
         found.second = consumer_access(call, r, index_of(name), offset);
-        found.second.bytes = 2;
+        found.second.bytes = static_cast<decltype(found.second.bytes)>(f.element_bytes());
         found.has_second = true;
         machine.report(found);
         if (machine.failed()) return false;

@@ -159,7 +159,7 @@ verify::Tensor from_file(const CaseFile& file, const Memory& memory, std::uint32
 // Rank `rank`'s columns of a tensor whose rows are of the inner size.
 void put_columns(const verify::Tensor& from, const verify::Problem& p, std::uint32_t rank,
                  std::vector<std::byte>& to) {
-  const auto row = static_cast<std::size_t>(p.inner) * 2;
+  const auto row = static_cast<std::size_t>(p.inner) * verify::dtype_bytes(p.dtype);
   const std::size_t own = row / static_cast<std::size_t>(p.ranks);
   const std::size_t rows = from.bytes.size() / row;
   for (std::size_t i = 0; i < rows; ++i) {
@@ -226,7 +226,7 @@ verify::Problem problem_of(const CaseFile& file) {
   p.dtype = verify::parse_dtype(f.dtype);
   p.eps = static_cast<float>(f.eps);
   p.has_beta = !f.beta.empty();
-  verify::validate(p, {.ranks_divide_tokens = false});
+  verify::validate(p, {.ranks_divide_tokens = false, .halves = false});
   return p;
 }
 
@@ -252,7 +252,7 @@ Fed generated(const CaseFile& file, const verify::Problem& p, std::uint32_t call
   for (int r = 0; r < p.ranks; ++r) fed.parts.push_back(verify::product(p, in, r));
   const auto put = [&](std::uint32_t rank, const std::string& name, const std::byte* from,
                        std::size_t bytes) { std::memcpy(content(rank, name).data(), from, bytes); };
-  const auto row = static_cast<std::size_t>(p.hidden) * 2;
+  const auto row = static_cast<std::size_t>(p.hidden) * verify::dtype_bytes(p.dtype);
   for (std::uint32_t r = 0; r < file.ranks; ++r) {
     if (whole) {
       put_columns(in.x, p, r, content(r, f.x));
@@ -288,7 +288,7 @@ Fed recorded(const CaseFile& file, const verify::Problem& p, const ContentOf& co
   fed.inputs.gamma = take(0, f.gamma, {p.hidden});
   if (p.has_beta) fed.inputs.beta = take(0, f.beta, {p.hidden});
   fed.inputs.residual = take(0, f.residual, whole);
-  const auto row = static_cast<std::size_t>(p.hidden) * 2;
+  const auto row = static_cast<std::size_t>(p.hidden) * verify::dtype_bytes(p.dtype);
   if (file.find(f.residual)->bytes >= f.tokens * row) return fed;
   for (std::uint32_t r = 0; r < file.ranks; ++r) {
     const verify::RowRange own = p.rows_of(static_cast<int>(r));
@@ -318,7 +318,7 @@ void Payload::fill_operator(const CaseFile& file, std::uint32_t call, std::uint6
   const bool normal = kind != Initial::Kind::integers;
   const verify::Inputs& in = fed.inputs;
   verify::Partials partials;
-  for (const verify::Tensor& t : fed.parts) partials.push_back(t.bits());
+  for (const verify::Tensor& t : fed.parts) partials.push_back(t.bytes.data());
   // Under these policies every rank and schedule has the one sum; a payload that is exact has it
   // under all of them.
   e.exact = !normal || summation == verify::Summation::fp32_rank_order ||
