@@ -75,7 +75,7 @@ InputNames parse_input_names(const std::string& text, const std::string& option)
 // Reads `attn` (alias `x`), `weight`, `residual`, `gamma` and the optional `beta` (alias `bias`),
 // or what `names` says, and checks that they have one dtype (bf16, f16, f32) and shapes that fit
 // together. gamma and beta may be [1, H], and may be F32 beside 16-bit data. `halves`: for the CUDA
-// kernels, which have 16-bit types alone; an F32 gamma is then rounded to the data's, with a note.
+// kernels, whose data has 16-bit types alone; gamma and beta are then both F32 if one of them is.
 // Throws InputError naming the file and the tensor.
 LoadedInputs load_inputs(const std::string& path, const InputNames& names = {},
                          bool halves = false);

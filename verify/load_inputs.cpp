@@ -50,31 +50,24 @@ Tensor take(const std::string& path, Safetensors& file, const std::string& name,
                   path, known));
 }
 
-// gamma or beta: [H]. In fp32 beside 16-bit data it stays so, or (`halves`) is rounded.
-void as_row(const std::string& path, const std::string& name, bool halves, LoadedInputs& loaded,
-            Tensor& row) {
+// gamma or beta: [H]. In fp32 beside 16-bit data it stays so.
+void as_row(const std::string& path, const std::string& name, LoadedInputs& loaded, Tensor& row) {
   const Dtype dtype = loaded.dtype;
   if (row.shape == Shape{1, loaded.hidden}) row.shape = {loaded.hidden};
   if (row.dtype != Dtype::f32 || dtype == Dtype::f32) return;
-  if (!halves) {
-    loaded.notes.push_back(fmt::format(
-        "{}: '{}' is F32 beside {} data: the norm multiplies by it as it is, and rounds the result",
-        path, name, dtype_name(dtype)));
-    return;
-  }
-  Tensor rounded(dtype, row.shape);
-  std::size_t changed = 0;
+  loaded.notes.push_back(fmt::format(
+      "{}: '{}' is F32 beside {} data: the norm multiplies by it as it is, and rounds the result",
+      path, name, dtype_name(dtype)));
+}
+
+// In fp32, which has every value of 16 bits.
+Tensor widened(const Tensor& row) {
+  if (row.dtype == Dtype::f32) return row;
+  Tensor wide(Dtype::f32, row.shape);
   for (std::size_t i = 0; i < row.elements(); ++i) {
-    rounded.bits()[i] = round_to(dtype, row.floats()[i]);
-    changed += to_float(dtype, rounded.bits()[i]) != row.floats()[i] ? 1 : 0;
+    wide.floats()[i] = to_float(row.dtype, row.bits()[i]);
   }
-  if (changed > 0) {
-    loaded.notes.push_back(
-        fmt::format("{}: '{}' is F32 and is rounded to {}, as the kernels read it; {} of {} "
-                    "elements change",
-                    path, name, dtype_name(dtype), changed, row.elements()));
-  }
-  row = std::move(rounded);
+  return wide;
 }
 
 void check_shape(const std::string& path, const char* name, const Tensor& tensor,
@@ -167,8 +160,8 @@ LoadedInputs load_inputs(const std::string& path, const InputNames& names, bool 
         "{}: tensor '{}' is {}: {}", path, x_name, safetensors_name(loaded.dtype),
         halves ? "the kernels take BF16 or F16" : "the operator takes BF16, F16 or F32"));
   }
-  as_row(path, called[3], halves, loaded, in.gamma);
-  if (!called[4].empty()) as_row(path, called[4], halves, loaded, in.beta);
+  as_row(path, called[3], loaded, in.gamma);
+  if (!called[4].empty()) as_row(path, called[4], loaded, in.beta);
   check_shape(path, called[1].c_str(), in.weight, {loaded.hidden, loaded.inner},
               "[hidden, inner] =");
   check_shape(path, called[2].c_str(), in.residual, {loaded.tokens, loaded.hidden},
@@ -183,6 +176,10 @@ LoadedInputs load_inputs(const std::string& path, const InputNames& names, bool 
     throw InputError(fmt::format("{}: tensor '{}' is {} and '{}' is {}: use one dtype", path,
                                  called[i], dtype_name(tensors[i]->dtype), x_name,
                                  dtype_name(loaded.dtype)));
+  }
+  if (halves && (in.gamma.dtype == Dtype::f32 || in.beta.dtype == Dtype::f32)) {
+    in.gamma = widened(in.gamma);
+    if (in.has_beta()) in.beta = widened(in.beta);
   }
   const auto eps = file.metadata.find("eps");
   if (eps != file.metadata.end()) {

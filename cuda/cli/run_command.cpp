@@ -231,6 +231,7 @@ int run_operator(const RunOptions& given, const std::optional<Place>& place) {
     o.inner = loaded->inner;
     o.dtype = loaded->dtype;
     o.beta = loaded->inputs.has_beta();
+    o.fp32_rows = loaded->inputs.gamma.dtype == verify::Dtype::f32;
     o.fill = verify::Fill::normal;
     if (loaded->has_eps && !o.eps_given) o.eps = loaded->eps;
   }
@@ -242,6 +243,9 @@ int run_operator(const RunOptions& given, const std::optional<Place>& place) {
   Session session(world, o, max_tokens + 2);
   std::unique_ptr<TraceRecorder> recorder;
   if (!o.trace.empty()) recorder = std::make_unique<TraceRecorder>(session, o);
+  if (world.is_root() && loaded) {
+    for (const std::string& note : loaded->notes) fmt::print(stderr, "{}\n", note);
+  }
   if (world.is_root()) {
     fmt::print("# ringfence gpu run: {}, {} {}, hidden {}, inner {}, {}, {} blocks a rank\n",
                verify::flavour_name(o.protocol), world.size(), kind_name(world.kind()), o.hidden,

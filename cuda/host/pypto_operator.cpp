@@ -88,6 +88,7 @@ Pypto::Pypto(const World& world, const PyptoOptions& options) : world_(world), o
   shape_.chunk = options_.chunk != 0 ? options_.chunk
                                      : pypto_chunk(options_.tile_rows, options_.hidden,
                                                    options_.blocks, options_.max_tokens);
+  shape_.fp32_rows = options_.fp32_rows;
   const void* kernel = pypto_kernel(shape_);
   const int shared = pypto_shared_bytes(shape_);
   const bool share = world.kind() == World::Kind::virtual_ranks;

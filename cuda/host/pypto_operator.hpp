@@ -22,6 +22,7 @@ struct PyptoOptions {
   int slots = kPyptoLead;  // of the rings
   bool pipelined = true;
   uint64_t timeout_ns = 0;
+  bool fp32_rows = false;                 // gamma and beta are in fp32
   size_t data_limit = size_t{200} << 20;  // bytes of the data ring
   size_t signal_limit = size_t{1} << 20;  // bytes of the signal rings
 };

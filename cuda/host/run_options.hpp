@@ -20,6 +20,7 @@ struct RunOptions {
   double eps = 1e-6;
   bool eps_given = false;
   bool beta = false;
+  bool fp32_rows = false;  // gamma and beta are in fp32: those of an input are taken as they are
   verify::Fill fill = verify::Fill::normal;
   uint64_t seed = 1;
   int calls = 3;

@@ -112,6 +112,7 @@ Session::Session(const World& world, const RunOptions& options, int64_t max_toke
     o.chunk = options_.chunk;
     o.slots = options_.slots;
     o.pipelined = options_.pipelined;
+    o.fp32_rows = options_.fp32_rows;
     o.timeout_ns = timeout_ns;
     pypto_ = std::make_unique<Pypto>(world, o);
     out_ = world.allocate(rows_bytes);
@@ -127,6 +128,7 @@ Session::Session(const World& world, const RunOptions& options, int64_t max_toke
     o.blocks = options_.blocks;
     o.launch = options_.dependent_launch ? Launch::dependent : Launch::cooperative;
     o.stream_a_rank = options_.stream_a_rank;
+    o.fp32_rows = options_.fp32_rows;
     o.timeout_ns = timeout_ns;
     tokenweave_ = std::make_unique<Tokenweave>(world, o);
   }
@@ -140,8 +142,8 @@ Session::Session(const World& world, const RunOptions& options, int64_t max_toke
     t.x = DeviceBuffer(m.device, static_cast<size_t>(max_tokens) * k * 2);
     t.weight = DeviceBuffer(m.device, h * k * 2);
     t.residual = DeviceBuffer(m.device, rows_bytes);
-    t.gamma = DeviceBuffer(m.device, h * 2);
-    t.beta = DeviceBuffer(m.device, h * 2);
+    t.gamma = DeviceBuffer(m.device, h * (options_.fp32_rows ? 4 : 2));
+    t.beta = DeviceBuffer(m.device, h * (options_.fp32_rows ? 4 : 2));
     tensors_.push_back(std::move(t));
     const Tensors& mine = tensors_.back();
     const void* beta = options_.beta ? mine.beta.get() : nullptr;

@@ -76,8 +76,15 @@ Tokenweave::Tokenweave(const World& world, const TokenweaveOptions& options)
   shape_.transport = options_.transport;
   shape_.start = options_.start;
   shape_.aligned = options_.hidden % 8 == 0;
+  shape_.fp32_rows = options_.fp32_rows;
+  if (push && options_.fp32_rows) {
+    refuse(
+        "transport push takes gamma in the data's dtype, and this one is in fp32: use --transport "
+        "peer");
+  }
   const bool share = world.kind() == World::Kind::virtual_ranks;
-  const bool can_push = options_.transport == Transport::peer && shape_.aligned && world.size() > 1;
+  const bool can_push = options_.transport == Transport::peer && shape_.aligned &&
+                        !options_.fp32_rows && world.size() > 1;
   if (push) {
     push_tokens_ = options_.max_tokens;
   } else if (can_push && options_.push_tokens != TokenweaveOptions::kChoose) {

@@ -26,6 +26,7 @@ struct TokenweaveOptions {
   float eps = 1e-6f;
   int blocks = 0;  // a rank; 0: default_blocks
   bool residual_sharded = false;
+  bool fp32_rows = false;  // gamma and beta are in fp32; such calls never push
   // dependent: what keeps a waiting block from waiting for one that never starts is then this. The
   // constructor has checked that a launch fits on the device at once; a launch's blocks may start
   // early only when all blocks of the one before have started, and that one needs nothing from

@@ -20,12 +20,12 @@ template <int kRows, int kChunk>
 using ProductOf = typename ProductFor<kRows, kChunk>::type;
 #endif
 
-template <int kRows, int kChunk>
-__global__ void __launch_bounds__(kPyptoThreads, 1) pypto(const __grid_constant__ PyptoArgs args) {
 #ifdef RINGFENCE_WGMMA
+template <int kRows, int kChunk, bool kFp32Rows>
+__device__ __forceinline__ void pypto_body(const PyptoArgs& args) {
   extern __shared__ char dynamic[];
   char* shared = dynamic + (1024 - __cvta_generic_to_shared(dynamic) % 1024) % 1024;
-  Pypto<ProductOf<kRows, kChunk>> kernel(args, shared);
+  Pypto<ProductOf<kRows, kChunk>, kFp32Rows> kernel(args, shared);
   kernel.initialise();
   // The first warpgroup hands registers to the others, whose accumulators fill theirs.
   static_assert(128 * 104 + kPyptoConsumers * 200 == kPyptoThreads * 168);
@@ -37,6 +37,22 @@ __global__ void __launch_bounds__(kPyptoThreads, 1) pypto(const __grid_constant_
     ptx::take_registers<200>();
     kernel.multiply_tiles();
   }
+}
+#endif
+
+template <int kRows, int kChunk>
+__global__ void __launch_bounds__(kPyptoThreads, 1) pypto(const __grid_constant__ PyptoArgs args) {
+#ifdef RINGFENCE_WGMMA
+  pypto_body<kRows, kChunk, false>(args);
+#endif
+}
+
+/// With a gamma and a beta in fp32.
+template <int kRows, int kChunk>
+__global__ void __launch_bounds__(kPyptoThreads, 1)
+    pypto_fp32(const __grid_constant__ PyptoArgs args) {
+#ifdef RINGFENCE_WGMMA
+  pypto_body<kRows, kChunk, true>(args);
 #endif
 }
 
@@ -56,16 +72,18 @@ struct Kernel {
 };
 
 template <int kRows, int kChunk>
-Kernel entry() {
-  return {{kRows, kChunk},
-          reinterpret_cast<const void*>(pypto<kRows, kChunk>),
+Kernel entry(bool fp32_rows) {
+  return {{kRows, kChunk, fp32_rows},
+          fp32_rows ? reinterpret_cast<const void*>(pypto_fp32<kRows, kChunk>)
+                    : reinterpret_cast<const void*>(pypto<kRows, kChunk>),
           shared_bytes<kRows, kChunk>()};
 }
 
 Kernel find(const PyptoShape& shape) {
-  static const Kernel all[] = {
-      entry<8, 128>(), entry<8, 64>(),    entry<64, 128>(),
-      entry<64, 64>(), entry<128, 256>(), entry<128, 128>(),
+  const bool fp32 = shape.fp32_rows;
+  const Kernel all[] = {
+      entry<8, 128>(fp32), entry<8, 64>(fp32),    entry<64, 128>(fp32),
+      entry<64, 64>(fp32), entry<128, 256>(fp32), entry<128, 128>(fp32),
   };
   for (const Kernel& k : all) {
     if (k.shape == shape) return k;

@@ -92,7 +92,8 @@ struct PyptoTeam {
   }
 };
 
-template <class Product>
+/// kFp32Rows: gamma and beta are in fp32, and read where they are used.
+template <class Product, bool kFp32Rows = false>
 class Pypto {
   using Shared = PyptoShared<Product>;
   using T = __nv_bfloat16;
@@ -410,7 +411,7 @@ class Pypto {
       for (int first = Team::thread(); first < vectors; first += kAheadAgain * Team::kThreads) {
         uint4 gamma[kAheadAgain], beta[kAheadAgain]{};
 #pragma unroll
-        for (int k = 0; k < kAheadAgain; ++k) {
+        for (int k = 0; k < kAheadAgain && !kFp32Rows; ++k) {
           const int i = first + k * Team::kThreads;
           if (i >= vectors) continue;
           gamma[k] = ptx::ld_weak_16(static_cast<const char*>(local.gamma) + i * 16);
@@ -439,11 +440,11 @@ class Pypto {
           }
 #pragma unroll
           for (int p = 0; p < kVector / 2; ++p) {
-            const float2 g = unpack<T>(pair(gamma[k], p));
+            const float2 g = row_pair(local.gamma, gamma[k], i, p);
             z[p] = {__fmul_rn(__fdiv_rn(z[p].x, root), g.x),
                     __fmul_rn(__fdiv_rn(z[p].y, root), g.y)};
             if (local.beta != nullptr) {
-              const float2 b = unpack<T>(pair(beta[k], p));
+              const float2 b = row_pair(local.beta, beta[k], i, p);
               z[p] = {__fadd_rn(z[p].x, b.x), __fadd_rn(z[p].y, b.y)};
             }
           }
@@ -456,6 +457,15 @@ class Pypto {
   __device__ static uint4 packed(const float2 (&z)[kVector / 2]) {
     return {pack<T>(z[0].x, z[0].y), pack<T>(z[1].x, z[1].y), pack<T>(z[2].x, z[2].y),
             pack<T>(z[3].x, z[3].y)};
+  }
+
+  /// Pair p of vector i of gamma or beta, which was loaded unless the row is in fp32.
+  __device__ static float2 row_pair(const void* row, const uint4& loaded, int i, int p) {
+    if constexpr (kFp32Rows) {
+      return *reinterpret_cast<const float2*>(static_cast<const float*>(row) + i * kVector + 2 * p);
+    } else {
+      return unpack<T>(pair(loaded, p));
+    }
   }
 
   __device__ static float2 sum_of(const uint4& sum, const uint4& add, int p) {

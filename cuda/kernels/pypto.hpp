@@ -40,8 +40,8 @@ struct PyptoArgs {
     const void* residual;  // [tokens, hidden]
     void* residual_out;    // [tokens, hidden]; may be residual
     void* out;             // [tokens, hidden]
-    const void* gamma;     // [hidden]
-    const void* beta;      // [hidden] or null
+    const void* gamma;     // [hidden]; fp32 for the kernels of PyptoShape::fp32_rows
+    const void* beta;      // [hidden] or null; likewise
     uint32_t* counter;     // 2 * kPyptoLead words, zero before and after: arrivals of own blocks
   } local[kMaxRanks];
   int64_t tokens;
@@ -69,6 +69,7 @@ constexpr bool pypto_tile_rows_supported(int rows) {
 struct PyptoShape {
   int tile_rows;
   int chunk;
+  bool fp32_rows = false;  // gamma and beta are in fp32
   bool operator==(const PyptoShape&) const = default;
 };
 

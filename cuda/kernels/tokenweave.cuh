@@ -32,16 +32,17 @@
 namespace ringfence::cuda {
 
 /// kVectors: vectors that a played thread has of a row. kGroups, kPlay, kRows, kStages: above; a
-/// batch is a whole number of rounds through the stages.
+/// batch is a whole number of rounds through the stages. kFp32Rows: gamma and beta are in fp32, and
+/// read where they are used.
 template <class T, class TransportT, int kVectors, int kGroups, int kPlay, int kRows, int kStages,
-          Order kStartPut, Order kStartWait>
+          Order kStartPut, Order kStartWait, bool kFp32Rows = false>
 __device__ __forceinline__ void tokenweave_body(const TokenweaveArgs& args) {
   constexpr bool kAligned = TransportT::kAligned;
   constexpr int kOwn = kPlay * kVectors;  // vectors of a row that a thread has
   constexpr int kUnits = kRows * kOwn;    // and of a batch
   static_assert(kUnits % kStages == 0, "a unit must find its stage at compile time");
   __shared__ float warp_sums[2][kGroups][kRows][kMaxWarps];
-  __shared__ uint4 gamma[kVectors * kMaxThreads];
+  __shared__ uint4 gamma[kFp32Rows ? 1 : kVectors * kMaxThreads];
 
   ptx::follow_launch_before();
   const int rank = args.first_rank + static_cast<int>(blockIdx.x) / args.blocks;
@@ -100,7 +101,8 @@ __device__ __forceinline__ void tokenweave_body(const TokenweaveArgs& args) {
     if (row < last && exists(i)) transport.load(to, place(row, i), valid(i));
   };
 
-  for (int c = static_cast<int>(threadIdx.x); c < vectors; c += static_cast<int>(blockDim.x)) {
+  for (int c = static_cast<int>(threadIdx.x); !kFp32Rows && c < vectors;
+       c += static_cast<int>(blockDim.x)) {
     const int left = args.hidden - c * kVector;
     gamma[c] = load_local<kAligned>(args.local[rank].gamma, kAligned ? c : c * kVector,
                                     left < kVector ? left : kVector);
@@ -174,6 +176,17 @@ __device__ __forceinline__ void tokenweave_body(const TokenweaveArgs& args) {
       for (int u = 0; u < kUnits; ++u) {
         const int i = u % kOwn;
         const int row = base + u / kOwn * stride;
+        if constexpr (kFp32Rows) {
+          if ((kRows != 1 && row >= last) || !exists(i)) continue;
+          const int first_element = column(i) * kVector;
+          const auto from = [&](const void* r) {
+            return static_cast<const float*>(r) + first_element;
+          };
+          const uint4 y = normalise_by_fp32<T, with_beta>(z[u], scale[u / kOwn], from(local.gamma),
+                                                          from(local.beta), valid(i));
+          transport.store(place(row, i), y, valid(i));
+          continue;
+        }
         uint4 beta{};
         if constexpr (with_beta) {
           if (exists(i)) {

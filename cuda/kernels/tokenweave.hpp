@@ -21,8 +21,8 @@ struct TokenweaveArgs {
   struct Local {
     const void* residual;  // [tokens, hidden], or the own rows only (residual_sharded)
     void* residual_out;    // likewise; may be the same memory
-    const void* gamma;     // [hidden]
-    const void* beta;      // [hidden] or null
+    const void* gamma;     // [hidden]; fp32 for the kernels of TokenweaveShape::fp32_rows
+    const void* beta;      // [hidden] or null; likewise
   } local[kMaxRanks];
   int64_t tokens;
   int hidden;
@@ -46,6 +46,7 @@ struct TokenweaveShape {
   StartOrder start = StartOrder::relaxed;
   bool aligned = true;                 // hidden % 8 == 0 and every pointer on 16 bytes
   RowsABlock rows = RowsABlock::some;  // launch_tokenweave sets it
+  bool fp32_rows = false;              // gamma and beta are in fp32, whatever the dtype
 };
 
 /// Rank r owns token rows [first, first + count): r * ceil(tokens / world) on, cut at tokens.
@@ -120,7 +121,8 @@ constexpr TokenweaveLayout tokenweave_layout(const TokenweaveShape& shape, int w
     return two ? TokenweaveLayout{1, 1, 1, 2} : TokenweaveLayout{1, 2, 2, 4};
   if (two) return {1, 1, 1, world <= 2 ? 2 : 1};
   for (const MeasuredLayout& m : kMeasuredLayouts) {
-    if (m.world == world && m.rows == shape.rows) return m.layout;
+    // Those with rows in fp32 are compiled for the usual number of rows a block alone.
+    if (m.world == world && m.rows == shape.rows && !shape.fp32_rows) return m.layout;
   }
   if (world <= 2) return {1, 2, 2, 4};
   return world == 4 ? TokenweaveLayout{1, 2, 1, 2} : TokenweaveLayout{1, 1, 1, 1};

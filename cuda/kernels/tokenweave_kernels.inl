@@ -61,6 +61,56 @@ template <int kVectors, Order kPut, Order kWait>
 __global__ void tokenweave_multimem(const __grid_constant__ TokenweaveArgs) {}
 #endif
 
+/// With a gamma and a beta in fp32: kernels of their own, so that the others stay as they are.
+template <int kWorld, int kVectors, Order kPut, Order kWait>
+__global__ void __launch_bounds__(threads_of(kPeer<kWorld, kVectors, RowsABlock::some>), 1)
+    tokenweave_peer_fp32(const __grid_constant__ TokenweaveArgs args) {
+  constexpr TokenweaveLayout kLayout = kPeer<kWorld, kVectors, RowsABlock::some>;
+  constexpr bool kAhead = kVectors == 1 || kWorld < 7;
+  tokenweave_body<RINGFENCE_ELEMENT, PeerTransport<RINGFENCE_ELEMENT, kWorld, kAhead>, kVectors,
+                  kLayout.groups, kLayout.play, kLayout.rows, kLayout.stages, kPut, kWait, true>(
+      args);
+}
+
+template <Order kPut, Order kWait>
+__global__ void __launch_bounds__(kMaxThreads, 1)
+    tokenweave_peer_scalar_fp32(const __grid_constant__ TokenweaveArgs args) {
+  tokenweave_body<RINGFENCE_ELEMENT, ScalarPeerTransport<RINGFENCE_ELEMENT>, 2, 1, 1, 1, 1, kPut,
+                  kWait, true>(args);
+}
+
+template <int kVectors, Order kPut, Order kWait>
+__global__ void __launch_bounds__(threads_of(kMultimem<kVectors>), 1)
+    tokenweave_multimem_fp32(const __grid_constant__ TokenweaveArgs args) {
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+  constexpr TokenweaveLayout kLayout = kMultimem<kVectors>;
+  tokenweave_body<RINGFENCE_ELEMENT, MultimemTransport<RINGFENCE_ELEMENT>, kVectors, kLayout.groups,
+                  kLayout.play, kLayout.rows, kLayout.stages, kPut, kWait, true>(args);
+#endif
+}
+
+template <int kVectors, Order kPut, Order kWait>
+const void* peer_fp32_kernel(int world) {
+  static constexpr auto kernels = []<int... kRank>(std::integer_sequence<int, kRank...>) {
+    return std::array{tokenweave_peer_fp32<kRank + 1, kVectors, kPut, kWait>...};
+  }
+  (std::make_integer_sequence<int, kMaxRanks>{});
+  return reinterpret_cast<const void*>(kernels[world - 1]);
+}
+
+template <Order kPut, Order kWait>
+const void* fp32_kernel_of(const TokenweaveShape& shape, int world, bool two) {
+  if (shape.transport == Transport::multimem) {
+    if (!shape.aligned) return nullptr;
+    return two ? reinterpret_cast<const void*>(tokenweave_multimem_fp32<2, kPut, kWait>)
+               : reinterpret_cast<const void*>(tokenweave_multimem_fp32<1, kPut, kWait>);
+  }
+  if (!shape.aligned) {
+    return reinterpret_cast<const void*>(tokenweave_peer_scalar_fp32<kPut, kWait>);
+  }
+  return two ? peer_fp32_kernel<2, kPut, kWait>(world) : peer_fp32_kernel<1, kPut, kWait>(world);
+}
+
 template <int kVectors, RowsABlock kRows, Order kPut, Order kWait>
 const void* peer_kernel(int world) {
   static constexpr auto kernels = []<int... kRank>(std::integer_sequence<int, kRank...>) {
@@ -86,6 +136,7 @@ const void* peer_kernel(int world, RowsABlock rows) {
 template <Order kPut, Order kWait>
 const void* kernel_of(const TokenweaveShape& shape, int world, int hidden) {
   const bool two = hidden > kMaxThreads * kVector;
+  if (shape.fp32_rows) return fp32_kernel_of<kPut, kWait>(shape, world, two);
   if (shape.transport == Transport::multimem) {
     if (!shape.aligned) return nullptr;
     return two ? reinterpret_cast<const void*>(tokenweave_multimem<2, kPut, kWait>)

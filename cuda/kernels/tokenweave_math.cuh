@@ -63,4 +63,25 @@ __device__ __forceinline__ uint4 normalise(uint4 z, float s, uint4 gamma, uint4 
   return y;
 }
 
+/// The same by a gamma and a beta in fp32, which are not rounded: T(T(z * s) * gamma), T(that +
+/// beta). They point to the vector's first element; `count` of the row's are there. One by one: the
+/// kernels that take them are as lean in registers as the others.
+template <class T, bool kBeta>
+__device__ __forceinline__ uint4 normalise_by_fp32(uint4 z, float s, const float* gamma,
+                                                   const float* beta, int count) {
+  const auto at = [count](const float* row, int i) { return i < count ? row[i] : 0.0f; };
+  uint4 y;
+#pragma unroll
+  for (int i = 0; i < kVector / 2; ++i) {
+    const float2 p = unpack<T>(pair(z, i));
+    const float2 n = unpack<T>(pack<T>(__fmul_rn(p.x, s), __fmul_rn(p.y, s)));
+    pair(y, i) = pack<T>(__fmul_rn(n.x, at(gamma, 2 * i)), __fmul_rn(n.y, at(gamma, 2 * i + 1)));
+    if constexpr (kBeta) {
+      const float2 m = unpack<T>(pair(y, i));
+      pair(y, i) = pack<T>(__fadd_rn(m.x, at(beta, 2 * i)), __fadd_rn(m.y, at(beta, 2 * i + 1)));
+    }
+  }
+  return y;
+}
+
 }  // namespace ringfence::cuda

@@ -51,6 +51,49 @@ std::map<std::string, std::vector<std::string>> pad_updates(schedule::Program& p
 
 }  // namespace
 
+namespace {
+
+// The case of the peer kernel on 2 ranks with a gamma of fp32 beside bf16 data, for `kernel`.
+std::string with_fp32_gamma(const std::string& kernel) {
+  std::ifstream in(case_of("peer", 2));
+  std::string text((std::istreambuf_iterator<char>(in)), {});
+  const auto put = [&](const std::string& old, const std::string& fresh) {
+    const auto at = text.find(old);
+    REQUIRE(at != std::string::npos);
+    text.replace(at, old.size(), fresh);
+  };
+  put("tokenweave_peerILi2ELi1E", kernel);
+  put("bytes = 512\ninit = { bf16 = \"integers\" }",
+      "bytes = 1024\ninit = { f32 = \"normal\", same = true }");
+  // The residual whole: residual_sharded, the last number before the spin control, is 0.
+  put("bytes = 1024\ninit = { bf16 = \"integers\" }",
+      "bytes = 2048\ninit = { bf16 = \"normal\", same = true }");
+  put("{s32 = 1}, {struct = [ {u64 = 0}, {u64 = 0}, {u64 = 0}",
+      "{s32 = 0}, {struct = [ {u64 = 0}, {u64 = 0}, {u64 = 0}");
+  text.erase(text.find("[check.reference]"));
+  return text + R"case([check.let]
+total = "sum('data')"
+stream = "total + residual"
+scaled = "stream * rms(stream, eps = 1e-6)"
+[check.expected.data]
+columns = 256
+dtype = "bf16"
+value = "scaled * gamma"
+round = ["total", "stream", "scaled"]
+)case";
+}
+
+}  // namespace
+
+TEST_CASE("the kernel for a gamma in fp32 multiplies by it as it is, and the other one does not") {
+  const auto found_of = [](const std::string& kernel) {
+    cases::CaseProgram program(cases::parse_case(with_fp32_gamma(kernel), case_of("peer", 2)), {});
+    return found(fuzz(program, Boundary::coherent, 20));
+  };
+  CHECK(found_of("tokenweave_peer_fp32ILi2ELi1E") == "clean");
+  CHECK(found_of("tokenweave_peerILi2ELi1E") == "numeric-mismatch");
+}
+
 TEST_CASE("the CUDA kernels give the rounding-exact result on 2, 4 and 8 ranks") {
   for (const char* transport : {"peer", "multimem"}) {
     for (const int ranks : {2, 4, 8}) {
