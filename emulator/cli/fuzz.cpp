@@ -252,6 +252,11 @@ Exit run(const FuzzOptions& o) {
   Case c = resolve(o.c);
   if (!o.faults.empty()) c.faults = schedule::parse_faults(o.faults);
   c.survive = o.survive;
+  if (given(o.depth_given) && o.strategy != "pct") {
+    throw UsageError(
+        fmt::format("--depth {}: --strategy {} has none of its own; --strategy pct is due", o.depth,
+                    o.strategy));
+  }
   if (!o.corpus.empty()) {
     if (o.strategy != "portfolio") {
       throw UsageError(fmt::format(

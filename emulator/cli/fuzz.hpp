@@ -19,8 +19,9 @@ struct FuzzOptions {
   ReportOptions reports;
   PictureOptions pictures;
   CampaignOptions campaign;
-  std::string strategy = "pct";
+  std::string strategy = "portfolio";
   std::uint32_t depth = 3;
+  CLI::Option* depth_given = nullptr;
   double stale = 0.05;
   std::string corpus;
   std::uint64_t seed = 1;

@@ -5,11 +5,13 @@
 namespace ringfence::schedule {
 
 MutantStrategy::MutantStrategy(const StrategySpec& spec, std::span<const Decision> decisions,
-                               std::pmr::memory_resource* memory)
+                               const Profile* profile, std::pmr::memory_resource* memory)
     : random_(spec.seed),
       decisions_(changed(decisions, random_, change_, memory)),
       replay_(decisions_, memory),
-      walk_(spec) {}
+      by_pos_(change_ == Change::other_end && random_.below(2) == 0),
+      walk_(spec),
+      pos_(spec, profile, memory) {}
 
 std::pmr::vector<Decision> MutantStrategy::changed(std::span<const Decision> decisions,
                                                    Random& random, Change& change,
@@ -31,7 +33,11 @@ std::pmr::vector<Decision> MutantStrategy::changed(std::span<const Decision> dec
 
 void MutantStrategy::begin(std::uint32_t expected_points) {
   replay_.begin(expected_points);
-  walk_.begin(expected_points);
+  if (by_pos_) {
+    pos_.begin(expected_points);
+  } else {
+    walk_.begin(expected_points);
+  }
   more_at_ = 1 + random_.below(std::max(expected_points, 1u));
   step_ = 0;
 }
@@ -39,7 +45,16 @@ void MutantStrategy::begin(std::uint32_t expected_points) {
 AgentId MutantStrategy::pick(const ReadyView& ready, AgentId current, bool current_ready,
                              std::uint64_t label, std::uint32_t point) {
   ++step_;
-  if (change_ == Change::other_end && replay_.taken() == decisions_.size()) {
+  const bool other_end = change_ == Change::other_end && replay_.taken() == decisions_.size();
+  if (by_pos_) {
+    // It follows what steps from the begin on.
+    const AgentId own = pos_.pick(ready, current, current_ready, label, point);
+    if (other_end) return own;
+    const AgentId next = replay_.pick(ready, current, current_ready, label, point);
+    pos_.took(next);
+    return next;
+  }
+  if (other_end) {
     return walk_.pick(ready, current, current_ready, label, point);
   }
   if (change_ == Change::one_more && step_ == more_at_)
@@ -50,7 +65,8 @@ AgentId MutantStrategy::pick(const ReadyView& ready, AgentId current, bool curre
 std::uint32_t MutantStrategy::choose(DecisionKind kind, std::uint64_t label, std::uint32_t point,
                                      std::uint32_t options) {
   if (change_ == Change::other_end && replay_.taken() == decisions_.size()) {
-    return walk_.choose(kind, label, point, options);
+    return by_pos_ ? pos_.choose(kind, label, point, options)
+                   : walk_.choose(kind, label, point, options);
   }
   return replay_.choose(kind, label, point, options);
 }

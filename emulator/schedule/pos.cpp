@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "emulator/schedule/label.hpp"
 #include "emulator/schedule/strategies.hpp"
 
 namespace ringfence::schedule {
@@ -18,7 +19,8 @@ PosStrategy::PosStrategy(const StrategySpec& spec, const Profile* profile,
       faults_(spec.faults),
       events_(memory),
       agents_(memory),
-      heap_(memory) {
+      heap_(memory),
+      at_once_(memory) {
   // The profile is one run's: what another run shares beside that is seen by those that take every
   // access for an event.
   if (profile != nullptr && !profile->empty() && random_.below(4) != 0) events_.add(*profile);
@@ -30,15 +32,19 @@ void PosStrategy::begin(std::uint32_t expected_points) {
   deviations_.draw(random_, stale_, faults_, expected_points);
   agents_.clear();
   heap_.clear();
+  for (auto& of_rank : at_once_) of_rank.clear();
+  at_once_count_ = 0;
   heads_.fill(kNoAgent);
   redraws_ = random_.below(2) == 0;
   stepped_ = kNoAgent;
 }
 
-void PosStrategy::on_spawn(AgentId id, std::uint64_t) {
+void PosStrategy::on_spawn(AgentId id, std::uint64_t label) {
   if (agents_.size() <= id) agents_.resize(id + 1);
   agents_[id] = {};
   agents_[id].priority = kAtOnce;
+  agents_[id].rank = unpack(label).rank;
+  if (at_once_.size() <= agents_[id].rank) at_once_.resize(agents_[id].rank + 1);
 }
 
 void PosStrategy::on_ready(AgentId id) { push(id); }
@@ -46,6 +52,11 @@ void PosStrategy::on_ready(AgentId id) { push(id); }
 void PosStrategy::push(AgentId id) {
   if (agents_[id].queued) return;
   agents_[id].queued = true;
+  if (agents_[id].priority == kAtOnce) {
+    at_once_[agents_[id].rank].push_back(id);
+    ++at_once_count_;
+    return;
+  }
   heap_.push_back(entry_of(agents_[id].priority, id));
   std::push_heap(heap_.begin(), heap_.end());
 }
@@ -92,6 +103,21 @@ void PosStrategy::redraw(const PendingAccess& made, const ReadyView& ready) {
   }
 }
 
+// One of the rank's that go at once; kNoAgent if there is none.
+AgentId PosStrategy::take_at_once(std::uint32_t rank, const ReadyView& ready) {
+  auto& of_rank = at_once_[rank];
+  while (!of_rank.empty()) {
+    const AgentId id = of_rank.back();
+    of_rank.pop_back();
+    --at_once_count_;
+    Agent& a = agents_[id];
+    if (!a.queued || a.priority != kAtOnce) continue;
+    a.queued = false;
+    if (ready.is_ready(id)) return id;
+  }
+  return kNoAgent;
+}
+
 AgentId PosStrategy::pick(const ReadyView& ready, AgentId current, bool current_ready,
                           std::uint64_t, std::uint32_t) {
   if (current != kNoAgent) {
@@ -108,7 +134,16 @@ AgentId PosStrategy::pick(const ReadyView& ready, AgentId current, bool current_
     } else {
       set_priority(current, pending == Pending::yield ? random_.below(kLast) : kAtOnce);
     }
+    // Goes on, or another of its rank does: in which order they come to their events is of no
+    // matter, and to go on in another rank's process takes longer.
+    if (current_ready && agents_[current].priority == kAtOnce) return stepped_ = current;
     if (current_ready) push(current);
+    if (const AgentId id = take_at_once(agents_[current].rank, ready); id != kNoAgent) {
+      return stepped_ = id;
+    }
+  }
+  for (std::uint32_t rank = 0; at_once_count_ > 0; ++rank) {
+    if (const AgentId id = take_at_once(rank, ready); id != kNoAgent) return stepped_ = id;
   }
   for (;;) {
     const std::uint64_t top = heap_.front();
@@ -122,6 +157,12 @@ AgentId PosStrategy::pick(const ReadyView& ready, AgentId current, bool current_
     std::pop_heap(heap_.begin(), heap_.end());
     heap_.pop_back();
   }
+}
+
+void PosStrategy::took(AgentId id) {
+  if (id == stepped_) return;
+  push(stepped_);
+  stepped_ = id;
 }
 
 }  // namespace ringfence::schedule

@@ -166,6 +166,8 @@ class PosStrategy final : public Strategy {
                        std::uint32_t options) override {
     return deviations_.choose(random_, kind, options);
   }
+  // Another agent steps than the one that was picked.
+  void took(AgentId id);
 
  private:
   static constexpr std::size_t kBuckets = 128;
@@ -173,6 +175,7 @@ class PosStrategy final : public Strategy {
     std::uint32_t priority = 0;
     bool queued = false;     // its current entry is in the heap
     bool at_access = false;  // is in the list of its access's line
+    std::uint32_t rank = 0;
     AgentId next = kNoAgent, previous = kNoAgent;
     PendingAccess access;
   };
@@ -183,6 +186,7 @@ class PosStrategy final : public Strategy {
   void link(AgentId id, const PendingAccess& access);
   void unlink(AgentId id);
   void redraw(const PendingAccess& made, const ReadyView& ready);
+  AgentId take_at_once(std::uint32_t rank, const ReadyView& ready);
 
   Random random_;
   double stale_;
@@ -194,6 +198,10 @@ class PosStrategy final : public Strategy {
   std::array<AgentId, kBuckets> heads_{};  // agents before an access, by its line
   std::pmr::vector<Agent> agents_;
   std::pmr::vector<std::uint64_t> heap_;  // as PctStrategy's
+  // By rank: who stands before no event of the order. Likewise with entries that are of no more
+  // use.
+  std::pmr::vector<std::pmr::vector<AgentId>> at_once_;
+  std::size_t at_once_count_ = 0;
 };
 
 // Selectively uniform random walk (Zhao, Wolff, Mathur, Roychoudhury, ASPLOS 2025): of the accesses
@@ -286,8 +294,14 @@ class ReplayStrategy final : public Strategy {
 class MutantStrategy final : public Strategy {
  public:
   MutantStrategy(const StrategySpec& spec, std::span<const Decision> decisions,
-                 std::pmr::memory_resource* memory);
+                 const Profile* profile, std::pmr::memory_resource* memory);
   void begin(std::uint32_t expected_points) override;
+  void on_spawn(AgentId id, std::uint64_t label) override {
+    if (by_pos_) pos_.on_spawn(id, label);
+  }
+  void on_ready(AgentId id) override {
+    if (by_pos_) pos_.on_ready(id);
+  }
   AgentId pick(const ReadyView& ready, AgentId current, bool current_ready, std::uint64_t label,
                std::uint32_t point) override;
   std::uint32_t choose(DecisionKind kind, std::uint64_t label, std::uint32_t point,
@@ -302,7 +316,10 @@ class MutantStrategy final : public Strategy {
   Change change_ = Change::other_end;
   std::pmr::vector<Decision> decisions_;
   ReplayStrategy replay_;
-  RandomStrategy walk_;  // the other end
+  // The other end: one of the two.
+  bool by_pos_ = false;
+  RandomStrategy walk_;
+  PosStrategy pos_;
   std::uint32_t more_at_ = 0, step_ = 0;
 };
 

@@ -66,11 +66,11 @@ StrategySpec drawn(const StrategySpec& spec) {
   if (spec.kind != Kind::portfolio) return spec;
   // Not the numbers that the strategy itself draws from the seed.
   Random random(mix64(spec.seed) ^ 0x706f7274666f6c69u);
-  // A walk is dear where each rank is a process: it changes ranks most often.
+  // About a third each. A walk is dear where each rank is a process: it changes ranks most often.
   static constexpr struct {
     Kind kind;
     std::uint32_t of_32;
-  } kShares[] = {{Kind::pct, 15}, {Kind::pos, 8}, {Kind::surw, 8}, {Kind::random, 1}};
+  } kShares[] = {{Kind::pct, 11}, {Kind::pos, 10}, {Kind::surw, 10}, {Kind::random, 1}};
   StrategySpec s = spec;
   std::uint32_t at = random.below(32);
   for (const auto& share : kShares) {
@@ -101,7 +101,7 @@ Strategy* make_strategy(const StrategySpec& spec, std::span<const Decision> deci
     case StrategySpec::Kind::surw:
       return make<SurwStrategy>(memory, spec, profile, memory);
     case StrategySpec::Kind::mutant:
-      return make<MutantStrategy>(memory, spec, decisions, memory);
+      return make<MutantStrategy>(memory, spec, decisions, profile, memory);
     case StrategySpec::Kind::portfolio:
       return make_strategy(drawn(spec), decisions, profile, memory);
   }

@@ -164,21 +164,20 @@ AgentId SurwStrategy::pick_blocked(const ReadyView& ready) {
 AgentId SurwStrategy::next(const ReadyView& ready, AgentId current, bool current_ready) {
   if (intended_ == kNoAgent) intended_ = draw_next();
   if (current_ready && may_step(current) && !random_.chance(switch_chance_)) return current;
-  // One of the same rank, if one is met soon: to go on in another rank's process takes longer.
+  // Of the same rank, if there is one among so many: to go on in another rank's process takes
+  // longer. Then whose event is due: the others may stay where they are.
+  constexpr std::uint32_t kLooks = 64;
   const std::uint32_t n = ready.count();
-  AgentId other = kNoAgent;
-  for (int look = 0; look < 6; ++look) {
-    const AgentId id = ready.at(random_.below(n));
-    if (!may_step(id)) continue;
-    if (current == kNoAgent || agents_[id].rank == agents_[current].rank) return id;
-    other = id;
-  }
-  if (other != kNoAgent) return other;
   const std::uint32_t first = random_.below(n);
+  AgentId other = kNoAgent;
   for (std::uint32_t i = 0; i < n; ++i) {
     const AgentId id = ready.at(first + i < n ? first + i : first + i - n);
-    if (may_step(id)) return id;
+    if (!may_step(id)) continue;
+    if (current == kNoAgent || agents_[id].rank == agents_[current].rank) return id;
+    if (other == kNoAgent || id == intended_) other = id;
+    if (i >= kLooks) break;
   }
+  if (other != kNoAgent) return other;
   return pick_blocked(ready);
 }
 

@@ -42,6 +42,7 @@ TEST_CASE("unknown options, words and subcommands are refused with a hint") {
   refused(f, "run --policy summation=wrong", {"wrong", "rank-order"});
   refused(f, "fuzz --ignore bad-luck", {"bad-luck", "data-race"});
   refused(f, "fuzz --strategy psychic", {"psychic", "pct"});
+  refused(f, "fuzz --depth 5", {"--depth 5", "portfolio", "--strategy pct is due"});
   refused(f, "fuzz --executor threads", {"threads", "processes"});
   refused(f, "fuzz --set end.putt=relaxed", {"end.putt", "end.put"});
   refused(f, "fuzz --set end.put=loose", {"end.put", "loose", "relaxed"});

@@ -37,11 +37,12 @@ void add_fuzz(CLI::App& app, Exit& exit) {
       ->check(CLI::IsMember({"portfolio", "random", "pct", "pos", "surw"}))
       ->capture_default_str()
       ->group(group);
-  sub->add_option("--depth", o->depth,
-                  "pct: ordered steps that a fault may need (a portfolio draws 1 to 8)")
-      ->check(CLI::Range(1, 100))
-      ->capture_default_str()
-      ->group(group);
+  o->depth_given =
+      sub->add_option("--depth", o->depth,
+                      "pct: ordered steps that a fault may need (a portfolio draws 1 to 8)")
+          ->check(CLI::Range(1, 100))
+          ->capture_default_str()
+          ->group(group);
   sub->add_option(
          "--corpus", o->corpus,
          "Folder of schedules that gave something new: a portfolio starts with those of its "
