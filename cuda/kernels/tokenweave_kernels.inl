@@ -66,8 +66,8 @@ template <int kWorld, int kVectors, Order kPut, Order kWait>
 __global__ void __launch_bounds__(threads_of(kPeer<kWorld, kVectors, RowsABlock::some>), 1)
     tokenweave_peer_fp32(const __grid_constant__ TokenweaveArgs args) {
   constexpr TokenweaveLayout kLayout = kPeer<kWorld, kVectors, RowsABlock::some>;
-  constexpr bool kAhead = kVectors == 1 || kWorld < 7;
-  tokenweave_body<RINGFENCE_ELEMENT, PeerTransport<RINGFENCE_ELEMENT, kWorld, kAhead>, kVectors,
+  // The addresses that a vector of floats takes are registers that the others load ahead into.
+  tokenweave_body<RINGFENCE_ELEMENT, PeerTransport<RINGFENCE_ELEMENT, kWorld, false>, kVectors,
                   kLayout.groups, kLayout.play, kLayout.rows, kLayout.stages, kPut, kWait, true>(
       args);
 }
