@@ -305,6 +305,78 @@ TEST_CASE("pos meets both orders of two accesses, whatever one of them has befor
   for (const auto& [order, times] : seen) CHECK(times > 300);
 }
 
+namespace {
+
+// Agents before no access, two ranks by turns.
+class NoneBeforeAccess final : public ReadyView {
+ public:
+  explicit NoneBeforeAccess(std::vector<AgentId> ids) : ids_(std::move(ids)) {}
+  static std::uint64_t label_of(AgentId id) {
+    AgentLabel l;
+    l.rank = static_cast<std::uint16_t>(id % 2);
+    l.index = id;
+    return pack(l);
+  }
+  std::uint32_t count() const override { return static_cast<std::uint32_t>(ids_.size()); }
+  AgentId at(std::uint32_t i) const override { return ids_[i]; }
+  AgentId lowest() const override { return *std::min_element(ids_.begin(), ids_.end()); }
+  bool is_ready(AgentId id) const override {
+    return std::find(ids_.begin(), ids_.end(), id) != ids_.end();
+  }
+  std::uint64_t label(AgentId id) const override { return label_of(id); }
+  AgentId find(std::uint64_t) const override { return kNoAgent; }
+  Pending pending(AgentId) const override { return Pending::none; }
+  const PendingAccess& pending_access(AgentId) const override { return access_; }
+
+ private:
+  std::vector<AgentId> ids_;
+  PendingAccess access_;
+};
+
+}  // namespace
+
+TEST_CASE("pos changes ranks where no event is due only once none of the rank can step") {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    PosStrategy pos({.seed = seed}, nullptr, std::pmr::new_delete_resource());
+    pos.begin(100);
+    for (AgentId id = 0; id < 6; ++id) {
+      pos.on_spawn(id, NoneBeforeAccess::label_of(id));
+      pos.on_ready(id);
+    }
+    const AgentId first = pos.pick(NoneBeforeAccess({0, 1, 2, 3, 4, 5}), kNoAgent, false, 0, 0);
+    CHECK(pos.pick(NoneBeforeAccess({0, 1, 2, 3, 4, 5}), first, true, 0, 0) == first);
+    std::vector<AgentId> left = {0, 1, 2, 3, 4, 5};
+    AgentId current = first;
+    std::vector<AgentId> order;
+    while (!left.empty()) {
+      order.push_back(current);
+      left.erase(std::find(left.begin(), left.end(), current));
+      if (!left.empty()) current = pos.pick(NoneBeforeAccess(left), current, false, 0, 0);
+    }
+    for (std::size_t i = 0; i < 6; ++i) CHECK(order[i] % 2 == (i < 3 ? first : first + 1) % 2);
+  }
+}
+
+TEST_CASE("pos goes on with all agents where others were picked in its place") {
+  PosStrategy pos({.seed = 1}, nullptr, std::pmr::new_delete_resource());
+  pos.begin(100);
+  for (AgentId id = 0; id < 4; ++id) {
+    pos.on_spawn(id, NoneBeforeAccess::label_of(id));
+    pos.on_ready(id);
+  }
+  std::vector<AgentId> left = {0, 1, 2, 3};
+  // Each time another one than its own choice steps, and ends.
+  AgentId own = pos.pick(NoneBeforeAccess(left), kNoAgent, false, 0, 0);
+  while (left.size() > 1) {
+    const AgentId other = left.front() != own ? left.front() : left.back();
+    pos.took(other);
+    left.erase(std::find(left.begin(), left.end(), other));
+    own = pos.pick(NoneBeforeAccess(left), other, false, 0, 0);
+    CHECK(std::find(left.begin(), left.end(), own) != left.end());
+  }
+  CHECK(own == left.front());
+}
+
 TEST_CASE("a profile has the places that several agents access and some write, in any order") {
   const machine::Address a{0, 0}, b{0, 16}, c{0, 32};
   std::vector<SeenAccess> seen = {{7, a, true}, {7, a, false}, {9, a, false},
