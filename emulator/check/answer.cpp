@@ -42,6 +42,15 @@ void Walk::on_read(const Question& q, std::span<Message* const> options) {
   if (abandoned_) return;
   AgentState& agent = current();
   const CellKey cell = cell_asked(q);
+  if (stuck_.contains(q.who)) {
+    // Nobody else can step, and what is newest ends the wait: no execution.
+    if (q.wanted == nullptr || q.wanted->holds(value_of(*q.cell->newest, cell.size))) {
+      ask_blocked();
+      unfair_ = true;
+      if (!abandoned_) abandon();
+    }
+    return;
+  }
   std::vector<const Message*> candidates;
   for (const Message* m = q.cell->newest; m != nullptr; m = m->older) {
     const std::uint64_t value = value_of(*m, cell.size);
@@ -62,22 +71,8 @@ void Walk::on_read(const Question& q, std::span<Message* const> options) {
   if (given != kNone) {
     live = std::move(lives_[given]);
     if (live.event.stuck) {
-      // The poll fails; valid if what it sees is the last one, and does not satisfy it.
-      bool newest = false;
-      for (const Message* m = q.cell->newest; m != nullptr && !newest; m = m->older) {
-        if (name_of(*m) != live.event.from && !live.event.displaced) continue;
-        if (q.wanted == nullptr) continue;
-        newest = !q.wanted->holds(value_of(*m, cell.size));
-        for (const Message* x = q.cell->newest; x != nullptr; x = x->older) {
-          newest = newest && (x->before & bit(*m)) == 0;
-        }
-      }
       lives_[given] = std::move(live);
-      if (!newest) {
-        unfair_ = true;
-        abandon();
-      }
-      return;
+      return sticks(q, given);
     }
     if (live.event.from == kTotal) {
       chosen = candidates.empty() ? nullptr : candidates.front();
@@ -147,6 +142,47 @@ void Walk::on_read(const Question& q, std::span<Message* const> options) {
   }
   // An await whose condition the newest message does not satisfy may miss: that is answer 0.
   if (q.wanted != nullptr && !q.wanted->holds(value_of(*q.cell->newest, cell.size))) ++prepared_;
+  keep(given, std::move(live));
+  ++piece_;
+}
+
+// A poll of the graph that is stuck fails. What it waits for is known now, for revisits.
+void Walk::sticks(const Question& q, std::uint32_t given) {
+  AgentState& agent = current();
+  Live live = std::move(lives_[given]);
+  live.rmw = q.kind == machine::AccessKind::rmw;
+  live.known = q.known;
+  live.thread = q.who;
+  live.access = *q.access;
+  if (q.wanted != nullptr) {
+    live.wanted = *q.wanted;
+    if (q.wanted->condition != nullptr) live.condition = q.wanted->condition->shared_from_this();
+  }
+  const bool late = live.event.late;
+  const bool ended =
+      q.wanted == nullptr || q.wanted->holds(value_of(*q.cell->newest, live.event.cell.size));
+  bool useless = q.wanted == nullptr;
+  for (const Message* m = q.cell->newest; m != nullptr && ended; m = m->older) {
+    if (name_of(*m) != live.event.from) continue;
+    useless = useless || q.wanted->holds(value_of(*m, live.event.cell.size));
+  }
+  lives_[given] = live;
+  if (ended) {
+    if (late) ask_blocked();
+    if (!late && !useless && !abandoned_) {
+      Graph g = graph();
+      g[given].late = true;
+      found_.push_back(std::move(g));
+    }
+    unfair_ = true;
+    if (!abandoned_) abandon();
+    return;
+  }
+  agent.stuck = true;
+  stuck_.insert(q.who);
+  agent.past.add(live.event.self);
+  live.past = agent.past;
+  live.lane = lane_step(q.who);
   keep(given, std::move(live));
   ++piece_;
 }

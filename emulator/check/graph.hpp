@@ -51,7 +51,7 @@ struct Event {
   std::uint16_t piece = 0;  // which cell of the access
   bool write = false;       // else a read
   bool stuck = false;       // a poll that sees `from` for ever: its wait never ends
-  bool displaced = false;   // stuck, but as one that writes, and was to be later: it may still end
+  bool late = false;        // stuck, though what is newest when it could look ends its wait
   bool open = false;        // a write whose place is still to be explored
   bool pointed = false;     // at the point of coherence: order of execution is coherence order
   machine::Scope scope = machine::Scope::sys;  // of a fence.sc

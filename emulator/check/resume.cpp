@@ -120,7 +120,7 @@ class Reader {
     const std::uint64_t flags = number();
     e.write = (flags & 1) != 0;
     e.stuck = (flags & 2) != 0;
-    e.displaced = (flags & 64) != 0;
+    e.late = (flags & 64) != 0;
     e.open = (flags & 4) != 0;
     e.pointed = (flags & 8) != 0;
     e.scope = static_cast<machine::Scope>(flags >> 4 & 3);
@@ -158,8 +158,7 @@ std::string to_text(const Left& left) {
     out << "item " << item.share << '\n';
     for (const Event& e : item.graph) {
       const int flags = (e.write ? 1 : 0) | (e.stuck ? 2 : 0) | (e.open ? 4 : 0) |
-                        (e.displaced ? 64 : 0) | (e.pointed ? 8 : 0) |
-                        static_cast<int>(e.scope) << 4;
+                        (e.late ? 64 : 0) | (e.pointed ? 8 : 0) | static_cast<int>(e.scope) << 4;
       out << "event " << e.self.agent << ' ' << e.self.nth << ' ' << e.piece << ' ' << flags << ' '
           << e.cell.region << ' ' << e.cell.offset << ' ' << int{e.cell.size} << ' ' << e.from.agent
           << ' ' << e.from.nth;

@@ -34,6 +34,14 @@ void Walk::on_blocked(const Question& q) {
     revisit_taken(q, read);
     return;
   }
+  if (current_ != kNoAgent) {
+    const Name self{agents_[current_].index, agents_[current_].nth};
+    const std::uint32_t given = find(self, piece_, false);
+    if (given != kNone && !lives_[given].executed && lives_[given].event.stuck &&
+        lives_[given].event.cell == cell && q.wanted != nullptr && is_of_current(q.who)) {
+      sticks(q, given);
+    }
+  }
   if (!sets_.is_set(cell)) return;
   if (q.access->of_barrier) return check_look(q);
   // Where a part of the reductions would satisfy the wait, or their sizes differ, order matters.
@@ -243,8 +251,7 @@ void Walk::revisit(const Incoming& w) {
     const Live& r = lives_[i];
     if (r.event.write || r.event.cell != w.cell || w.past.has(r.event.self)) continue;
     if (r.event.from == kLater) continue;
-    // Its wait, which what came before took the end from, ends with this write.
-    bool deletable = r.event.displaced || maximal(i, w);
+    bool deletable = maximal(i, w);
     for (std::uint32_t j = i + 1; j < w.limit && deletable; ++j) {
       deletable = w.past.has(lives_[j].event.self) || maximal(j, w);
     }
@@ -264,7 +271,8 @@ bool Walk::maximal(std::uint32_t event, const Incoming& w) const {
 
 bool Walk::maximal_read(std::uint32_t event, const Incoming& w) const {
   const Live& e = lives_[event];
-  if (e.event.stuck) return false;
+  // What others read nobody takes away.
+  if (e.event.stuck && !(e.rmw && e.wanted)) return false;
   if (e.event.cell == kLanes) return e.event.from == kFirstOption;
   if (e.event.from == kTotal || e.event.from == kLater) return true;
   const machine::Cell* cell = cell_of(e.event.cell);
@@ -289,6 +297,13 @@ bool Walk::maximal_read(std::uint32_t event, const Incoming& w) const {
                return x->source == m && x->source_strong;
              });
     });
+    if (e.event.stuck) {
+      if (!there.empty()) return false;
+      there = all;
+      std::erase_if(there, [&](const Message* m) {
+        return e.wanted->holds(value_of(*m, e.event.cell.size));
+      });
+    }
   }
   const Message* const best = last(there, given);
   return best != nullptr && name_of(*best) == e.event.from;
@@ -317,9 +332,26 @@ bool Walk::maximal_write(std::uint32_t event, const Incoming& w) const {
     if (!m->initial && name_of(*m) == e.event.self) mine = m;
   }
   if (mine == nullptr) return false;
+  const auto before_of = [&](const Message& m) {
+    return given != nullptr ? (*given)[m.id] : m.before;
+  };
+  // Axiom Atomicity puts behind an atomic's write what is behind the write that it read.
+  MessageSet forced = 0;
+  for (const Message* m = cell->newest; m != nullptr && mine->rmw; m = m->older) {
+    if (m != mine->source) continue;
+    for (const Message* x = cell->newest; x != nullptr; x = x->older) {
+      const machine::Access its{
+          .order = x->order, .scope = x->scope, .element = x->element, .proxy = x->proxy};
+      if ((before_of(*x) & bit(*m)) != 0 && x != mine && !x->initial &&
+          execution_->machine().morally_strong(e.thread, e.access, x->at.thread, its)) {
+        forced |= bit(*x);
+      }
+    }
+  }
   for (const Message* m = cell->newest; m != nullptr; m = m->older) {
-    const MessageSet before = given != nullptr ? (*given)[m->id] : m->before;
+    const MessageSet before = before_of(*m);
     if ((before & bit(*mine)) == 0) continue;
+    if (((before | bit(*m)) & forced) != 0) continue;
     const auto at = writes_.find(key_of(*m, e.event.cell));
     if (at != writes_.end() && earlier(at->second)) return false;
   }
@@ -338,7 +370,7 @@ Graph Walk::restricted(std::uint32_t read, const Incoming& w, bool stuck) const 
       g.push_back(e);
       g.back().from = w.self;
       g.back().stuck = stuck;
-      g.back().displaced = stuck && lives_[i].rmw;
+      g.back().late = false;
       continue;
     }
     if (i > read && !w.past.has(e.self)) continue;

@@ -94,6 +94,7 @@ void Walk::start(Graph graph, schedule::Execution& execution) {
   lane_arrivals_.clear();
   lanes_.clear();
   lane_of_.clear();
+  stuck_.clear();
   lanes_of_.clear();
   found_.clear();
   current_ = asking_blocked_ = kNoAgent;
@@ -329,7 +330,7 @@ AgentId Walk::repeat(const schedule::ReadyView& ready) {
     for (std::uint32_t i = 0; i < ready.count(); ++i) {
       const AgentId id = ready.at(i);
       AgentState& a = agents_[id];
-      if (a.stuck || yields(id)) continue;
+      if (a.late || yields(id)) continue;
       if (!is_event(id)) return id;
       const Name self{a.index, a.nth};
       std::uint32_t first = kNone;
@@ -347,8 +348,8 @@ AgentId Walk::repeat(const schedule::ReadyView& ready) {
         }
       }
       if (first == kNone || !can) continue;
-      if (lives_[first].event.stuck) {
-        a.stuck = again = true;
+      if (lives_[first].event.stuck && lives_[first].event.late) {
+        a.late = a.stuck = again = true;
         executed(first);
         continue;
       }
@@ -393,6 +394,53 @@ AgentId Walk::extend(const schedule::ReadyView& ready) {
   return best != kNoAgent ? best : stuck;
 }
 
+// A compare-and-swap that waits although somebody took what it waits for could have been first.
+void Walk::ask_blocked() {
+  machine::Machine& machine = execution_->machine();
+  const AgentId stepping = current_;
+  for (AgentId id = 0; id < execution_->agent_count() && !abandoned_; ++id) {
+    const schedule::AgentRecord& r = execution_->record(id);
+    if (r.status != schedule::AgentStatus::awaiting) continue;
+    current_ = asking_blocked_ = id;
+    if (r.wait_count == 0 && !stuck_.contains(r.thread)) {
+      machine.can_end(r.thread, r.await.at, r.await.access, r.await.wanted, r.await.by_rmw);
+    }
+    for (std::uint32_t i = 0; i < r.wait_count && !abandoned_; ++i) {
+      const schedule::AwaitInfo& w = r.waits[i].await;
+      if (r.waits[i].of_iteration || stuck_.contains(r.waits[i].thread)) continue;
+      machine.can_end(r.waits[i].thread, w.at, w.access, w.wanted, w.by_rmw);
+    }
+  }
+  asking_blocked_ = kNoAgent;
+  current_ = stepping;
+}
+
+// Whether what a stuck poll sees is the last one in coherence order, or one of several.
+bool Walk::is_last(const Live& stuck) const {
+  const machine::Cell* const cell = cell_of(stuck.event.cell);
+  if (cell == nullptr || !stuck.wanted) return false;
+  for (const Message* m = cell->newest; m != nullptr; m = m->older) {
+    if (name_of(*m) != stuck.event.from) continue;
+    bool last = !stuck.wanted->holds(value_of(*m, cell->size));
+    for (const Message* x = cell->newest; x != nullptr; x = x->older) {
+      last = last && (x->before & bit(*m)) == 0;
+    }
+    if (last) return true;
+  }
+  return false;
+}
+
+bool Walk::is_of_current(machine::ThreadId thread) const {
+  // The lanes of a warp have ids one behind the other.
+  AgentId owner = kNoAgent;
+  for (AgentId id = 0; id < execution_->agent_count(); ++id) {
+    const machine::ThreadId first = execution_->record(id).thread;
+    if (first == machine::kNoThread || first > thread) continue;
+    if (owner == kNoAgent || execution_->record(owner).thread < first) owner = id;
+  }
+  return owner == current_;
+}
+
 // Asked while those that wait are still there. Whether those of them whose iteration repeats would
 // see nothing new: each of its reads returned what is newest, or one of several.
 bool Walk::admits_deadlock() {
@@ -401,23 +449,14 @@ bool Walk::admits_deadlock() {
   const std::vector<Incoming> due = std::move(due_);
   due_.clear();
   for (const Incoming& w : due) revisit(w);
-  // A compare-and-swap that waits although somebody took what it waits for could have been first.
-  machine::Machine& machine = execution_->machine();
-  for (AgentId id = 0; id < execution_->agent_count() && !abandoned_; ++id) {
-    const schedule::AgentRecord& r = execution_->record(id);
-    if (r.status != schedule::AgentStatus::awaiting || agents_[id].stuck) continue;
-    current_ = asking_blocked_ = id;
-    if (r.wait_count == 0) {
-      machine.can_end(r.thread, r.await.at, r.await.access, r.await.wanted, r.await.by_rmw);
-    }
-    for (std::uint32_t i = 0; i < r.wait_count && !abandoned_; ++i) {
-      const schedule::AwaitInfo& w = r.waits[i].await;
-      if (r.waits[i].of_iteration) continue;
-      machine.can_end(r.waits[i].thread, w.at, w.access, w.wanted, w.by_rmw);
-    }
-  }
-  asking_blocked_ = kNoAgent;
+  ask_blocked();
   if (abandoned_) return false;
+  machine::Machine& machine = execution_->machine();
+  for (const Live& l : lives_) {
+    if (!l.executed || !l.event.stuck || is_last(l)) continue;
+    in_vain_ = true;
+    return false;
+  }
   for (AgentId id = 0; id < execution_->agent_count(); ++id) {
     const schedule::AgentRecord& r = execution_->record(id);
     if (r.status != schedule::AgentStatus::awaiting) continue;

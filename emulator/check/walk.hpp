@@ -15,8 +15,11 @@
 // What is particular here:
 //   - Awaits: a poll is added only when a write satisfies it, and reads one that does. That it sees
 //     the newest write, which does not, for ever is a graph of its own (`stuck`), valid if that
-//     write is still the newest at the end. One that writes (a lock's compare-and-swap) and that a
-//     revisit put behind another is stuck too, but for as long as no write comes that ends it.
+//     write is still the newest at the end. What a poll that writes (a lock's compare-and-swap)
+//     would have read, another one may take. Where that leaves it nothing to end on, it is stuck at
+//     the newest write as well, but that is then what the fixed rule makes of it: a later write
+//     revisits it as it would a read of the newest. So each execution has one way to it, in which
+//     the poll ends on the last write that it can take or, if there is none, is stuck.
 //   - Loops that wait for more than one place: their reads are events; where an iteration would
 //   only
 //     be repeated, its agent stays there. Such a run counts, as a deadlock, if what it read is
@@ -177,7 +180,8 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
     std::uint32_t index = 0;    // Name::agent
     std::uint32_t nth = 0;      // counted accesses so far
     std::uint32_t yielded = 0;  // when it went round a loop last
-    bool stuck = false;
+    bool stuck = false;         // one of its polls is: it steps last
+    bool late = false;
     Prefix past;
     Prefix base;  // as a lane's past: what all its lanes have
   };
@@ -232,6 +236,9 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
   void abandon();
   void leave_step();
   bool source_is_there(std::uint32_t event) const;
+  bool is_of_current(machine::ThreadId thread) const;
+  void ask_blocked();
+  bool is_last(const Live& stuck) const;
   bool is_event(schedule::AgentId id) const;
   schedule::AgentId repeat(const schedule::ReadyView& ready);
   schedule::AgentId extend(const schedule::ReadyView& ready);
@@ -261,6 +268,7 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
   // answer.cpp
   const machine::Message* last(const std::vector<const machine::Message*>& among,
                                const Before* before = nullptr) const;
+  void sticks(const Question& q, std::uint32_t given);
   void offer_reads(const Question& q, const Event& event,
                    const std::vector<const machine::Message*>& candidates,
                    const machine::Message* chosen);
@@ -302,6 +310,7 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
   std::unordered_map<const void*, Prefix> lane_arrivals_;
   std::vector<Lane> lanes_;
   std::unordered_map<machine::ThreadId, std::uint32_t> lane_of_;
+  std::set<machine::ThreadId> stuck_;
   std::vector<std::vector<std::uint32_t>> lanes_of_;  // by AgentId
   std::vector<Incoming> due_;
   std::vector<Graph> found_;

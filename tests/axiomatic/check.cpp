@@ -272,7 +272,21 @@ class Search {
     return *value;
   }
 
+  // A look sees the last write of its place again and again.
+  bool hang(const Relation& co) {
+    std::vector<int> threads;
+    for (std::size_t t = 0; t < s_.paths.size(); ++t) {
+      if (s_.paths[t]->blocked < 0) continue;
+      const int read = s_.first[t] + s_.paths[t]->blocked;
+      if (co.row(source_[index(read)]) != 0) return true;
+      threads.push_back(static_cast<int>(t));
+    }
+    if (!threads.empty()) result_.hangs.insert(threads);
+    return !threads.empty();
+  }
+
   void accept(const Relation& co) {
+    if (hang(co)) return;
     ++result_.executions;
     find_race();
     Outcome outcome;
@@ -363,7 +377,7 @@ Result check(const Program& program, const Options& options) {
   Result result;
   std::vector<Unfolding> unfoldings;
   for (const Thread& thread : program.threads) {
-    unfoldings.push_back(unfold(program, thread, options.max_backward_jumps));
+    unfoldings.push_back(unfold(program, thread, options.max_backward_jumps, options.hangs));
     result.bounded = result.bounded || unfoldings.back().bounded;
   }
   std::vector<const Path*> chosen;

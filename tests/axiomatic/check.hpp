@@ -38,6 +38,9 @@ struct Options {
   bool atomic_is_dependency = true;
   // Loops: paths that jump backwards more often are given up (Result::bounded).
   int max_backward_jumps = 3;
+  // Executions too in which loops of one strong access look for ever (Result::hangs): each at a
+  // write that is last in coherence order, while all other threads come to their end.
+  bool hangs = false;
 };
 
 // The registers of all threads, thread by thread, then the locations.
@@ -47,6 +50,8 @@ struct Result {
   std::set<Outcome> outcomes;
   // Consistent candidate executions.
   std::uint64_t executions = 0;
+  // With Options::hangs, the threads that look for ever.
+  std::set<std::vector<int>> hangs;
   // Combinations of paths whose barriers never complete.
   std::uint64_t blocked = 0;
   bool bounded = false;

@@ -209,8 +209,20 @@ class Generator {
     const int kind = random_.below(100);
     if (cas_ && kind < 40) {
       atomic.op = lit::Combine::cas;
-      atomic.value = lit::Constant{random_.between(0, 4)};
+      const int compared = random_.between(0, 4);
+      atomic.value = lit::Constant{compared};
       atomic.desired = lit::Constant{next_value_++};
+      if (o_.atomic_awaits && open_labels_.empty() && random_.percent(70)) {
+        if (random_.percent(40)) atomic.desired = lit::Constant{compared};
+        atomic.destination = new_register(thread);
+        reads_.push_back(*atomic.destination);
+        const int label = static_cast<int>(thread.instructions.size());
+        const lit::Register read{*atomic.destination};
+        add(thread, lit::Label{"L" + std::to_string(labels_++)});
+        add(thread, std::move(atomic));
+        add(thread, lit::Branch{lit::Compare::ne, read, lit::Constant{compared}, label});
+        return;
+      }
     } else if (kind < 65) {
       atomic.op = lit::Combine::exchange;
       atomic.value = stored_value(thread);

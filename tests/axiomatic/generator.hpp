@@ -23,6 +23,8 @@ struct GeneratorOptions {
   bool dependencies = true;
   // A load may be an await: a loop until it returns one given value.
   bool awaits = true;
+  // An atomic may be one: a compare-and-swap until it succeeds, which may write what it found.
+  bool atomic_awaits = false;
   bool clusters = true;
   // Second names of locations, and accesses through the constant, texture and surface proxies, with
   // the fences of those.

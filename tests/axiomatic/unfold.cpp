@@ -11,8 +11,8 @@ std::uint64_t bits_of(Value v) { return static_cast<std::uint64_t>(v); }
 // Depth-first over the guesses; a walker is copied where it forks.
 class Walker {
  public:
-  Walker(const Program& program, const Thread& thread, int jumps, Unfolding& out)
-      : program_(program), thread_(thread), jumps_left_(jumps), out_(out) {
+  Walker(const Program& program, const Thread& thread, int jumps, bool blocked, Unfolding& out)
+      : program_(program), thread_(thread), jumps_left_(jumps), blocked_(blocked), out_(out) {
     for (Value initial : thread.registers) path_.registers.push_back(constant(initial));
   }
 
@@ -110,7 +110,26 @@ class Walker {
     ++other.next_;
     other.run();
     path_.constraints.push_back({*i.comparison, a, b, true});
+    if (blocked_ && looks_alone(i.target)) {
+      Walker for_ever = *this;
+      for_ever.path_.blocked = static_cast<int>(path_.events.size()) - 1;
+      out_.paths.push_back(std::move(for_ever.path_));
+    }
     return jump_to(i.target);
+  }
+
+  // Whether the jump at next_ leads back over one access only, which was a strong read this time.
+  bool looks_alone(int target) const {
+    if (target > next_ || path_.events.empty()) return false;
+    int accesses = 0;
+    for (int at = target; at < next_; ++at) {
+      const Kind kind = thread_.code[static_cast<std::size_t>(at)].kind;
+      if (kind == Kind::Nothing) continue;
+      if (kind != Kind::Load && kind != Kind::Cas) return false;
+      ++accesses;
+    }
+    const Event& last = path_.events.back();
+    return accesses == 1 && last.kind == Event::Kind::Read && last.order != Order::Weak;
   }
 
   bool jump_to(int target) {
@@ -246,6 +265,7 @@ class Walker {
   const Program& program_;
   const Thread& thread_;
   int jumps_left_;
+  bool blocked_;
   Unfolding& out_;
   Path path_;
   int next_ = 0;
@@ -254,9 +274,10 @@ class Walker {
 
 }  // namespace
 
-Unfolding unfold(const Program& program, const Thread& thread, int max_backward_jumps) {
+Unfolding unfold(const Program& program, const Thread& thread, int max_backward_jumps,
+                 bool blocked) {
   Unfolding out;
-  Walker(program, thread, max_backward_jumps, out).run();
+  Walker(program, thread, max_backward_jumps, blocked, out).run();
   return out;
 }
 

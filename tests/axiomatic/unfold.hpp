@@ -63,6 +63,8 @@ struct Path {
   std::vector<Constraint> constraints;
   // One expression a register at the end.
   std::vector<int> registers;
+  // The read of a look that is never followed by another result: the path ends there. Or -1.
+  int blocked = -1;
 };
 
 struct Unfolding {
@@ -71,7 +73,9 @@ struct Unfolding {
   bool bounded = false;
 };
 
-Unfolding unfold(const Program& program, const Thread& thread, int max_backward_jumps);
+// `blocked`: paths too that end in a loop of one strong access alone, which looks for ever.
+Unfolding unfold(const Program& program, const Thread& thread, int max_backward_jumps,
+                 bool blocked = false);
 
 Value apply(Op op, Value a, Value b);
 bool compare(Value a, Comparison comparison, Value b);

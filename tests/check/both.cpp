@@ -55,12 +55,13 @@ Searched search(const litmus::Test& test, const machine::Policy& policy, bool fi
 }
 
 std::string difference(const litmus::Test& test, machine::LoadBuffering buffering,
-                       machine::AliasData aliases) {
+                       machine::AliasData aliases, int jumps) {
   machine::Policy policy = letter();
   policy.load_buffering = buffering;
   policy.alias_data = aliases;
   Searched searched = search(test, policy);
   axiomatic::Options options;
+  options.max_backward_jumps = jumps;
   options.load_buffering = options.sc_against_reads_from = buffering == machine::LoadBuffering::on;
   const axiomatic::Result result =
       axiomatic::check(axiomatic::convert(test, aliases == machine::AliasData::cohere), options);
@@ -102,6 +103,46 @@ std::string difference(const litmus::Test& test, machine::LoadBuffering bufferin
   if (!expected.empty() && !elsewhere && searched.race != result.race_unobserved) {
     out += searched.race ? "only the machine: a race\n"
                          : "only the axioms: a race, " + result.race_text + "\n";
+  }
+  return out;
+}
+
+std::string difference_of_waits(const litmus::Test& test) {
+  // A look in vain, of loops that hold nothing else, is a read more: it changes no outcome, but may
+  // race with what a look that sees more does not race with.
+  constexpr int kJumps = 1;
+  std::string out =
+      difference(test, machine::LoadBuffering::off, machine::AliasData::fence_required, kJumps);
+  machine::Policy policy = letter();
+  policy.load_buffering = machine::LoadBuffering::off;
+  const Searched searched = search(test, policy, true, 0, true);
+  std::set<std::vector<int>> found;
+  for (const std::vector<litmus::Waiting>& hang : searched.hangs) {
+    std::vector<int> threads;
+    for (const litmus::Waiting& w : hang) threads.push_back(static_cast<int>(w.thread));
+    found.insert(threads);
+  }
+  axiomatic::Options options;
+  options.load_buffering = options.sc_against_reads_from = false;
+  options.hangs = true;
+  options.max_backward_jumps = 0;
+  const axiomatic::Result expected = axiomatic::check(axiomatic::convert(test, false), options);
+  const auto tell = [&](const char* who, const std::vector<int>& threads) {
+    out += std::string(who) + ": for ever wait";
+    for (const int t : threads) out += " P" + std::to_string(t);
+    out += "\n";
+  };
+  // Of writes that race several may be last, and to see which of them for ever is fair is open; nor
+  // is it exact then what keeps an atomic from a write.
+  const bool race = searched.race || searched.race_of_blocked;
+  for (const auto& threads : expected.hangs) {
+    if (!race && !found.contains(threads)) tell("only the axioms", threads);
+  }
+  for (const auto& threads : found) {
+    if (!expected.hangs.contains(threads)) tell("only the machine", threads);
+  }
+  if (searched.result.repeated > 0 && !race) {
+    out += std::to_string(searched.result.repeated) + " executions repeated\n";
   }
   return out;
 }

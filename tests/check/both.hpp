@@ -32,9 +32,15 @@ machine::Policy letter();
 
 // What the two differ in, one line each; empty if they agree on the set of final states and on
 // whether there is a race. Throws axiomatic::Unsupported. Without load buffering: of the executions
-// that some order of execution has.
+// that some order of execution has. `jumps`: axiomatic::Options::max_backward_jumps.
 std::string difference(const litmus::Test& test,
                        machine::LoadBuffering buffering = machine::LoadBuffering::on,
-                       machine::AliasData aliases = machine::AliasData::fence_required);
+                       machine::AliasData aliases = machine::AliasData::fence_required,
+                       int jumps = 3);
+
+// The same of waits: what the two differ in of final states and of which threads may wait for ever,
+// without load buffering; where nothing races, executions that the search had twice. Of tests
+// without barriers.
+std::string difference_of_waits(const litmus::Test& test);
 
 }  // namespace ringfence::testing

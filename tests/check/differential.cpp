@@ -2,9 +2,10 @@
 //   check_differential [OPTION…] FIRST COUNT [FOLDER]
 //   check_differential [OPTION…] file TEST
 // --in-order: without load buffering. --aliases, --proxies: programs with second names of
-// locations, with the constant, texture and surface proxies. --cohere: all names of a location are
-// one address. Prints each disagreement, shrunk, and how many programs had what; exit status 1 if
-// there was a disagreement.
+// locations, with the constant, texture and surface proxies. --waits: programs with
+// waits by compare-and-swap, and who may wait for ever; in order. --cohere: all names of a location
+// are one address. Prints each disagreement, shrunk, and how many programs had what; exit status 1
+// if there was a disagreement.
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -57,21 +58,27 @@ int main(int argc, char** argv) {
   machine::LoadBuffering buffering = machine::LoadBuffering::on;
   machine::AliasData aliases = machine::AliasData::fence_required;
   axiomatic::GeneratorOptions options;
+  bool waits = false;
   for (; argc > 1 && std::string(argv[1]).starts_with("--"); --argc, ++argv) {
     const std::string option = argv[1];
     if (option == "--in-order") buffering = machine::LoadBuffering::off;
     if (option == "--cohere") aliases = machine::AliasData::cohere;
     if (option == "--aliases") options.aliases = true;
+    if (option == "--waits") {
+      waits = options.atomic_awaits = true;
+      options.barriers = false;
+    }
     if (option == "--proxies") options.proxies = true;
   }
   if (argc < 3) {
     std::fprintf(stderr,
-                 "usage: check_differential [--in-order] [--cohere] [--aliases] [--proxies] FIRST "
-                 "COUNT [FOLDER to mutate]\n"
+                 "usage: check_differential [--in-order] [--cohere] [--aliases] [--proxies] "
+                 "[--waits] FIRST COUNT [FOLDER to mutate]\n"
                  "       check_differential [--in-order] [--cohere] file TEST\n");
     return 2;
   }
   const auto difference = [&](const litmus::Test& test) {
+    if (waits) return testing::difference_of_waits(test);
     return testing::difference(test, buffering, aliases);
   };
   if (std::string(argv[1]) == "file") {

@@ -23,6 +23,17 @@ TEST_CASE("generated programs have the outcomes and the races that the axioms gi
   }
 }
 
+TEST_CASE("generated waits by loads and by atomics end as the axioms say, and may wait for ever") {
+  axiomatic::GeneratorOptions options;
+  options.atomic_awaits = true;
+  options.barriers = false;
+  for (std::uint64_t seed = 1; seed <= 1500; ++seed) {
+    const litmus::Test test = axiomatic::generate(seed, options);
+    INFO(litmus::print(test));
+    CHECK(testing::difference_of_waits(test) == "");
+  }
+}
+
 TEST_CASE("generated programs with second names have them under both policies") {
   axiomatic::GeneratorOptions options;
   options.aliases = true;

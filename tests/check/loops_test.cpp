@@ -173,6 +173,51 @@ TEST_CASE("a lock that whoever comes second finds taken for ever is a hang, whoe
   CHECK(r.searched.result.complete == 0);
 }
 
+TEST_CASE("a wait by an atomic that writes may be passed by, though others take what passed it") {
+  // P0's value 2 goes by; P2's exchange of 3 by 3 is then the last write, and P1 waits for ever.
+  const auto of = [](const std::string& first, const std::string& second) {
+    return run("x=0;",
+               " P0@cta 0,gpu 0 | P1@cta 1,gpu 0 | P2@cta 2,gpu 0 ;\n" + first +
+                   " | L1: | L2: ;\n" + second +
+                   " | atom.acquire.gpu.cas r0, x, 2, 2 | atom.acquire.gpu.cas r0, x, 3, 3 ;\n"
+                   " | bne r0, 2, L1 | bne r0, 3, L2 ;\n",
+               "exists (P1:r0 == 2 /\\ P2:r0 == 3)");
+  };
+  const Run r = of(" st.relaxed.gpu x, 2", " st.relaxed.gpu x, 3");
+  CHECK(r.verdict.ok);
+  CHECK(hang(r) == std::vector<std::pair<std::size_t, int>>{{1, 5}});
+  CHECK(testing::difference_of_waits(r.test) == "");
+  // The other way round it is P2 that may be passed by.
+  const Run other = of(" st.relaxed.gpu x, 3", " st.relaxed.gpu x, 2");
+  CHECK(hang(other) == std::vector<std::pair<std::size_t, int>>{{2, 5}});
+  CHECK(testing::difference_of_waits(other.test) == "");
+  // Who has what it waits for for itself is not.
+  const Run alone = of(" st.relaxed.gpu x, 2", " mov r1, 0");
+  CHECK(alone.verdict.others + alone.verdict.satisfying == 0);
+  CHECK(hang(alone) == std::vector<std::pair<std::size_t, int>>{{2, 5}});
+}
+
+TEST_CASE("whoever is put behind another one waits for what that one leaves, and for no more") {
+  // P1 takes the 0 and stores 2 or 0 in the end: P0 waits for ever, or takes that; P2's poll does
+  // not keep it from it.
+  const auto of = [](const std::string& last) {
+    return run("x=0;",
+               " P0@cta 0,gpu 0 | P1@cta 1,gpu 0 | P2@cta 2,gpu 0 ;\n L0: | L1: | L2: ;\n"
+               " atom.acquire.gpu.cas r0, x, 0, 1 | atom.acquire.gpu.cas r0, x, 0, 4 |"
+               " atom.acquire.gpu.cas r0, x, 4, 4 ;\n"
+               " bne r0, 0, L0 | bne r0, 0, L1 | bne r0, 4, L2 ;\n | st.release.gpu x, " +
+                   last + " | ;\n",
+               "exists (x == 1)");
+  };
+  const Run taken = of("2");
+  CHECK_FALSE(taken.verdict.ok);
+  CHECK(taken.searched.hangs.size() == 3);
+  CHECK(testing::difference_of_waits(taken.test) == "");
+  const Run free = of("0");
+  CHECK(free.verdict.ok);
+  CHECK(testing::difference_of_waits(free.test) == "");
+}
+
 TEST_CASE("a wait for what nobody writes hangs: its thread and line are known") {
   const Run r =
       run("x=0;", " P0@cta 0,gpu 0 ;\n L0: ;\n ld.relaxed.sys r0, x ;\n beq r0, 0, L0 ;\n",

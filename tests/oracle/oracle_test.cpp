@@ -72,3 +72,31 @@ TEST_CASE("without loops, check has the outcomes that the axioms admit") {
   }
   CHECK(judged >= 150);
 }
+
+TEST_CASE("a poll by an atomic that the value passes is a deadlock, also where another one polls") {
+  // T0 stores 2, then 3; T1 waits by atom.cas for the 2, and T2 by atom.add of 0 for the 3.
+  Kernel kernel;
+  kernel.warps = 3;
+  kernel.locations = {{}};
+  kernel.threads.resize(3);
+  const auto step = [](oracle::Step::Kind kind, std::uint32_t value) {
+    oracle::Step s;
+    s.kind = kind;
+    s.value = value;
+    return s;
+  };
+  kernel.threads[0] = {step(oracle::Step::Kind::store, 2), step(oracle::Step::Kind::store, 3)};
+  kernel.threads[1] = {step(oracle::Step::Kind::poll_cas, 2)};
+  kernel.threads[2] = {step(oracle::Step::Kind::poll_add, 3)};
+  oracle::Limits limits;
+  limits.schedules = 100;
+  const oracle::Judged passed = oracle::judge(kernel, limits);
+  CHECK(passed.verdict == oracle::Verdict::fail);
+  CHECK(passed.finding == "deadlock");
+  CHECK_MESSAGE(passed.difference.empty(), passed.difference);
+  // Both wait for the last one.
+  kernel.threads[1][0].value = 3;
+  const oracle::Judged stays = oracle::judge(kernel, limits);
+  CHECK(stays.verdict == oracle::Verdict::pass);
+  CHECK_MESSAGE(stays.difference.empty(), stays.difference);
+}
