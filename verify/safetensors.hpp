@@ -62,6 +62,9 @@ Safetensors read_safetensors(const std::string& path);
 // The same from memory, for files that are already there.
 Safetensors read_safetensors(const std::string& file, const void* bytes, std::size_t count);
 
+// What write_safetensors writes; `file` only names it in errors.
+std::string safetensors_bytes(const std::string& file, const Safetensors& contents);
+
 // Writes a file as a whole or not at all: to a temporary file beside it, which is renamed. Throws
 // InputError where it cannot be written, where two tensors share a name, or a tensor's bytes do not
 // fit its shape; nothing is left behind then, and an older file of that name stays as it was.

@@ -50,6 +50,15 @@ std::string header_text(const std::string& path, const Safetensors& contents) {
   return text;
 }
 
+std::string length_and_header(const std::string& path, const Safetensors& contents) {
+  const std::string text = header_text(path, contents);
+  std::string out;
+  for (int i = 0; i < 8; ++i) {
+    out += static_cast<char>(static_cast<std::uint64_t>(text.size()) >> (8 * i));
+  }
+  return out + text;
+}
+
 // A name that no other writer, in this process or another, uses for the same file.
 std::string temporary_name(const std::string& path) {
   static std::atomic<unsigned> count{0};
@@ -58,16 +67,20 @@ std::string temporary_name(const std::string& path) {
 
 }  // namespace
 
-void write_safetensors(const std::string& path, const Safetensors& contents) {
-  const std::string text = header_text(path, contents);
-  unsigned char length[8];
-  for (int i = 0; i < 8; ++i) {
-    length[i] = static_cast<unsigned char>(static_cast<std::uint64_t>(text.size()) >> (8 * i));
+std::string safetensors_bytes(const std::string& file, const Safetensors& contents) {
+  std::string bytes = length_and_header(file, contents);
+  for (const auto& entry : contents.tensors) {
+    bytes.append(reinterpret_cast<const char*>(entry.second.bytes.data()),
+                 entry.second.bytes.size());
   }
+  return bytes;
+}
+
+void write_safetensors(const std::string& path, const Safetensors& contents) {
+  const std::string text = length_and_header(path, contents);
   const std::string temporary = temporary_name(path);
   File file(temporary, O_WRONLY | O_CREAT | O_EXCL);
   try {
-    file.write(length, sizeof length);
     file.write(text.data(), text.size());
     for (const auto& entry : contents.tensors) {
       file.write(entry.second.bytes.data(), entry.second.bytes.size());

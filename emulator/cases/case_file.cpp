@@ -14,6 +14,7 @@
 #include "emulator/cases/case_reader.hpp"
 #include "emulator/machine/names.hpp"
 #include "emulator/ptx/execution.hpp"
+#include "emulator/ptx/source.hpp"
 #include "verify/dtype.hpp"
 #include "verify/error.hpp"
 
@@ -188,6 +189,17 @@ std::string CaseFile::beside(const std::string& relative) const {
   if (!relative.empty() && relative.front() == '/') return relative;
   const auto slash = path.rfind('/');
   return slash == std::string::npos ? relative : path.substr(0, slash + 1) + relative;
+}
+
+std::string CaseFile::ptx_text(const std::string& file) const {
+  const auto here = contents.find(file);
+  return here != contents.end() ? here->second : ptx::read_ptx(file);
+}
+
+verify::Safetensors CaseFile::tensors(const std::string& file) const {
+  const auto here = contents.find(file);
+  if (here == contents.end()) return verify::read_safetensors(file);
+  return verify::read_safetensors(file, here->second.data(), here->second.size());
 }
 
 CaseFile parse_case(std::string_view text, const std::string& path) {

@@ -19,6 +19,7 @@
 #include "emulator/cases/suppress.hpp"
 #include "emulator/machine/policy.hpp"
 #include "emulator/ptx/tensor_map.hpp"
+#include "verify/safetensors.hpp"
 
 namespace ringfence::cases {
 
@@ -224,10 +225,17 @@ struct CaseFile {
   std::vector<HostStep> host;  // in the file's order
   Check check;
   std::vector<Suppression> ignore;
+  // Files that are here and need not be on disk, the case file itself among them: by their paths,
+  // as `beside` gives them.
+  std::map<std::string, std::string> contents;
 
   const Memory* find(std::string_view name) const;
   // `relative`, seen from the case file's folder.
   std::string beside(const std::string& relative) const;
+  // The file at such a path: read, or from `contents`. They throw ptx::Error and
+  // verify::InputError.
+  std::string ptx_text(const std::string& path) const;
+  verify::Safetensors tensors(const std::string& path) const;
 };
 
 inline constexpr std::uint32_t kMaxRanks = 64;

@@ -182,7 +182,7 @@ CaseProgram::PtxFile& CaseProgram::ptx_file(const std::string& path, Edits& left
   for (const auto& f : ptx_files_) {
     if (f->path == path) return *f;
   }
-  ptx_files_.push_back(std::make_unique<PtxFile>(path));
+  ptx_files_.push_back(std::make_unique<PtxFile>(file_, path));
   PtxFile& made = *ptx_files_.back();
   apply_edits(made.module, settings_.edits, left, made.edited);
   return made;

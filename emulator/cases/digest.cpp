@@ -14,7 +14,10 @@
 namespace ringfence::cases {
 namespace {
 
-std::uint64_t add_file(std::uint64_t digest, const std::string& path) {
+std::uint64_t add_file(std::uint64_t digest, const CaseFile& file, const std::string& path) {
+  if (const auto here = file.contents.find(path); here != file.contents.end()) {
+    return XXH3_64bits_withSeed(here->second.data(), here->second.size(), digest);
+  }
   std::error_code none;
   if (std::filesystem::is_directory(path, none)) throw CaseError(path + ": is a folder");
   std::ifstream in(path, std::ios::binary);
@@ -28,18 +31,19 @@ std::uint64_t add_file(std::uint64_t digest, const std::string& path) {
 }  // namespace
 
 std::string digest(const CaseFile& file) {
-  std::uint64_t digest = add_file(1, file.path);
+  std::uint64_t digest = add_file(1, file, file.path);
   for (const Launch& launch : file.launches) {
-    if (launch.ptx_by_rank.empty()) digest = add_file(digest, file.beside(launch.ptx));
-    for (const std::string& ptx : launch.ptx_by_rank) digest = add_file(digest, file.beside(ptx));
+    if (launch.ptx_by_rank.empty()) digest = add_file(digest, file, file.beside(launch.ptx));
+    for (const std::string& ptx : launch.ptx_by_rank)
+      digest = add_file(digest, file, file.beside(ptx));
   }
   for (const Memory& memory : file.memories) {
     if (memory.initial.kind == Initial::Kind::file) {
-      digest = add_file(digest, file.beside(memory.initial.file));
+      digest = add_file(digest, file, file.beside(memory.initial.file));
     }
   }
   for (const ExpectedValue& e : file.check.expected) {
-    if (!e.file.empty()) digest = add_file(digest, file.beside(e.file));
+    if (!e.file.empty()) digest = add_file(digest, file, file.beside(e.file));
   }
   return fmt::format("{:016x}", digest);
 }

@@ -348,7 +348,7 @@ std::vector<EditSite> edit_sites(const CaseFile& file, const Edits& edits) {
                               [&](const auto& m) { return m.first == path; });
     if (found == modules.end()) {
       modules.emplace_back(path,
-                           std::make_unique<ptx::Module>(ptx::parse(ptx::read_ptx(path), path)));
+                           std::make_unique<ptx::Module>(ptx::parse(file.ptx_text(path), path)));
       found = modules.end() - 1;
       apply_edits(*found->second, edits, left, text);
     }

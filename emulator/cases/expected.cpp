@@ -31,7 +31,7 @@ class Entry {
         verify::Summation summation)
       : file_(file), e_(e), payload_(payload), summation_(summation) {
     if (!e.file.empty()) {
-      tensors_ = verify::read_safetensors(file.beside(e.file));
+      tensors_ = file.tensors(file.beside(e.file));
       return;
     }
     value_ = verify::Expression::parse(e.value);

@@ -138,7 +138,7 @@ std::vector<std::byte> generate(const CaseFile& file, std::size_t index, std::ui
 
 verify::Tensor from_file(const CaseFile& file, const Memory& memory, std::uint32_t rank) {
   const std::string path = file.beside(memory.initial.file);
-  const verify::Safetensors tensors = verify::read_safetensors(path);
+  const verify::Safetensors tensors = file.tensors(path);
   constexpr std::string_view kRank = "{rank}";
   std::string name = memory.initial.tensor;
   if (const auto at = name.find(kRank); at != std::string::npos) {

@@ -7,12 +7,12 @@
 
 #include "emulator/cases/case_program.hpp"
 #include "emulator/ptx/parser.hpp"
-#include "emulator/ptx/source.hpp"
 
 namespace ringfence::cases {
 
 struct CaseProgram::PtxFile {
-  explicit PtxFile(const std::string& p) : path(p), module(ptx::parse(ptx::read_ptx(p), p)) {}
+  PtxFile(const CaseFile& file, const std::string& p)
+      : path(p), module(ptx::parse(file.ptx_text(p), p)) {}
   std::string path;
   EditedText edited;
   ptx::Module module;

@@ -32,6 +32,16 @@ Verdict judge(const Test& test, const States& states, bool hangs) {
   return verdict;
 }
 
+std::string state_text(const Test& test, const State& state) {
+  const std::vector<Variable> variables = observed_variables(test);
+  std::string text;
+  for (std::size_t i = 0; i < variables.size(); ++i) {
+    if (i > 0) text += ' ';
+    text += print(test, variables[i]) + "=" + std::to_string(state[i]) + ";";
+  }
+  return text;
+}
+
 std::string herd_block(const Test& test, const States& states, bool hangs) {
   const Verdict verdict = judge(test, states, hangs);
   const std::vector<Variable> variables = observed_variables(test);
@@ -42,20 +52,12 @@ std::string herd_block(const Test& test, const States& states, bool hangs) {
   const char* const quantifier = test.quantifier == Quantifier::Exists ? "exists"
                                  : negated                             ? "~exists"
                                                                        : "forall";
-  std::vector<std::string> names;
-  for (const Variable& v : variables)
-    names.push_back((names.empty() ? "" : " ") + print(test, v) + "=");
   std::string lines;
   std::size_t shown = 0;
   for (const auto& [state, executions] : states) {
     if (test.filter && !holds(*test.filter, variables, state)) continue;
     ++shown;
-    for (std::size_t i = 0; i < variables.size(); ++i) {
-      lines += names[i];
-      lines += std::to_string(state[i]);
-      lines += ';';
-    }
-    lines += '\n';
+    lines += state_text(test, state) + '\n';
   }
   const std::uint64_t positive = negated ? verdict.others : verdict.satisfying;
   const std::uint64_t negative = negated ? verdict.satisfying : verdict.others;

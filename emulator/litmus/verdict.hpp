@@ -43,6 +43,9 @@ Verdict judge(const Test& test, const States& states, bool hangs = false);
 //     Observation NAME Never|Sometimes|Always n m
 std::string herd_block(const Test& test, const States& states, bool hangs = false);
 
+// "x=1; P1:r0=0;"
+std::string state_text(const Test& test, const State& state);
+
 // Never, Sometimes, Always.
 std::string to_string(Observation observation);
 

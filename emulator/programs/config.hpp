@@ -34,6 +34,9 @@ struct Config {
   std::string case_file;
   std::string suppress;     // of a case: [[ignore]] tables of another file, as TOML
   std::string case_digest;  // of the file and all that it names: 16 hex digits
+  // A program that only its maker can make, by its name: of the fields above only ranks and set
+  // then count.
+  std::string own;
 };
 
 // A protocol that can be named, and the switches it takes.

@@ -110,12 +110,14 @@ void on_alarm(int) {
   arm();
 }
 
-void catch_alarm() noexcept {
+struct sigaction alarm_before = {};  // of the process, while a TimeLimit lives
+
+void catch_alarm(struct sigaction* before = nullptr) noexcept {
   struct sigaction action = {};
   action.sa_handler = on_alarm;
   sigemptyset(&action.sa_mask);
   action.sa_flags = static_cast<int>(SA_RESTART);
-  sigaction(SIGALRM, &action, nullptr);
+  sigaction(SIGALRM, &action, before);
 }
 
 void on_signal(int) {
@@ -142,7 +144,7 @@ TimeLimit::TimeLimit(double seconds) : outer_(current), deadline_(kNever) {
   }
   if (outer_ != nullptr) deadline_ = std::min(deadline_, outer_->deadline_);
   current = this;
-  catch_alarm();
+  if (outer_ == nullptr) catch_alarm(&alarm_before);
   innermost.store(deadline_, std::memory_order_relaxed);
   if (outer_ == nullptr) outermost.store(deadline_, std::memory_order_relaxed);
   arm();
@@ -159,6 +161,7 @@ TimeLimit::~TimeLimit() {
     if (!interrupted()) last_moment.store(kNever, std::memory_order_relaxed);
   }
   arm();
+  if (outer_ == nullptr) sigaction(SIGALRM, &alarm_before, nullptr);
 }
 
 bool TimeLimit::over() const noexcept { return deadline_ <= now(); }

@@ -63,6 +63,19 @@ std::uint64_t label_field(Fields& f, const char* key, std::uint32_t ranks) {
 
 void read_config(Fields f, Header& h) {
   programs::Config& c = h.config;
+  if (f.has("program")) {
+    c.protocol = "program";
+    c.own = f.string("program");
+    if (c.own.empty()) f.fail("'program' is a name, not empty");
+    c.ranks = f.integer<std::uint32_t>("ranks");
+    if (c.ranks == 0) f.fail("'ranks' is at least 1, not 0");
+    c.calls = f.integer<std::uint32_t>("calls");
+    c.payload_seed = f.integer<std::uint64_t>("payload_seed");
+    c.summation = f.string("summation");
+    if (f.has("set")) c.set = f.object("set").strings();
+    f.end();
+    return;
+  }
   if (f.has("case")) {
     c.protocol = "case";
     c.case_file = f.string("case");

@@ -189,6 +189,11 @@ std::string stuck_text(const std::vector<StuckNames>& stuck, std::size_t limit) 
 }
 
 std::string case_text(const programs::Config& c) {
+  if (!c.own.empty()) {
+    std::string text = fmt::format("{}, {}", c.own, plural(c.ranks, "rank"));
+    for (const auto& [key, value] : c.set) text += fmt::format(", {}={}", key, value);
+    return text;
+  }
   if (!c.case_file.empty()) {
     std::string text = fmt::format("case {}, {}, {}", c.case_file, plural(c.ranks, "rank"),
                                    plural(c.calls, "call"));

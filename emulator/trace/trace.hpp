@@ -6,6 +6,7 @@
 //   {"ringfence-trace":1,"ringfence":"0.1.0 (1a2b3c4)","config":{"protocol":"tokenweave",...},
 //    "boundary":"stream","policy":{"multicast-flag":"cohere",...},"ignore":[],
 //    "strategy":"pct","seed":17,"executor":"processes"}                          (one line)
+//   (of a program of its maker's own "config" is {"program":NAME,"ranks":R,...})
 //   ("survive":true after the ignored kinds and "faults":"kill" at the end, where there are any)
 //   {"agent":"r1.c0.b2.t3","point":14,"pick":"r0.c0.b0.t0"}                     who steps next
 //   {"agent":"r0.c0.b0.t1","point":3,"read":1}                   the second newest message is read

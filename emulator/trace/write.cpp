@@ -29,6 +29,15 @@ using Json = nlohmann::ordered_json;
 Json config_json(const programs::Config& c, const std::string& input_digest) {
   Json set = Json::object();
   for (const auto& [key, value] : c.set) set[key] = value;
+  if (!c.own.empty()) {
+    Json j{{"program", c.own},
+           {"ranks", c.ranks},
+           {"calls", c.calls},
+           {"payload_seed", c.payload_seed},
+           {"summation", c.summation}};
+    if (!set.empty()) j["set"] = set;
+    return j;
+  }
   if (!c.case_file.empty()) {
     Json j{{"case", c.case_file}, {"case_digest", c.case_digest},   {"ranks", c.ranks},
            {"calls", c.calls},    {"payload_seed", c.payload_seed}, {"summation", c.summation}};
