@@ -1,7 +1,5 @@
 #include "emulator/cli/campaign.hpp"
 
-#include "emulator/check/explorer.hpp"
-
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -11,17 +9,16 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "emulator/cli/budget.hpp"
+#include "emulator/analysis/budget.hpp"
+#include "emulator/analysis/check.hpp"
+#include "emulator/analysis/fuzz.hpp"
+#include "emulator/analysis/json.hpp"
+#include "emulator/analysis/memory.hpp"
+#include "emulator/analysis/swarm.hpp"
+#include "emulator/analysis/version.hpp"
 #include "emulator/cli/campaign_file.hpp"
-#include "emulator/cli/case_program.hpp"
-#include "emulator/cli/corpus.hpp"
-#include "emulator/cli/finding.hpp"
-#include "emulator/cli/instance.hpp"
-#include "emulator/cli/memory.hpp"
 #include "emulator/cli/progress.hpp"
 #include "emulator/cli/shard.hpp"
-#include "emulator/cli/swarm.hpp"
-#include "emulator/cli/version.hpp"
 #include "emulator/machine/names.hpp"
 #include "emulator/schedule/failure.hpp"
 #include "emulator/schedule/interrupt.hpp"
@@ -46,11 +43,11 @@ Json strategy_json(const StrategySpec& s) {
   return j;
 }
 
-Json head_of(const CampaignOptions& o, const std::vector<Case>& cases,
+Json head_of(const CampaignOptions& o, const std::vector<Task>& cases,
              const CampaignSearch& search) {
-  const Case& base = cases.front();
-  Json what{{"configuration", config_json(base.config)},
-            {"policy", policy_json(base.policy, base.config)},
+  const Task& base = cases.front();
+  Json what{{"configuration", config_json(base.config())},
+            {"policy", policy_json(base.policy, base.config())},
             {"strategy", strategy_json(search.strategy)},
             {"swarm", o.swarm},
             {"draw_protocol", search.draw_protocol}};
@@ -61,7 +58,7 @@ Json head_of(const CampaignOptions& o, const std::vector<Case>& cases,
   what["ignore"] = ignore;
   if (!o.cases.empty()) {
     what["cases"] = Json::array();
-    for (const Case& c : cases) what["cases"].push_back(config_json(c.config));
+    for (const Task& c : cases) what["cases"].push_back(config_json(c.config()));
   }
   if (o.exhaustive) what["exhaustive"] = search.executions;
   if (base.survive) what["survive"] = true;
@@ -78,21 +75,21 @@ Json head_of(const CampaignOptions& o, const std::vector<Case>& cases,
 // One unit: its case, and what its searches in each judged mode found.
 class Unit {
  public:
-  Unit(const CampaignOptions& o, const Case& base, const CampaignSearch& search,
+  Unit(const CampaignOptions& o, const Task& base, const CampaignSearch& search,
        std::uint64_t number)
       : options_(o), search_(search), number_(number), case_(base), strategy_(search.strategy) {
     strategy_.seed = schedule::schedule_seed(search.strategy.seed, number);
     if (!o.swarm) return;
     const SwarmChoice drawn =
-        draw_swarm(base.config, strategy_, strategy_.seed, search.draw_protocol);
-    case_.config = drawn.config;
+        draw_swarm(base.config(), strategy_, strategy_.seed, search.draw_protocol);
+    case_.subject = make_subject(drawn.config);
     strategy_ = drawn.strategy;
     case_.faults = strategy_.faults;
-    if (base.modes.size() > 1) case_.judged = claims_of(case_.config.protocol);
+    if (base.modes.size() > 1) case_.judged = case_.subject->claims();
   }
 
   Json run() {
-    check_memory(case_.config, search_.jobs);
+    check_memory(case_.config(), search_.jobs);
     Json modes = Json::object(), findings = Json::array();
     Verdict verdict = Verdict::pass;
     std::uint64_t schedules = 0, distinct = 0, points = 0;
@@ -100,7 +97,9 @@ class Unit {
     for (const machine::Boundary mode : case_.modes) {
       // What nobody claims is no finding of a campaign: one search is enough to know it.
       if (!case_.judges(mode)) continue;
-      const schedule::SearchResult r = options_.exhaustive ? one_check(mode) : one_search(mode);
+      const schedule::SearchResult r =
+          options_.exhaustive ? explore_mode(case_, mode, search_.executions, search_.jobs)
+                              : search_mode(case_, mode, spec());
       if (schedule::interrupted()) throw Interrupted();
       if (!r.found) schedule::throw_if_stopped();  // in the middle of a unit: it is left
       schedules += r.schedules;
@@ -120,7 +119,7 @@ class Unit {
     return Json{
         {"unit", number_},
         {"seed", strategy_.seed},
-        {"configuration", config_json(case_.config)},
+        {"configuration", config_json(case_.config())},
         {"strategy", options_.exhaustive ? Json{{"name", "check"}, {"depth", 0}, {"stale", 0}}
                                          : strategy_json(strategy_)},
         {"verdict", name(verdict)},
@@ -135,50 +134,19 @@ class Unit {
   std::string text() const {
     const std::string faults = schedule::text(strategy_.faults);
     return fmt::format("unit {}, seed {}: {}{}", number_, strategy_.seed,
-                       trace::case_text(case_.config), faults.empty() ? "" : ", faults " + faults);
+                       trace::case_text(case_.config()),
+                       faults.empty() ? "" : ", faults " + faults);
   }
 
  private:
-  static std::vector<machine::Boundary> claims_of(const std::string& protocol) {
-    for (const programs::Protocol& p : programs::protocols()) {
-      if (p.name == protocol) return p.claims;
-    }
-    return {};
-  }
-
-  schedule::SearchResult one_search(machine::Boundary mode) const {
-    schedule::SearchSpec spec;
-    spec.run = run_spec(case_, mode);
-    spec.run.strategy = strategy_;
-    spec.schedules = search_.schedules;
-    if (!search_.corpus.empty()) spec.corpus = read_corpus(search_.corpus, case_, mode);
-    std::vector<Instance> instances;
-    std::vector<schedule::Executor*> workers;
-    for (unsigned i = 0; i < search_.jobs; ++i) {
-      instances.push_back(make_instance(case_.config, search_.executor));
-      workers.push_back(instances.back().executor.get());
-    }
-    schedule::SearchResult r = schedule::search(workers, spec);
-    if (!search_.corpus.empty()) write_corpus(search_.corpus, case_, mode, r.kept);
-    return r;
-  }
-
-  // Every execution of the case, told as a search by schedules is: each is one.
-  schedule::SearchResult one_check(machine::Boundary mode) const {
-    check::CheckSpec spec;
-    spec.run = run_spec(case_, mode);
-    spec.executions = search_.executions;
-    check::CheckResult of =
-        check::check_sums([&] { return build_program(case_.config); }, spec, search_.jobs);
-    schedule::SearchResult r;
-    r.schedules = r.distinct = of.complete + of.blocked;
-    r.points = of.events;
-    r.seconds = of.seconds;
-    r.undecided = of.verdict == check::Verdict::unknown ? 1 : 0;
-    r.found = of.verdict == check::Verdict::fail;
-    r.outcome = std::move(of.outcome);
-    r.strategy.kind = StrategySpec::Kind::first;
-    return r;
+  FuzzSpec spec() const {
+    FuzzSpec s;
+    s.strategy = strategy_;
+    s.schedules = search_.schedules;
+    s.jobs = search_.jobs;
+    s.executor = search_.executor;
+    s.corpus = search_.corpus;
+    return s;
   }
 
   // The trace is named by its content: what was found before has its file already.
@@ -188,7 +156,7 @@ class Unit {
     record.shrink = search_.shrink;
     record.folder = options_.folder;
     record.until = search_.until;
-    const Recorded found = record_finding(case_, mode, r, record);
+    const Finding found = record_finding(case_, mode, r, record);
     if (!found.unwritten.empty()) {
       // The campaign is its files: no line without its trace. But the finding is told.
       fmt::print("{}\n", found.story);
@@ -211,7 +179,7 @@ class Unit {
   const CampaignOptions& options_;
   const CampaignSearch& search_;
   std::uint64_t number_;
-  Case case_;
+  Task case_;
   StrategySpec strategy_;
 };
 
@@ -222,12 +190,14 @@ bool canary_is_found(const CampaignSearch& search, Json& line) {
   config.blocks = 1;
   config.tokens = 2;
   config.set = {{"end.put", "relaxed"}};
-  const Instance instance = make_instance(config, search.executor);
-  schedule::SearchSpec spec;
-  spec.run.policy.boundary = machine::Boundary::coherent;
-  spec.run.strategy = search.strategy;
+  Task task;
+  task.subject = make_subject(config);
+  FuzzSpec spec;
+  spec.strategy = search.strategy;
   spec.schedules = search.schedules;
-  const auto r = schedule::search({instance.executor.get()}, spec);
+  spec.executor = search.executor;
+  task.faults = search.strategy.faults;
+  const auto r = search_mode(task, machine::Boundary::coherent, spec);
   const auto f = r.found ? schedule::failure(r.outcome) : std::nullopt;
   line = Json{{"canary", f ? "found" : "missed"},
               {"kind", f ? Json(machine::name(f->kind)) : Json(nullptr)},
@@ -239,10 +209,10 @@ const char* environment(const char* name) { return std::getenv(name); }
 
 }  // namespace
 
-Exit run_campaign(CampaignOptions o, const std::vector<Case>& cases, CampaignSearch search,
+Exit run_campaign(CampaignOptions o, const std::vector<Task>& cases, CampaignSearch search,
                   const ReportOptions& reports) {
-  const Case& base = cases.front();
-  if (o.swarm && (!base.config.case_file.empty() || !base.config.input.empty())) {
+  const Task& base = cases.front();
+  if (o.swarm && (!base.config().case_file.empty() || !base.config().input.empty())) {
     throw UsageError("--swarm draws the sizes: neither --case nor --input, which fix them, is due");
   }
   if (o.exhaustive && (search.strategy.faults.any() || !search.corpus.empty() || o.swarm)) {
@@ -259,7 +229,7 @@ Exit run_campaign(CampaignOptions o, const std::vector<Case>& cases, CampaignSea
              head["campaign"].get<std::string>(), shard.index + 1, shard.count, o.units,
              search.schedules, search.strategy.seed, o.swarm ? ", swarm" : "");
   if (!o.swarm) {
-    for (const Case& c : cases) fmt::print("{}\n", trace::case_text(c.config));
+    for (const Task& c : cases) fmt::print("{}\n", trace::case_text(c.config()));
   }
   if (o.canary) {
     Json line;
@@ -322,7 +292,7 @@ Exit run_campaign(CampaignOptions o, const std::vector<Case>& cases, CampaignSea
   Json j = result_head("fuzz", verdict, search.strategy.seed);
   j["campaign"] = head["campaign"];
   j["shard"] = fmt::format("{}/{}", shard.index + 1, shard.count);
-  j["configuration"] = config_json(base.config);
+  j["configuration"] = config_json(base.config());
   j["units"] = Json{{"ran", ran}, {"resumed", resumed}, {"left", left}};
   j["executions"] = schedules;
   j["seconds"] = seconds();
@@ -338,7 +308,7 @@ Exit run_campaign(CampaignOptions o, const std::vector<Case>& cases, CampaignSea
   verify::JunitSuite suite;
   suite.name = "fuzz";
   suite.cases = {one};
-  suite.properties = properties(base.config);
+  suite.properties = properties(base.config());
   write_reports(reports, j, {suite});
   return verdict == Verdict::finding   ? Exit::finding
          : verdict == Verdict::unknown ? Exit::unknown

@@ -7,12 +7,12 @@
 #include <string>
 #include <vector>
 
+#include "emulator/analysis/finding.hpp"
 #include "emulator/cli/case_options.hpp"
 #include "emulator/cli/errors.hpp"
-#include "emulator/cli/finding.hpp"
 #include "emulator/cli/options.hpp"
 #include "emulator/cli/report.hpp"
-#include "emulator/schedule/search.hpp"
+#include "emulator/schedule/strategy.hpp"
 
 namespace ringfence::cli {
 
@@ -41,7 +41,7 @@ struct CampaignSearch {
 };
 
 // `cases`: one at least.
-Exit run_campaign(CampaignOptions options, const std::vector<Case>& cases, CampaignSearch search,
+Exit run_campaign(CampaignOptions options, const std::vector<Task>& cases, CampaignSearch search,
                   const ReportOptions& reports);
 
 }  // namespace ringfence::cli

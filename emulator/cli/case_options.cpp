@@ -6,11 +6,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "emulator/cli/case_program.hpp"
 #include "emulator/cli/errors.hpp"
 #include "emulator/cli/models.hpp"
 #include "emulator/machine/names.hpp"
-#include "emulator/machine/policies.hpp"
 #include "emulator/trace/story.hpp"
 #include "emulator/trace/trace.hpp"
 #include "verify/inputs.hpp"
@@ -20,15 +18,6 @@ namespace ringfence::cli {
 namespace {
 
 using machine::Boundary;
-constexpr Boundary kModes[] = {Boundary::strict, Boundary::stream, Boundary::coherent};
-
-std::pair<std::string, std::string> key_value(const char* option, const std::string& text) {
-  const std::size_t equals = text.find('=');
-  if (equals == std::string::npos || equals == 0) {
-    throw UsageError(fmt::format("{} {}: NAME=VALUE is due", option, text));
-  }
-  return {text.substr(0, equals), text.substr(equals + 1)};
-}
 
 const programs::Protocol* find_protocol(const std::string& name) {
   for (const programs::Protocol& p : programs::protocols()) {
@@ -43,23 +32,6 @@ const programs::Protocol& protocol_of(const std::string& name) {
   for (const programs::Protocol& p : programs::protocols()) known.push_back(p.name);
   throw UsageError(
       fmt::format("--protocol {}: unknown; there are {}", name, fmt::join(known, ", ")));
-}
-
-std::vector<machine::FindingKind> parse_ignore(const std::vector<std::string>& kinds) {
-  std::vector<machine::FindingKind> out;
-  for (const std::string& k : kinds) {
-    const auto kind = machine::parse_finding_kind(k);
-    if (!kind) {
-      std::vector<std::string_view> known;
-      for (int i = 0; i < machine::kFindingKinds; ++i) {
-        known.push_back(machine::name(static_cast<machine::FindingKind>(i)));
-      }
-      throw UsageError(
-          fmt::format("--ignore {}: unknown kind; there are {}", k, fmt::join(known, ", ")));
-    }
-    out.push_back(*kind);
-  }
-  return out;
 }
 
 // Sizes and dtype come from the file; giving them as well is only right if they agree.
@@ -103,73 +75,36 @@ void adopt_model(const CaseOptions& o, programs::Config& config) {
 
 }  // namespace
 
-void apply_policy(const std::string& text, machine::Policy& policy, std::string& summation) {
-  const auto [name, value] = key_value("--policy", text);
-  if (name == "summation") {
-    summation = value;
-    return;
-  }
-  const machine::NamedPolicy* const known = machine::find_policy(name);
-  if (known == nullptr) {
-    std::string names;
-    for (const machine::NamedPolicy& p : machine::named_policies()) {
-      names += fmt::format("{}, ", p.name);
-    }
-    throw UsageError(fmt::format("--policy {}: unknown; there are {}and summation", name, names));
-  }
-  if (known->choose(policy, value)) return;
-  std::string words{known->words[0]};
-  for (std::size_t i = 1; i < known->words.size() && !known->words[i].empty(); ++i) {
-    const bool last = i + 1 == known->words.size() || known->words[i + 1].empty();
-    words += fmt::format("{}{}", last ? " or " : ", ", known->words[i]);
-  }
-  throw UsageError(fmt::format("--policy {}={}: {} is {}", name, value, name, words));
-}
-
-void refuse_kernel_policies(const machine::Policy& policy) {
-  for (const auto& [name, value] : trace::kernel_policies(policy)) {
-    throw UsageError(fmt::format("--{}{}: it is about compiled kernels; give one by --case",
-                                 name == "registers" ? "" : "policy ", name));
-  }
-}
-
-bool Case::claims(Boundary mode) const {
-  return std::find(claimed.begin(), claimed.end(), mode) != claimed.end();
-}
-
-bool Case::judges(Boundary mode) const {
-  return std::find(judged.begin(), judged.end(), mode) != judged.end();
-}
-
-Case resolve(const CaseOptions& o) {
-  Case c;
-  c.config = o.config;
-  if (!o.model.empty() && !is_case(c.config)) adopt_model(o, c.config);
-  if (is_case(c.config)) {
+Task resolve(const CaseOptions& o) {
+  Task c;
+  programs::Config config = o.config;
+  if (!o.model.empty() && !is_case(config)) adopt_model(o, config);
+  if (is_case(config)) {
     for (const CLI::Option* option : o.no_case) {
       if (!given(option)) continue;
       throw UsageError(
           fmt::format("{}: not together with --case, whose file says so", name_of(option)));
     }
-    c.claimed = read_case(c.config, given(o.calls));
+    note_case();
+    c.claimed = read_case(config, given(o.calls));
   } else {
-    c.claimed = protocol_of(c.config.protocol).claims;
+    c.claimed = protocol_of(config.protocol).claims;
   }
   if (!o.suppress.empty()) {
-    if (!is_case(c.config)) {
+    if (!is_case(config)) {
       throw UsageError("--suppress: it is about compiled kernels; give one by --case");
     }
-    c.config.suppress = read_suppressions(o.suppress);
+    config.suppress = read_suppressions(o.suppress);
   }
   for (const std::string& s : o.set) {
     const auto [key, value] = key_value("--set", s);
-    if (!c.config.set.emplace(key, value).second) {
+    if (!config.set.emplace(key, value).second) {
       throw UsageError(fmt::format("--set {}: given twice", key));
     }
   }
-  for (const std::string& p : o.policy) apply_policy(p, c.policy, c.config.summation);
+  for (const std::string& p : o.policy) apply_policy(p, c.policy, config.summation);
   c.policy.registers = o.registers;
-  if (!is_case(c.config)) refuse_kernel_policies(c.policy);
+  if (!is_case(config)) refuse_kernel_policies(c.policy);
   if (c.policy.load_buffering != machine::LoadBuffering::off) {
     throw UsageError(
         "--policy load-buffering=on: off is due; what depends on what in a kernel is not known, so "
@@ -177,7 +112,7 @@ Case resolve(const CaseOptions& o) {
   }
   c.ignore = parse_ignore(o.ignore);
   if (o.boundary == "all") {
-    c.modes.assign(std::begin(kModes), std::end(kModes));
+    c.modes = all_modes();
     c.judged = c.claimed;
   } else if (const auto mode = machine::parse_boundary(o.boundary)) {
     c.modes = c.judged = {*mode};
@@ -185,27 +120,18 @@ Case resolve(const CaseOptions& o) {
     throw UsageError(
         fmt::format("--boundary {}: strict, stream, coherent or all is due", o.boundary));
   }
-  if (given(o.eps) && !(std::isfinite(c.config.eps) && c.config.eps >= 0)) {
-    throw UsageError(fmt::format("--eps {}: a finite number of at least 0 is due", c.config.eps));
+  if (given(o.eps) && !(std::isfinite(config.eps) && config.eps >= 0)) {
+    throw UsageError(fmt::format("--eps {}: a finite number of at least 0 is due", config.eps));
   }
-  if (c.config.input.empty() && !c.config.input_map.empty()) {
+  if (config.input.empty() && !config.input_map.empty()) {
     throw UsageError("--map: without --input there are no tensors to name");
   }
-  if (!c.config.input.empty()) {
-    adopt_input(o, c.config);
-    c.input_digest = trace::file_digest(c.config.input);
+  if (!config.input.empty()) {
+    adopt_input(o, config);
+    c.input_digest = trace::file_digest(config.input);
   }
-  check_config(c.config);
+  c.subject = make_subject(config);
   return c;
-}
-
-void check_input(const programs::Config& config, const std::string& recorded_digest) {
-  if (config.input.empty()) return;
-  const std::string digest = trace::file_digest(config.input);
-  if (digest != recorded_digest) {
-    throw UsageError(fmt::format("{}: its content (digest {}) is not that of the trace ({})",
-                                 config.input, digest, recorded_digest));
-  }
 }
 
 std::string command_options(const programs::Config& c) {

@@ -2,8 +2,9 @@
 // Exit statuses, and which exception means which.
 
 #include <exception>
-#include <stdexcept>
 #include <string>
+
+#include "emulator/analysis/errors.hpp"
 
 namespace ringfence::cli {
 
@@ -18,16 +19,11 @@ enum class Exit : int {
   skipped = 77,  // for want of hardware
 };
 
-// What the user gave cannot be used: one line.
-class UsageError : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
+// The commands drive what is in emulator/analysis, in its words.
+using namespace analysis;  // NOLINT: a room above, not a header of others
 
-class Interrupted : public std::runtime_error {
- public:
-  Interrupted() : std::runtime_error("interrupted") {}
-};
+// What the user gave cannot be used: one line.
+using UsageError = analysis::InputError;
 
 // A case file has the sizes: no line names options that it answers.
 void note_case();
@@ -36,9 +32,7 @@ void note_case();
 void note_told();
 bool told();
 
-// The status and the line for what a command threw. Bad input is known by its exception types: the
-// readers', the configuration's (std::invalid_argument), the segment's and memory that is not
-// there.
+// The status and the line for what a command threw.
 Exit describe(const std::exception_ptr& error, std::string& line);
 
 }  // namespace ringfence::cli

@@ -2,22 +2,18 @@
 #include "emulator/cli/fuzz.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
-#include <memory>
 #include <nlohmann/json.hpp>
-#include <thread>
 
-#include "emulator/cli/budget.hpp"
+#include "emulator/analysis/corpus.hpp"
+#include "emulator/analysis/fuzz.hpp"
+#include "emulator/analysis/json.hpp"
+#include "emulator/analysis/memory.hpp"
 #include "emulator/cli/campaign.hpp"
 #include "emulator/cli/case_options.hpp"
-#include "emulator/cli/corpus.hpp"
-#include "emulator/cli/finding.hpp"
-#include "emulator/cli/instance.hpp"
 #include "emulator/cli/loss.hpp"
-#include "emulator/cli/memory.hpp"
 #include "emulator/cli/mode_results.hpp"
 #include "emulator/cli/notes.hpp"
 #include "emulator/cli/progress.hpp"
@@ -27,39 +23,37 @@
 #include "emulator/schedule/failure.hpp"
 #include "emulator/schedule/interrupt.hpp"
 #include "emulator/trace/story.hpp"
-#include "emulator/trace/verdict.hpp"
 
 namespace ringfence::cli {
 
 namespace {
 
-struct ModeResult {
-  machine::Boundary mode;
-  bool claimed, judged;
-  schedule::SearchResult search;
-  Verdict verdict = Verdict::unknown;
-  std::optional<Settled> settled;  // a finding, until it is told
-  std::optional<Recorded> recorded;
+// A mode's search, and its finding once that was written.
+struct ModeResult : FuzzMode {
+  std::optional<Finding> written;
 };
 
-schedule::SearchSpec search_spec(const FuzzOptions& o, const Case& c, machine::Boundary mode) {
-  schedule::SearchSpec s;
-  s.run = run_spec(c, mode);
-  s.run.strategy.kind = schedule::parse_strategy(o.strategy);
-  s.run.strategy.seed = o.seed;
-  s.run.strategy.depth = o.depth;
-  s.run.strategy.stale = o.stale;
-  s.run.strategy.faults = c.faults;
+FuzzSpec fuzz_spec(const FuzzOptions& o) {
+  FuzzSpec s;
+  s.strategy.kind = schedule::parse_strategy(o.strategy);
+  s.strategy.seed = o.seed;
+  s.strategy.depth = o.depth;
+  s.strategy.stale = o.stale;
   // Time alone bounds the search if only time is given.
   const bool unlimited = o.seconds > 0 && !given(o.schedules_given);
   s.schedules = unlimited ? 0 : o.schedules;
+  s.jobs = o.jobs;
+  s.executor = o.executor;
+  s.shrink = o.shrink;
+  s.remedies = o.remedies;
+  s.corpus = o.corpus;
   return s;
 }
 
-void print_head(const FuzzOptions& o, const Case& c, const schedule::Program& program) {
-  fmt::print("fuzz {}\n", trace::case_text(c.config));
-  fmt::print("policies {}\n", trace::policy_text(c.policy, c.config));
-  print_numerics(program);
+void print_head(const FuzzOptions& o, const Task& c, const schedule::Program& program) {
+  fmt::print("fuzz {}\n", trace::case_text(c.config()));
+  fmt::print("policies {}\n", trace::policy_text(c.policy, c.config()));
+  print_numerics(*c.subject, program);
   std::string budget;
   if (o.seconds == 0 || given(o.schedules_given)) {
     budget += fmt::format(", {} schedules a mode", o.schedules);
@@ -97,7 +91,7 @@ FaultTotals fault_totals(const std::vector<ModeResult>& modes) {
   return t;
 }
 
-void print_faults(const Case& c, const std::vector<ModeResult>& modes) {
+void print_faults(const Task& c, const FuzzResult& result, const std::vector<ModeResult>& modes) {
   if (!c.faults.any()) return;
   const FaultTotals totals = fault_totals(modes);
   fmt::print("\n{:<12} {:>8} {:>16} {:>22} {:>8}\n", "fault", "runs", "completed right",
@@ -109,18 +103,14 @@ void print_faults(const Case& c, const std::vector<ModeResult>& modes) {
                schedule::name(static_cast<schedule::FaultKind>(k)), n.runs, n.right, n.stopped,
                n.failed);
   }
-  for (const ModeResult& m : modes) {
-    if (m.search.faulted.stopped == 0) continue;
-    const Instance instance = make_inline_instance(c.config);
-    const trace::Verdict v = trace::make_verdict(m.search.stopped, *instance.program);
+  if (result.stopped_in) {
     constexpr std::size_t kMostRows = 8;
-    fmt::print("\none that stopped, in {}: {}\n{}", machine::name(m.mode), v.message,
-               trace::stuck_text(v.stuck, kMostRows));
-    break;
+    fmt::print("\none that stopped, in {}: {}\n{}", machine::name(*result.stopped_in),
+               result.stopped.message, trace::stuck_text(result.stopped.stuck, kMostRows));
   }
 }
 
-Json faults_json(const Case& c, const std::vector<ModeResult>& modes) {
+Json faults_json(const Task& c, const std::vector<ModeResult>& modes) {
   if (!c.faults.any()) return nullptr;
   const FaultTotals totals = fault_totals(modes);
   const auto counts = [](const schedule::FaultCount& n) {
@@ -192,8 +182,8 @@ ModeReport report_of(const ModeResult& m) {
                   {"undecided", m.search.undecided},
                   {"stuck", m.search.stuck},
                   {"points", m.search.points}};
-  if (m.recorded) {
-    r.recorded = &*m.recorded;
+  if (m.written) {
+    r.recorded = &*m.written;
     r.finding = Json{{"schedule_seed", m.search.strategy.seed},
                      {"strategy", schedule::name(m.search.strategy.kind)},
                      {"found_by", found_by(m.search)}};
@@ -201,11 +191,11 @@ ModeReport report_of(const ModeResult& m) {
   return r;
 }
 
-Json result_json(const FuzzOptions& o, const Case& c, const std::vector<ModeResult>& modes,
+Json result_json(const FuzzOptions& o, const Task& c, const std::vector<ModeResult>& modes,
                  const std::vector<ModeReport>& reports, const Notes& notes) {
   Json j = result_head("fuzz", overall(reports), o.seed);
-  j["configuration"] = config_json(c.config);
-  j["policy"] = policy_json(c.policy, c.config);
+  j["configuration"] = config_json(c.config());
+  j["policy"] = policy_json(c.policy, c.config());
   j["strategy"] = o.strategy;
   j["depth"] = o.depth;
   j["stale"] = o.stale;
@@ -217,14 +207,15 @@ Json result_json(const FuzzOptions& o, const Case& c, const std::vector<ModeResu
   return j;
 }
 
-Exit campaign(const FuzzOptions& o, const Case& c) {
+Exit campaign(const FuzzOptions& o, const Task& c) {
   if (!o.trace.empty() || o.pictures.any() || !o.reports.sarif.empty()) {
     throw UsageError(
         "--campaign names its traces itself: --trace, --html and the like are for one "
         "search, or for replay of a trace");
   }
   CampaignSearch search;
-  search.strategy = search_spec(o, c, c.modes.front()).run.strategy;
+  search.strategy = fuzz_spec(o).strategy;
+  search.strategy.faults = c.faults;
   if (given(o.schedules_given)) search.schedules = o.schedules;
   search.seconds = o.seconds;
   search.executor = o.executor;
@@ -232,10 +223,10 @@ Exit campaign(const FuzzOptions& o, const Case& c) {
   search.shrink = o.shrink;
   search.corpus = o.corpus;
   if (given(o.schedules_given)) search.executions = o.schedules;
-  search.draw_protocol = !given(o.protocol_given) && c.config.set.empty();
-  std::vector<Case> cases;
+  search.draw_protocol = !given(o.protocol_given) && c.config().set.empty();
+  std::vector<Task> cases;
   for (const std::string& file : o.campaign.cases) {
-    if (!c.config.case_file.empty()) throw UsageError("--cases: not together with --case");
+    if (!c.config().case_file.empty()) throw UsageError("--cases: not together with --case");
     CaseOptions of = o.c;
     of.config.case_file = file;
     cases.push_back(resolve(of));
@@ -248,8 +239,10 @@ Exit campaign(const FuzzOptions& o, const Case& c) {
 
 }  // namespace
 
-Exit run(const FuzzOptions& o) {
-  Case c = resolve(o.c);
+Exit run(const FuzzOptions& options) {
+  FuzzOptions o = options;
+  o.executor = chosen(o.executor, false);
+  Task c = resolve(o.c);
   if (!o.faults.empty()) c.faults = schedule::parse_faults(o.faults);
   c.survive = o.survive;
   if (given(o.depth_given) && o.strategy != "pct") {
@@ -269,75 +262,26 @@ Exit run(const FuzzOptions& o) {
   check_writable(o.pictures);
   check_writable("--trace", o.trace);
   if (!o.campaign.folder.empty()) return campaign(o, c);
-  check_memory(c.config, o.jobs);
+  check_memory(c.config(), o.jobs);
   const Budget budget(o.seconds);
-  std::vector<Instance> instances;
-  std::vector<schedule::Executor*> workers;
-  for (unsigned i = 0; i < o.jobs; ++i) instances.push_back(make_instance(c.config, o.executor));
-  print_head(o, c, *instances.front().program);
-
-  RecordOptions record;
-  record.executor = o.executor;
-  record.until = budget.end();
-  record.shrink = o.shrink;
-  record.color = wants_color(STDOUT_FILENO);
+  ShownProgress shown("schedules");
+  Watch watch = shown.watch();
+  watch.begun = [&](const schedule::Program& program) { print_head(o, c, program); };
+  FuzzResult result = fuzz(c, fuzz_spec(o), budget, watch);
+  const Notes& notes = result.notes;
   std::vector<ModeResult> modes;
-  Notes notes;
-  for (std::size_t i = 0; i < c.modes.size(); ++i) {
-    ModeResult m{c.modes[i], c.claims(c.modes[i]), c.judges(c.modes[i]), {}, Verdict::unknown, {},
-                 {}};
-    schedule::SearchSpec spec = search_spec(o, c, m.mode);
-    spec.seconds = budget.share(c.modes.size() - i);
-    if (!o.corpus.empty()) spec.corpus = read_corpus(o.corpus, c, m.mode);
-    workers.clear();
-    for (Instance& instance : instances) workers.push_back(&instance.start(o.executor));
-    {
-      const schedule::TimeLimit limit(spec.seconds);
-      Progress progress(std::string(machine::name(m.mode)), spec.schedules);
-      m.search = schedule::search(
-          workers, spec, [&](std::uint64_t done, double seconds) { progress.at(done, seconds); });
-    }
-    if (!o.corpus.empty()) write_corpus(o.corpus, c, m.mode, m.search.kept);
-    if (m.search.interrupted && !m.search.found) throw Interrupted();
-    for (const Instance& i : instances) {
-      add(notes, notes_of(*i.program));
-    }
-    if (m.search.found) {
-      // What confirms it needs the memory.
-      for (Instance& instance : instances) instance.executor.reset();
-      record.remedies = o.remedies && m.judged;
-      m.settled = settle_finding(c, m.mode, m.search, record);
-    }
-    const bool decided = m.search.undecided == 0 && m.search.schedules > m.search.stuck;
-    m.verdict = m.search.found ? Verdict::finding : decided ? Verdict::pass : Verdict::unknown;
-    modes.push_back(std::move(m));
-    if (!modes.back().search.lost.empty()) break;  // no other mode would fare better
-  }
-  instances.clear();
+  for (FuzzMode& m : result.modes) modes.push_back({std::move(m), {}});
   print_table(modes);
   for (const ModeResult& m : modes) {
     if (m.search.stuck == 0) continue;
     fmt::print("mode {}: {} of {} runs got stuck, which is passed over\n", machine::name(m.mode),
                m.search.stuck, m.search.schedules);
   }
-  print_faults(c, modes);
+  print_faults(c, result, modes);
   std::fflush(stdout);
 
-  bool taken = false, disagree = false;
-  for (const bool judged : {true, false}) {
-    for (ModeResult& m : modes) {
-      if (m.judged != judged || !m.search.found) continue;
-      record.path = trace_path(o.trace, m.mode, taken);
-      record.pictures = taken ? PictureOptions{} : o.pictures;
-      m.recorded = write_finding(std::move(*m.settled), record);
-      m.settled.reset();
-      taken = true;
-      disagree |= m.recorded->disagree;
-      print_finding(report_of(m));
-    }
-  }
-
-  if (!taken && o.pictures.any() && !schedule::must_stop())
+  const Told told = tell_findings(modes, o.trace, o.pictures, report_of);
+  if (!told.any && o.pictures.any() && !schedule::must_stop())
     show_default_schedule(c, c.judged.front(), o.pictures);
 
   std::vector<ModeReport> reports;
@@ -352,16 +296,16 @@ Exit run(const FuzzOptions& o) {
   if (!o.reports.sarif.empty()) {
     std::vector<SarifFinding> all;
     for (const ModeResult& m : modes) {
-      if (m.recorded) {
-        all.push_back({&m.recorded->trace, replay_command(m.recorded->path), m.judged});
+      if (m.written) {
+        all.push_back({&m.written->trace, replay_command(m.written->path), m.judged});
       }
     }
     trace::write_text_file(o.reports.sarif, sarif(all));
   }
   write_reports(o.reports, result_json(o, c, modes, reports, notes),
-                {junit_of("fuzz", c.config, reports, "ended without a verdict")});
+                {junit_of("fuzz", c.config(), reports, "ended without a verdict")});
   if (schedule::interrupted()) return Exit::interrupted;
-  if (disagree) return Exit::internal;
+  if (told.disagree) return Exit::internal;
   if (verdict == Verdict::unknown && !modes.back().search.lost.empty()) {
     return loss_exit(modes.back().search.lost);
   }

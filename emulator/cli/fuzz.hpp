@@ -4,11 +4,11 @@
 #include <cstdint>
 #include <string>
 
+#include "emulator/analysis/pictures.hpp"
 #include "emulator/cli/campaign.hpp"
 #include "emulator/cli/case_options.hpp"
 #include "emulator/cli/errors.hpp"
 #include "emulator/cli/options.hpp"
-#include "emulator/cli/pictures.hpp"
 #include "emulator/cli/report.hpp"
 
 namespace ringfence::cli {

@@ -1,8 +1,6 @@
 // litmus: PTX litmus tests, every execution of each, and what was expected.
 #include "emulator/cli/litmus.hpp"
 
-#include "emulator/check/explorer.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -27,87 +25,20 @@ namespace ringfence::cli {
 
 namespace {
 
-// Without options all is as the manual's letter has it.
+// Those of the options, and over them those of a test's line.
 machine::Policy policy_of(const LitmusOptions& o,
                           const std::map<std::string, std::string>& settings) {
-  machine::Policy policy;
-  policy.load_buffering = machine::LoadBuffering::on;
-  policy.multicast_flag = machine::MulticastFlag::strict;
-  policy.alias_data = machine::AliasData::fence_required;
-  std::string summation;
-  const auto boundary = [&](const std::string& value) {
-    const auto mode = machine::parse_boundary(value);
-    if (!mode)
-      throw UsageError(fmt::format("--boundary {}: strict, stream or coherent is due", value));
-    policy.boundary = *mode;
-  };
-  boundary(o.boundary);
-  for (const std::string& p : o.policy) apply_policy(p, policy, summation);
-  for (const auto& [name, value] : settings) {
-    if (name == "boundary") {
-      boundary(value);
-    } else {
-      apply_policy(name + "=" + value, policy, summation);
-    }
+  std::map<std::string, std::string> policies;
+  for (const std::string& p : o.policy) {
+    // A later one holds, but each has to be right.
+    machine::Policy policy;
+    std::string summation;
+    apply_policy(p, policy, summation);
+    const auto [name, value] = key_value("--policy", p);
+    policies[name] = value;
   }
-  refuse_kernel_policies(policy);
-  return policy;
-}
-
-void explore(const LitmusOptions& o, TestResult& r) {
-  check::CheckSpec spec;
-  spec.run.policy = r.policy;
-  for (int k = 0; k < machine::kFindingKinds; ++k) {
-    const auto kind = static_cast<machine::FindingKind>(k);
-    if (kind != machine::FindingKind::deadlock) spec.run.ignore.push_back(kind);
-  }
-  spec.all = true;
-  spec.executions = o.executions;
-  spec.seconds = o.seconds;
-  spec.straight = litmus::straight;
-  const schedule::TimeLimit limit(o.seconds);
-  r.bound = o.bound;
-  r.searched = true;
-  r.load_buffering = r.policy.load_buffering == machine::LoadBuffering::on &&
-                     r.policy.boundary != machine::Boundary::coherent;
-  const auto visit = [&](const check::Execution& e) {
-    const auto& run = dynamic_cast<const litmus::LitmusProgram&>(e.program);
-    const auto final_values = [&](machine::Address at, std::uint32_t bytes) {
-      return e.final_values(at, bytes);
-    };
-    for (const litmus::Waiting& loop : run.given_up()) ++r.given_up[loop];
-    if (e.outcome.end != schedule::RunEnd::complete) {
-      const std::vector<litmus::Waiting> who = run.hanging(final_values);
-      if (!who.empty()) ++r.hangs[who];
-      return;
-    }
-    r.race = r.race || e.race();
-    for (const litmus::State& s : run.final_states(final_values)) ++r.states[s];
-  };
-  try {
-    // Accesses of one instruction are in no order: both directions, where it can show.
-    const std::uint32_t directions = 1u << litmus::LitmusProgram::unordered(*r.test);
-    for (std::uint32_t reversed = 0; reversed < directions; ++reversed) {
-      const check::CheckResult one = check::check(
-          [&] { return std::make_unique<litmus::LitmusProgram>(*r.test, reversed, o.bound); }, spec,
-          o.jobs, visit);
-      r.complete += one.complete;
-      r.blocked += one.blocked;
-      r.seconds += one.seconds;
-      r.out_of_order += one.out_of_order;
-      r.load_buffering = r.load_buffering && one.unjudged == 0;
-      r.searched = r.searched && one.explored == 1 && one.bounded == 0;
-    }
-  } catch (const litmus::NotModelled& e) {
-    r.not_modelled = fmt::format("{}: {}", r.file, e.what());
-    return;
-  } catch (const schedule::ProgramError& e) {
-    // Behind the label of the thread that ran into it.
-    const std::string what = e.what();
-    r.error = fmt::format("{}:{}", r.file, what.substr(what.find(": ") + 2));
-    return;
-  }
-  r.verdict = litmus::judge(*r.test, r.states, !r.hangs.empty());
+  for (const auto& [name, value] : settings) policies[name] = value;
+  return litmus_policy(o.boundary, policies);
 }
 
 // What --expect names: a file of lines, or one answer for all tests.
@@ -210,7 +141,11 @@ Exit run(const LitmusOptions& o) {
   std::map<Verdict, std::size_t> count;
   std::size_t bad = 0;
   for (TestResult& r : results) {
-    if (r.error.empty()) explore(o, r);
+    if (r.error.empty()) {
+      const LitmusSpec spec{r.policy, o.bound, o.executions, o.seconds, o.jobs};
+      static_cast<LitmusOutcome&>(r) = explore_litmus(*r.test, r.file, spec);
+      r.bound = o.bound;
+    }
     if (schedule::interrupted()) throw Interrupted();
     print(r);
     std::fflush(stdout);

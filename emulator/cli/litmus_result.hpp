@@ -7,11 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "emulator/analysis/litmus.hpp"
 #include "emulator/cli/report.hpp"
 #include "emulator/litmus/ast.hpp"
 #include "emulator/litmus/expectation.hpp"
-#include "emulator/litmus/run.hpp"
-#include "emulator/litmus/verdict.hpp"
 #include "emulator/machine/policy.hpp"
 #include "verify/junit.hpp"
 
@@ -21,29 +20,15 @@ namespace ringfence::cli {
 enum class LitmusQuestion { condition, termination };
 
 // One test under one set of policies; or a file that is none (`error`).
-struct TestResult {
+struct TestResult : analysis::LitmusOutcome {
   std::string file;
   const litmus::Test* test = nullptr;
-  std::string error;
   LitmusQuestion question = LitmusQuestion::condition;
   std::map<std::string, std::string> settings;  // of its line of the expectation file
   std::optional<litmus::Expectation> expected;
   machine::Policy policy;
-  std::uint64_t complete = 0, blocked = 0, out_of_order = 0;
-  bool load_buffering = false;  // explored
-  double seconds = 0;
-  litmus::States states;
-  litmus::Verdict verdict;
-  bool race = false;
-  // Who waits for ever, where, and in how many executions.
-  std::map<std::vector<litmus::Waiting>, std::uint64_t> hangs;
   int bound = 0;
-  std::map<litmus::Waiting, std::uint64_t> given_up;  // loops, by the bound
-  bool searched = false;                              // the search itself came to its end
-  std::string not_modelled;
 
-  // Every execution was seen to its end.
-  bool whole() const { return searched && given_up.empty(); }
   bool ok() const { return question == LitmusQuestion::condition ? verdict.ok : hangs.empty(); }
   // Whether it is as expected: by its line, else by what is asked of it. What a bound left out can
   // only decide what was not decided.

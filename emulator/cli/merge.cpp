@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "emulator/analysis/finding.hpp"
 #include "emulator/cli/campaign_file.hpp"
-#include "emulator/cli/finding.hpp"
 #include "emulator/cli/report.hpp"
 
 namespace ringfence::cli {

@@ -35,7 +35,7 @@ std::string judged_modes(const std::vector<ModeReport>& modes) {
 }
 
 void print_finding(const ModeReport& m) {
-  const Recorded& r = *m.recorded;
+  const Finding& r = *m.recorded;
   if (m.judged) {
     fmt::print("\n{}", r.story);
   } else {
@@ -69,7 +69,7 @@ void add_modes(Json& j, const std::vector<ModeReport>& modes) {
     search["seconds"] = m.seconds;
     detail[mode] = std::move(search);
     if (m.recorded == nullptr) continue;
-    const Recorded& r = *m.recorded;
+    const Finding& r = *m.recorded;
     Json finding{{"kind", machine::name(r.kind)},
                  {"mode", mode},
                  {"claimed", m.claimed},

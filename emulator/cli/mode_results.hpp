@@ -1,12 +1,16 @@
 #pragma once
 // What commands that search each boundary mode in turn (fuzz, check) print and report of it.
 
+#include <unistd.h>
+
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "emulator/analysis/finding.hpp"
 #include "emulator/cli/errors.hpp"
-#include "emulator/cli/finding.hpp"
+#include "emulator/cli/progress.hpp"
 #include "emulator/cli/report.hpp"
 
 namespace ringfence::cli {
@@ -17,9 +21,9 @@ struct ModeReport {
   Verdict verdict = Verdict::unknown;
   std::uint64_t executions = 0;
   double seconds = 0;
-  Json search = Json::object();        // what the command says of the search beyond this
-  const Recorded* recorded = nullptr;  // the finding, if there is one
-  Json finding = Json::object();       // what the command says of the finding beyond the usual
+  Json search = Json::object();       // what the command says of the search beyond this
+  const Finding* recorded = nullptr;  // the finding, if there is one
+  Json finding = Json::object();      // what the command says of the finding beyond the usual
 };
 
 // Of the judged modes: a finding before unknown before pass.
@@ -37,7 +41,38 @@ void add_modes(Json& result, const std::vector<ModeReport>& modes);
 verify::JunitSuite junit_of(const char* command, const programs::Config& config,
                             const std::vector<ModeReport>& modes, const char* unknown);
 
+struct Told {
+  bool any = false;
+  bool disagree = false;  // the executors, on one of them
+};
+// Writes and prints the findings of `modes` that are settled, those that count first. The first one
+// has the pictures. `report_of` makes a ModeReport of a mode.
+template <class Mode, class ReportOf>
+Told tell_findings(std::vector<Mode>& modes, const std::string& trace,
+                   const PictureOptions& pictures, ReportOf&& report_of);
+
 // Of several findings, the first goes to the file `asked` for; the others, `taken`, beside it.
 std::string trace_path(const std::string& asked, machine::Boundary mode, bool taken);
+
+template <class Mode, class ReportOf>
+Told tell_findings(std::vector<Mode>& modes, const std::string& trace,
+                   const PictureOptions& pictures, ReportOf&& report_of) {
+  RecordOptions record;
+  record.color = wants_color(STDOUT_FILENO);
+  Told told;
+  for (const bool judged : {true, false}) {
+    for (Mode& m : modes) {
+      if (m.judged != judged || !m.settled) continue;
+      record.path = trace_path(trace, m.mode, told.any);
+      record.pictures = told.any ? PictureOptions{} : pictures;
+      m.written = write_finding(std::move(*m.settled), record);
+      m.settled.reset();
+      told.any = true;
+      told.disagree |= m.written->disagree;
+      print_finding(report_of(m));
+    }
+  }
+  return told;
+}
 
 }  // namespace ringfence::cli

@@ -7,6 +7,9 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "emulator/cli/log.hpp"
+#include "emulator/machine/names.hpp"
+
 namespace ringfence::cli {
 
 bool wants_color(int fd) {
@@ -48,6 +51,20 @@ void Progress::at(std::uint64_t done, double seconds, const std::string& more) {
   interval_ = std::min(interval_ * 2, std::chrono::seconds(60));
   next_line_ = now + interval_;
   std::fprintf(stderr, "%s\n", text.c_str());
+}
+
+analysis::Watch ShownProgress::watch() {
+  analysis::Watch watch;
+  watch.progress = [this](const analysis::Progress& p) {
+    if (!progress_) progress_.emplace(std::string(machine::name(p.mode)), unit_, p.of);
+    progress_->at(p.done, p.seconds,
+                  p.explored < 0 ? "" : fmt::format("about {:.2g} % explored", 100 * p.explored));
+  };
+  watch.mode_over = [this](machine::Boundary) { progress_.reset(); };
+  watch.log = [](analysis::Watch::Level level, const std::string& text) {
+    level == analysis::Watch::Level::error ? log_error(text) : log_info(text);
+  };
+  return watch;
 }
 
 }  // namespace ringfence::cli

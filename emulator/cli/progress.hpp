@@ -4,8 +4,11 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
+
+#include "emulator/analysis/watch.hpp"
 
 namespace ringfence::cli {
 
@@ -29,6 +32,18 @@ class Progress {
   bool shown_ = false;
   std::chrono::seconds interval_{5};
   std::chrono::steady_clock::time_point next_line_;  // begins from interval_
+};
+
+// The progress of an analysis, mode by mode, and what it says of itself.
+class ShownProgress {
+ public:
+  explicit ShownProgress(std::string unit) : unit_(std::move(unit)) {}
+  // As long as this lives.
+  analysis::Watch watch();
+
+ private:
+  std::string unit_;
+  std::optional<Progress> progress_;
 };
 
 }  // namespace ringfence::cli

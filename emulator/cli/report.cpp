@@ -8,29 +8,11 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "emulator/analysis/version.hpp"
 #include "emulator/cli/errors.hpp"
-#include "emulator/cli/version.hpp"
-#include "emulator/machine/names.hpp"
-#include "emulator/machine/policies.hpp"
-#include "emulator/trace/config_json.hpp"
-#include "emulator/trace/story.hpp"
 #include "emulator/trace/trace.hpp"
 
 namespace ringfence::cli {
-
-const char* name(Verdict v) {
-  switch (v) {
-    case Verdict::pass:
-      return "pass";
-    case Verdict::finding:
-      return "finding";
-    case Verdict::unknown:
-      return "unknown";
-    case Verdict::error:
-      return "error";
-  }
-  return "";
-}
 
 void check_writable(const char* option, const std::string& path) {
   if (path.empty()) return;
@@ -56,28 +38,24 @@ void check_writable(const ReportOptions& o) {
   check_writable("--sarif", o.sarif);
 }
 
+void check_writable(const PictureOptions& o) {
+  check_writable("--html", o.html);
+  check_writable("--perfetto", o.perfetto);
+  check_writable("--dot", o.dot);
+  check_writable("--shiviz", o.shiviz);
+}
+
+void print_numerics(const Subject& subject, const schedule::Program& program) {
+  const std::string numerics = subject.numerics(program);
+  if (!numerics.empty()) fmt::print("numerics {}\n", numerics);
+}
+
 Json result_head(const char* command, Verdict verdict, std::uint64_t seed) {
   return Json{{"version", kResultVersion},
               {"command", command},
               {"ringfence", version()},
               {"verdict", name(verdict)},
               {"seed", seed}};
-}
-
-Json config_json(const programs::Config& c) {
-  Json j = trace::config_json(c, "");
-  j.erase("input_digest");                                 // the file was not read for this
-  if (j.contains("eps") && c.eps < 0) j["eps"] = nullptr;  // the input file's
-  return j;
-}
-
-Json policy_json(const machine::Policy& p, const programs::Config& c) {
-  Json j{{"multicast-flag", machine::policy_word(p, "multicast-flag")},
-         {"alias-data", machine::policy_word(p, "alias-data")},
-         {"load-buffering", "off"},
-         {"summation", c.summation}};
-  for (const auto& [name, value] : trace::kernel_policies(p)) j[name] = value;
-  return j;
 }
 
 std::vector<std::pair<std::string, std::string>> properties(const programs::Config& c) {

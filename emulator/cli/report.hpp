@@ -1,22 +1,19 @@
 #pragma once
 // Results as JSON and JUnit files, and the parts that all commands' results share.
 
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
-#include "emulator/cli/case_options.hpp"
+#include "emulator/analysis/json.hpp"
+#include "emulator/analysis/pictures.hpp"
+#include "emulator/analysis/task.hpp"
+#include "emulator/cli/errors.hpp"
 #include "verify/junit.hpp"
 
 namespace ringfence::cli {
 
-using Json = nlohmann::ordered_json;
-
 // The version of the JSON results, raised when a key changes its meaning.
 inline constexpr int kResultVersion = 1;
-
-enum class Verdict { pass, finding, unknown, error };
-const char* name(Verdict verdict);
 
 struct ReportOptions {
   std::string json, junit;
@@ -26,13 +23,15 @@ struct ReportOptions {
 // Before anything long runs: a report must be writable where it is to go. Throws UsageError.
 void check_writable(const char* option, const std::string& path);
 void check_writable(const ReportOptions& options);
+void check_writable(const PictureOptions& options);
 
 // {"version", "command", "ringfence", "verdict", "seed"}
 Json result_head(const char* command, Verdict verdict, std::uint64_t seed);
-Json config_json(const programs::Config& config);
-Json policy_json(const machine::Policy& policy, const programs::Config& config);
 
 std::vector<std::pair<std::string, std::string>> properties(const programs::Config& config);
+
+// Prints a line on sums whose order is ours where hardware gives none; nothing without any.
+void print_numerics(const Subject& subject, const schedule::Program& program);
 
 // Writes what was asked for.
 void write_reports(const ReportOptions& options, const Json& result,

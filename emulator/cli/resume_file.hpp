@@ -1,15 +1,11 @@
 #pragma once
 // The file of `check --resume`: what the searches of the boundary modes left.
 
-#include <map>
 #include <string>
 
-#include "emulator/check/resume.hpp"
-#include "emulator/machine/policy.hpp"
+#include "emulator/analysis/check.hpp"
 
 namespace ringfence::cli {
-
-using LeftByMode = std::map<machine::Boundary, check::Left>;
 
 // What a search belongs to: what it left says nothing of anything else.
 struct SearchOf {
@@ -19,8 +15,9 @@ struct SearchOf {
 };
 
 // Empty if there is no such file. One of another search is refused. Throws UsageError.
-LeftByMode read_resume(const std::string& path, const SearchOf& search);
+analysis::LeftByMode read_resume(const std::string& path, const SearchOf& search);
 // Replaces the file as a whole. Throws UsageError.
-void write_resume(const std::string& path, const SearchOf& search, const LeftByMode& left);
+void write_resume(const std::string& path, const SearchOf& search,
+                  const analysis::LeftByMode& left);
 
 }  // namespace ringfence::cli

@@ -10,19 +10,16 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "emulator/analysis/memory.hpp"
+#include "emulator/analysis/pictures.hpp"
+#include "emulator/analysis/run.hpp"
+#include "emulator/analysis/version.hpp"
 #include "emulator/cli/case_options.hpp"
-#include "emulator/cli/case_program.hpp"
 #include "emulator/cli/errors.hpp"
-#include "emulator/cli/finding.hpp"
-#include "emulator/cli/instance.hpp"
 #include "emulator/cli/loss.hpp"
-#include "emulator/cli/memory.hpp"
 #include "emulator/cli/notes.hpp"
-#include "emulator/cli/pictures.hpp"
 #include "emulator/cli/progress.hpp"
 #include "emulator/cli/report.hpp"
-#include "emulator/cli/results.hpp"
-#include "emulator/cli/version.hpp"
 #include "emulator/machine/names.hpp"
 #include "emulator/schedule/failure.hpp"
 #include "emulator/schedule/interrupt.hpp"
@@ -31,148 +28,117 @@
 #include "verify/report.hpp"
 #include "verify/report_html.hpp"
 #include "verify/report_json.hpp"
+#include "verify/safetensors.hpp"
 
 namespace ringfence::cli {
 
 namespace {
 
-using machine::FindingKind;
-
-// One run has one mode: the one named, else the first that the case file claims, or the strictest
-// that the protocol does.
-machine::Boundary mode_of(const Case& c) {
-  if (is_case(c.config)) return c.judged.front();
-  return *std::min_element(c.judged.begin(), c.judged.end());
-}
-
-bool ignores(const Case& c, FindingKind kind) {
-  return std::find(c.ignore.begin(), c.ignore.end(), kind) != c.ignore.end();
-}
-
-double seconds_since(std::chrono::steady_clock::time_point begin) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+// `message`: of the finding that ended the run.
+void report(const RunOptions& o, const Task& c, machine::Boundary mode, const RunResult& r,
+            const std::string& message) {
+  const bool finding = schedule::failure(r.outcome).has_value();
+  Json j = result_head("run", r.verdict, c.config().payload_seed);
+  j["configuration"] = config_json(c.config());
+  j["boundary"] = machine::name(mode);
+  j["policy"] = policy_json(c.policy, c.config());
+  j["executor"] = o.executor.executor;
+  j["kind"] = r.kind.empty() ? Json(nullptr) : Json(r.kind);
+  j["message"] = finding                   ? message
+                 : r.replicas_wrong        ? r.replicas.text
+                 : !r.outcome.lost.empty() ? loss_text(r.outcome.lost)
+                                           : "";
+  j["tensors"] = verify::to_json(r.comparisons);
+  add_notes(j, r.notes);
+  j["replicas_agree"] = r.complete ? Json(r.replicas.agree) : Json(nullptr);
+  j["steps"] = r.outcome.steps;
+  j["seconds"] = r.seconds;
+  verify::JunitSuite suite = verify::junit_suite("run", r.comparisons);
+  suite.properties = properties(c.config());
+  verify::JunitCase whole;
+  whole.classname = "run." + c.config().protocol;
+  whole.name = "protocol";
+  whole.seconds = r.seconds;
+  if (finding || r.replicas_wrong || !r.complete) {
+    whole.status = verify::JunitCase::Status::failed;
+    whole.message = finding            ? r.kind + ": " + message
+                    : r.replicas_wrong ? r.replicas.text
+                                       : "no verdict";
+  }
+  suite.cases.push_back(whole);
+  write_reports(o.reports, j, {suite});
 }
 
 }  // namespace
 
-Exit run(const RunOptions& o) {
-  const Case c = resolve(o.c);
+Exit run(const RunOptions& options) {
+  RunOptions o = options;
+  o.executor = chosen(o.executor, true);
+  const Task c = resolve(o.c);
   check_writable(o.reports);
   check_writable("--numbers", o.numbers);
   check_writable(o.pictures);
   check_writable("--output", o.output);
-  check_memory(c.config, 1);
+  check_memory(c.config(), 1);
   const machine::Boundary mode = mode_of(c);
-  const auto prepared = std::chrono::steady_clock::now();
-  const Instance instance = make_instance(c.config, o.executor);
-  const double preparing = seconds_since(prepared);
-  fmt::print("run {}\n", trace::case_text(c.config));
-  fmt::print("boundary mode {}, policies {}, executor {}{}\n", machine::name(mode),
-             trace::policy_text(c.policy, c.config), o.executor.executor,
-             o.executor.executor == "inline" ? ", default schedule" : ", free-running");
-  print_numerics(*instance.program);
-  fmt::print("\n");
-  std::fflush(stdout);
-
-  schedule::RunSpec spec = run_spec(c, mode);
-  spec.strategy.kind = schedule::StrategySpec::Kind::first;
-  spec.free_running = true;
-  spec.history = o.pictures.any();
-  spec.point_limit = ~std::uint32_t{0};
-  // Wrong numbers do not end the run: the table below shows all of them.
-  spec.ignore.push_back(FindingKind::numeric_mismatch);
-  spec.ignore.push_back(FindingKind::replica_mismatch);
-  const auto began = std::chrono::steady_clock::now();
-  schedule::Outcome outcome = instance.executor->run(spec);
-  const double seconds = seconds_since(began);
-  if (schedule::interrupted()) throw Interrupted();
+  Watch watch;
+  watch.begun = [&](const schedule::Program& program) {
+    fmt::print("run {}\n", trace::case_text(c.config()));
+    fmt::print("boundary mode {}, policies {}, executor {}{}\n", machine::name(mode),
+               trace::policy_text(c.policy, c.config()), o.executor.executor,
+               o.executor.executor == "inline" ? ", default schedule" : ", free-running");
+    print_numerics(*c.subject, program);
+    fmt::print("\n");
+    std::fflush(stdout);
+  };
+  const RunResult r = analysis::run(c, mode, o.executor, o.pictures.any(), watch);
+  const schedule::Outcome& outcome = r.outcome;
+  const schedule::Program& program = *r.instance.program;
+  const bool complete = r.complete;
+  const std::string& kind = r.kind;
+  const Verdict verdict = r.verdict;
 
   if (!outcome.lost.empty()) fmt::print("{}\n", loss_text(outcome.lost));
-  const bool complete = outcome.end == schedule::RunEnd::complete;
-  std::vector<verify::Comparison> comparisons;
-  ReplicaCheck replicas;
   if (complete) {
-    comparisons = compare_results(*instance.program);
-    replicas = check_replicas(*instance.program);
-    if (!comparisons.empty()) fmt::print("{}\n", verify::comparison_table(comparisons));
-    fmt::print("replicas of {} ranks: {}\n", c.config.ranks, replicas.text);
+    if (!r.comparisons.empty()) fmt::print("{}\n", verify::comparison_table(r.comparisons));
+    fmt::print("replicas of {} ranks: {}\n", c.config().ranks, r.replicas.text);
   }
-  const bool numbers_wrong = complete && !comparisons.empty() && !verify::all_passed(comparisons) &&
-                             !ignores(c, FindingKind::numeric_mismatch);
-  const bool replicas_wrong =
-      complete && !replicas.agree && !ignores(c, FindingKind::replica_mismatch);
   const auto finding = schedule::failure(outcome);
-  trace::Verdict told = trace::make_verdict(outcome, *instance.program);
+  trace::Verdict told = trace::make_verdict(outcome, program);
   trace::Trace t;
   t.header.made_by = version();
-  t.header.config = c.config;
-  t.header.policy = spec.policy;
+  t.header.config = c.config();
+  t.header.policy = r.spec.policy;
   t.verdict = told;
-  write_pictures(o.pictures, t, outcome, *instance.program, "");
-  if (finding || numbers_wrong || replicas_wrong) note_told();
+  write_pictures(o.pictures, t, outcome, program, "");
+  if (finding || r.numbers_wrong || r.replicas_wrong) note_told();
   if (finding) {
     fmt::print(
         "{}",
-        trace::story(t, outcome, *instance.program,
+        trace::story(t, outcome, program,
                      {.replay = "", .color = wants_color(STDOUT_FILENO), .free_running = true}));
     fmt::print(
         "\na free run cannot be replayed; to search for it: ringfence fuzz {} --boundary {}\n",
-        command_options(c.config), machine::name(mode));
+        command_options(c.config()), machine::name(mode));
   }
 
-  const Verdict verdict = finding || numbers_wrong || replicas_wrong ? Verdict::finding
-                          : complete                                 ? Verdict::pass
-                                                                     : Verdict::unknown;
-  const std::string kind = finding          ? std::string(machine::name(finding->kind))
-                           : numbers_wrong  ? "numeric-mismatch"
-                           : replicas_wrong ? "replica-mismatch"
-                                            : "";
-  const Notes notes = notes_of(*instance.program);
-  print_notes(notes);
+  print_notes(r.notes);
   fmt::print("{} steps in {:.3f} s ({:.3f} s to prepare inputs and expected results)\n",
-             outcome.steps, seconds, preparing);
+             outcome.steps, r.seconds, r.preparing);
   fmt::print("{}\n", verdict == Verdict::pass      ? "clean (except load buffering)"
                      : verdict == Verdict::finding ? "FINDING: " + kind
                                                    : "UNKNOWN: the run did not complete");
 
   if (!o.numbers.empty()) {
     trace::write_text_file(
-        o.numbers, verify::comparison_html("run " + trace::case_text(c.config), comparisons));
+        o.numbers, verify::comparison_html("run " + trace::case_text(c.config()), r.comparisons));
   }
   if (complete && !o.output.empty()) {
     const schedule::Unbroken whole;
-    write_results(o.output, *instance.program, c.config);
+    verify::write_safetensors(o.output, c.subject->tensors(program));
   }
 
-  Json j = result_head("run", verdict, c.config.payload_seed);
-  j["configuration"] = config_json(c.config);
-  j["boundary"] = machine::name(mode);
-  j["policy"] = policy_json(c.policy, c.config);
-  j["executor"] = o.executor.executor;
-  j["kind"] = kind.empty() ? Json(nullptr) : Json(kind);
-  j["message"] = finding                 ? told.message
-                 : replicas_wrong        ? replicas.text
-                 : !outcome.lost.empty() ? loss_text(outcome.lost)
-                                         : "";
-  j["tensors"] = verify::to_json(comparisons);
-  add_notes(j, notes);
-  j["replicas_agree"] = complete ? Json(replicas.agree) : Json(nullptr);
-  j["steps"] = outcome.steps;
-  j["seconds"] = seconds;
-  verify::JunitSuite suite = verify::junit_suite("run", comparisons);
-  suite.properties = properties(c.config);
-  verify::JunitCase whole;
-  whole.classname = "run." + c.config.protocol;
-  whole.name = "protocol";
-  whole.seconds = seconds;
-  if (finding || replicas_wrong || !complete) {
-    whole.status = verify::JunitCase::Status::failed;
-    whole.message = finding          ? kind + ": " + told.message
-                    : replicas_wrong ? replicas.text
-                                     : "no verdict";
-  }
-  suite.cases.push_back(whole);
-  write_reports(o.reports, j, {suite});
+  report(o, c, mode, r, told.message);
   if (!outcome.lost.empty()) return loss_exit(outcome.lost);
   return verdict == Verdict::pass      ? Exit::clean
          : verdict == Verdict::finding ? Exit::finding

@@ -3,9 +3,9 @@
 
 #include <string>
 
+#include "emulator/analysis/pictures.hpp"
 #include "emulator/cli/case_options.hpp"
 #include "emulator/cli/errors.hpp"
-#include "emulator/cli/pictures.hpp"
 #include "emulator/cli/report.hpp"
 
 namespace ringfence::cli {

@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <regex>
 
-#include "emulator/cli/version.hpp"
+#include "emulator/analysis/version.hpp"
 #include "emulator/machine/names.hpp"
 #include "emulator/schedule/label.hpp"
 #include "emulator/trace/verdict.hpp"
@@ -80,7 +80,7 @@ std::string sarif(const std::vector<SarifFinding>& findings) {
   for (const SarifFinding& f : findings) {
     if (f.trace->verdict.finding) results.push_back(result(f));
   }
-  const Json driver{{"name", "ringfence"}, {"version", version()}, {"rules", rules}};
+  const Json driver{{"name", "ringfence"}, {"version", analysis::version()}, {"rules", rules}};
   const Json run{{"tool", Json{{"driver", driver}}}, {"results", results}};
   const Json log{{"$schema", "https://json.schemastore.org/sarif-2.1.0.json"},
                  {"version", "2.1.0"},

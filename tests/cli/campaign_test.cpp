@@ -6,9 +6,10 @@
 #include <set>
 #include <sstream>
 
+#include "emulator/analysis/swarm.hpp"
+#include "emulator/cli/case_options.hpp"
 #include "emulator/cli/errors.hpp"
 #include "emulator/cli/shard.hpp"
-#include "emulator/cli/swarm.hpp"
 #include "tests/cli/command.hpp"
 
 namespace ringfence::cli {

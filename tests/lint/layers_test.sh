@@ -52,4 +52,10 @@ verify
 emulator/high emulator/low
 emulator/low verify emulator/high'
 check "the cycle the other way round" "layers: emulator/high -> emulator/low: it does not stand above"
+layers=$right
+mkdir -p emulator/cli
+echo '  const auto r = schedule::search(workers, spec);' > emulator/cli/fuzz.cpp
+rm emulator/low/l.cpp
+git add -A
+check "a search that the command line drives" "emulator/cli/fuzz.cpp:1: emulator/cli drives no search"
 exit $failed

@@ -120,8 +120,9 @@ void add_model_options(CLI::App& app, CaseOptions& o) {
 void add_executor_options(CLI::App& app, ExecutorOptions& o) {
   const char* group = "Execution";
   app.add_option("--executor", o.executor,
-                 "processes: one process a rank; inline: all ranks in this process, faster")
-      ->check(CLI::IsMember({"processes", "inline"}))
+                 "processes: one process a rank; inline: all ranks in this process, with the same "
+                 "outcome and faster; auto: inline, but processes where ranks run freely (run)")
+      ->check(CLI::IsMember({"processes", "inline", "auto"}))
       ->capture_default_str()
       ->group(group);
   app.add_option("--stall", o.stall_seconds,

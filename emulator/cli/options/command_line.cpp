@@ -11,12 +11,12 @@
 #include <string>
 #include <string_view>
 
+#include "emulator/analysis/version.hpp"
 #include "emulator/cli/commands.hpp"
 #include "emulator/cli/errors.hpp"
 #include "emulator/cli/gpu.hpp"
 #include "emulator/cli/log.hpp"
 #include "emulator/cli/options/validators.hpp"
-#include "emulator/cli/version.hpp"
 #include "emulator/schedule/interrupt.hpp"
 
 namespace ringfence::cli {

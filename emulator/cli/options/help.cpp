@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <memory>
 
+#include "emulator/analysis/version.hpp"
 #include "emulator/cli/commands.hpp"
 #include "emulator/cli/options/help_forms.hpp"
-#include "emulator/cli/version.hpp"
 
 namespace ringfence::cli {
 

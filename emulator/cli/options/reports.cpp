@@ -1,7 +1,7 @@
 #include <CLI/CLI.hpp>
 
+#include "emulator/analysis/pictures.hpp"
 #include "emulator/cli/options/shared.hpp"
-#include "emulator/cli/pictures.hpp"
 #include "emulator/cli/report.hpp"
 
 namespace ringfence::cli {

@@ -1,10 +1,10 @@
 #pragma once
 // Groups of options that several subcommands have.
 
+#include "emulator/analysis/pictures.hpp"
 #include "emulator/cli/campaign.hpp"
 #include "emulator/cli/case_options.hpp"
 #include "emulator/cli/options.hpp"
-#include "emulator/cli/pictures.hpp"
 #include "emulator/cli/report.hpp"
 
 namespace ringfence::cli {

@@ -1,0 +1,230 @@
+// The kernels of a case as a subject: the sites of their instructions.
+#include "emulator/analysis/subject.hpp"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <stdexcept>
+
+#include "emulator/cases/case_program.hpp"
+#include "emulator/ptx/error.hpp"
+#include "verify/error.hpp"
+
+namespace ringfence::analysis {
+namespace {
+
+// The line of whatever a case's readers threw.
+template <class F>
+auto as_invalid_argument(F&& f) {
+  try {
+    return f();
+  } catch (const cases::CaseError& e) {
+    throw std::invalid_argument(e.what());
+  } catch (const ptx::Error& e) {
+    throw std::invalid_argument(e.what());
+  } catch (const verify::InputError& e) {
+    throw std::invalid_argument(e.what());
+  }
+}
+
+// The digest of what lies there; empty if that is no case.
+std::string digest_at(const std::string& path) {
+  try {
+    return cases::digest(cases::read_case(path));
+  } catch (const cases::CaseError&) {
+    return {};
+  }
+}
+
+class CaseSubject final : public Subject {
+ public:
+  CaseSubject(std::shared_ptr<const cases::CaseFile> file, programs::Config config)
+      : Subject(std::move(config)), file_(std::move(file)) {}
+
+  bool kernels() const override { return true; }
+  std::vector<machine::Boundary> claims() const override { return file_->check.modes; }
+
+  std::unique_ptr<schedule::Program> make_program() const override {
+    return as_invalid_argument([&]() -> std::unique_ptr<schedule::Program> {
+      cases::Settings settings;
+      settings.calls = config_.calls;
+      settings.payload_seed = config_.payload_seed;
+      settings.summation = verify::parse_summation(config_.summation);
+      settings.edits = config_.set;
+      if (!config_.suppress.empty()) {
+        settings.ignore = cases::read_suppressions(config_.suppress, "--suppress");
+      }
+      return std::make_unique<cases::CaseProgram>(*file_, settings);
+    });
+  }
+
+  std::vector<Step> weaker() const override {
+    std::vector<Step> out;
+    for (const cases::EditSite& site : sites()) {
+      const std::string where =
+          site.text + (site.place.empty() ? std::string() : " (" + site.place + ")");
+      for (const std::string& to : site.weaker) out.push_back({site.key, site.present, to, where});
+    }
+    return out;
+  }
+
+  std::vector<Step> stronger() const override {
+    std::vector<Step> out;
+    const auto all = sites();
+    // What synchronises already, before the weak accesses.
+    for (const bool strong : {true, false}) {
+      for (const cases::EditSite& site : all) {
+        if (site.strong != strong) continue;
+        const std::string where =
+            site.text + (site.place.empty() ? std::string() : ", " + site.place);
+        for (const std::string& to : site.stronger) {
+          out.push_back({site.key, site.present, to, where});
+        }
+      }
+    }
+    return out;
+  }
+
+  SubjectPtr with(const Settings& set) const override {
+    programs::Config changed = config_;
+    changed.set = set;
+    return std::make_shared<CaseSubject>(file_, std::move(changed));
+  }
+
+  SubjectPtr like(const programs::Config& recorded) const override {
+    programs::Config c = config_;
+    c.calls = recorded.calls;
+    c.payload_seed = recorded.payload_seed;
+    c.summation = recorded.summation;
+    c.set = recorded.set;
+    c.suppress = recorded.suppress;
+    return std::make_shared<CaseSubject>(file_, std::move(c));
+  }
+
+  // The file has the sizes, and its kernel's scalars go with them: only the calls are ours.
+  std::vector<SubjectPtr> smaller() const override {
+    std::vector<SubjectPtr> out;
+    for (const std::uint32_t calls : {1u, config_.calls / 2, config_.calls - 1}) {
+      if (calls < 1 || calls >= config_.calls) continue;
+      if (!out.empty() && out.back()->config().calls == calls) continue;
+      programs::Config c = config_;
+      c.calls = calls;
+      out.push_back(std::make_shared<CaseSubject>(file_, std::move(c)));
+    }
+    return out;
+  }
+
+  Notes notes(const schedule::Program& program) const override {
+    const cases::CaseProgram& c = mine(program);
+    return {c.values_not_judged(), c.never_written(), c.unused_suppressions(),
+            c.remarks(),           c.unexplored(),    c.left_out()};
+  }
+  std::string numerics(const schedule::Program& program) const override {
+    return mine(program).numerics();
+  }
+  std::vector<verify::Comparison> compare(const schedule::Program& program) const override {
+    return mine(program).comparisons();
+  }
+  ReplicaCheck replicas(const schedule::Program& program) const override {
+    if (file_->check.equal.empty()) return {true, "the case compares none"};
+    const std::string difference = mine(program).replica_difference();
+    if (!difference.empty()) return {false, difference};
+    return {true, fmt::format("{} equal bit for bit", file_->check.equal.size() == 1
+                                                          ? "the memory compared is"
+                                                          : "all memories compared are")};
+  }
+  verify::Safetensors tensors(const schedule::Program& program) const override {
+    verify::Safetensors file = mine(program).final_memories();
+    file.metadata["case"] = config_.case_file;
+    file.metadata["case_digest"] = config_.case_digest;
+    return file;
+  }
+
+ private:
+  // make_program makes no other.
+  static const cases::CaseProgram& mine(const schedule::Program& program) {
+    return static_cast<const cases::CaseProgram&>(program);
+  }
+  std::vector<cases::EditSite> sites() const {
+    return as_invalid_argument([&] { return cases::edit_sites(*file_, config_.set); });
+  }
+
+  std::shared_ptr<const cases::CaseFile> file_;
+};
+
+}  // namespace
+
+std::string read_suppressions(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::string text{std::istreambuf_iterator<char>(in), {}};
+  if (!in.is_open() || in.bad()) {
+    throw std::invalid_argument(fmt::format("--suppress {}: cannot be read", path));
+  }
+  as_invalid_argument([&] { cases::read_suppressions(text, path); });
+  return text;
+}
+
+SubjectPtr make_case_subject(cases::CaseFile file, programs::Config config) {
+  constexpr std::uint32_t kMostCalls = 4096;
+  if (config.calls < 1 || config.calls > kMostCalls) {
+    throw std::invalid_argument(
+        fmt::format("--calls {}: 1 to {} is due", config.calls, kMostCalls));
+  }
+  as_invalid_argument([&] { verify::parse_summation(config.summation); });
+  const auto subject = std::make_shared<CaseSubject>(
+      std::make_shared<const cases::CaseFile>(std::move(file)), std::move(config));
+  // Says which edit is wrong, or which memory no case has.
+  if (!subject->config().set.empty() || !subject->config().suppress.empty()) {
+    subject->make_program();
+  }
+  return subject;
+}
+
+SubjectPtr read_case_subject(const programs::Config& config) {
+  return as_invalid_argument([&] {
+    cases::CaseFile file = cases::read_case(config.case_file);
+    const std::string now = cases::digest(file);
+    if (!config.case_digest.empty() && config.case_digest != now) {
+      throw std::invalid_argument(
+          fmt::format("{}: its content, or that of a file it names (digest {}), is not that of the "
+                      "trace ({})",
+                      config.case_file, now, config.case_digest));
+    }
+    return make_case_subject(std::move(file), config);
+  });
+}
+
+std::vector<machine::Boundary> read_case(programs::Config& config, bool calls_given) {
+  return as_invalid_argument([&] {
+    const cases::CaseFile file = cases::read_case(config.case_file);
+    config.protocol = "case";
+    config.ranks = file.ranks;
+    if (!calls_given) config.calls = file.calls;
+    config.case_digest = cases::digest(file);
+    return file.check.modes;
+  });
+}
+
+void find_case(programs::Config& config, const std::string& trace_path) {
+  namespace fs = std::filesystem;
+  if (digest_at(config.case_file) == config.case_digest) return;
+  fs::path folder = fs::path(trace_path).parent_path();
+  if (folder.empty()) folder = ".";
+  std::vector<fs::path> places{folder / config.case_file};
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    if (entry.path().extension() == ".toml") places.push_back(entry.path());
+  }
+  for (const fs::path& place : places) {
+    if (!fs::is_regular_file(place, error) || digest_at(place.string()) != config.case_digest) {
+      continue;
+    }
+    config.case_file = place.string();
+    return;
+  }
+  make_subject(config);  // says what is wrong with the one at the path
+}
+
+}  // namespace ringfence::analysis

@@ -1,0 +1,130 @@
+#include "emulator/analysis/check.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "emulator/schedule/interrupt.hpp"
+#include "emulator/schedule/label.hpp"
+
+namespace ringfence::analysis {
+
+namespace {
+
+ExhaustiveMode explore_mode(const Task& task, machine::Boundary mode, const ExhaustiveSpec& spec,
+                            double seconds, const check::Left* left, const Watch& watch) {
+  ExhaustiveMode m;
+  m.mode = mode;
+  m.claimed = task.claims(mode);
+  m.judged = task.judges(mode);
+  check::CheckSpec check;
+  check.run = run_spec(task, mode);
+  check.sets = spec.sets;
+  check.executions = spec.executions;
+  check.seconds = seconds;
+  check.left = left;
+  const schedule::TimeLimit limit(seconds);
+  m.result =
+      check::check_sums([&] { return task.subject->make_program(); }, check, spec.jobs,
+                        [&](const check::CheckResult& r) {
+                          watch.say({mode, r.complete + r.blocked, 0, r.seconds, r.explored});
+                        });
+  watch.over(mode);
+  return m;
+}
+
+std::vector<std::string> left_out_texts(const Task& task, const ExhaustiveMode& m) {
+  constexpr std::size_t kMost = 4;
+  std::vector<std::string> out;
+  const auto& orders = m.result.left_out;
+  if (orders.empty()) return out;
+  const auto program = task.subject->make_program();
+  for (std::size_t i = 0; i < std::min(orders.size(), kMost); ++i) {
+    const std::string first = program->site_name(orders[i].first);
+    const std::string second = program->site_name(orders[i].second);
+    const std::string warp = schedule::text(schedule::unpack(orders[i].label));
+    out.push_back(
+        first == second
+            ? fmt::format("the warp of {}, or another lane of it, first at {}", warp, first)
+            : fmt::format("of the lanes of the warp of {}, one at {} behind another one's {}", warp,
+                          first, second));
+  }
+  return out;
+}
+
+Notes notes_of_default_schedule(const Task& task, machine::Boundary mode) {
+  if (!task.subject->kernels()) return {};  // nothing to run for: others leave nothing open
+  const Instance instance = make_inline_instance(*task.subject);
+  schedule::RunSpec spec = run_spec(task, mode);
+  spec.strategy.kind = schedule::StrategySpec::Kind::first;
+  instance.executor->run(spec);
+  return task.subject->notes(*instance.program);
+}
+
+}  // namespace
+
+Verdict ExhaustiveMode::verdict() const {
+  return result.verdict == check::Verdict::pass   ? Verdict::pass
+         : result.verdict == check::Verdict::fail ? Verdict::finding
+                                                  : Verdict::unknown;
+}
+
+ExhaustiveResult explore(const Task& task, const ExhaustiveSpec& spec, const Budget& budget,
+                         LeftByMode& left, const Watch& watch) {
+  {
+    const auto program = task.subject->make_program();  // what cannot be launched is refused here
+    if (watch.begun) watch.begun(*program);
+  }
+  RecordOptions record;
+  record.executor = spec.executor;
+  record.until = budget.end();
+  record.shrink = spec.shrink;
+  record.watch = watch;
+  ExhaustiveResult out;
+  for (std::size_t i = 0; i < task.modes.size(); ++i) {
+    const auto before = left.find(task.modes[i]);
+    out.modes.push_back(explore_mode(task, task.modes[i], spec, budget.share(task.modes.size() - i),
+                                     before != left.end() ? &before->second : nullptr, watch));
+    ExhaustiveMode& m = out.modes.back();
+    if (m.verdict() != Verdict::finding) {
+      left[m.mode] = std::move(m.result.left);
+      if (m.result.interrupted) break;
+      continue;
+    }
+    schedule::SearchResult found;
+    found.found = true;
+    found.outcome = m.result.outcome;
+    found.strategy.kind = schedule::StrategySpec::Kind::first;
+    record.remedies = spec.remedies && m.judged;
+    m.settled = settle_finding(task, m.mode, found, record);
+  }
+  const auto passes = [](const ExhaustiveMode& m) { return m.verdict() == Verdict::pass; };
+  if (std::any_of(out.modes.begin(), out.modes.end(), passes)) {
+    out.notes = notes_of_default_schedule(task, task.judged.front());
+  }
+  for (ExhaustiveMode& m : out.modes) {
+    if (passes(m) && !out.notes.unexplored.empty()) m.result.verdict = check::Verdict::unknown;
+    if (m.verdict() == Verdict::unknown) m.left_out = left_out_texts(task, m);
+  }
+  return out;
+}
+
+schedule::SearchResult explore_mode(const Task& task, machine::Boundary mode,
+                                    std::uint64_t executions, unsigned jobs) {
+  check::CheckSpec spec;
+  spec.run = run_spec(task, mode);
+  spec.executions = executions;
+  check::CheckResult of =
+      check::check_sums([&] { return task.subject->make_program(); }, spec, jobs);
+  schedule::SearchResult r;
+  r.schedules = r.distinct = of.complete + of.blocked;
+  r.points = of.events;
+  r.seconds = of.seconds;
+  r.undecided = of.verdict == check::Verdict::unknown ? 1 : 0;
+  r.found = of.verdict == check::Verdict::fail;
+  r.outcome = std::move(of.outcome);
+  r.strategy.kind = schedule::StrategySpec::Kind::first;
+  return r;
+}
+
+}  // namespace ringfence::analysis

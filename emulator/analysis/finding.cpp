@@ -1,0 +1,231 @@
+#include "emulator/analysis/finding.hpp"
+
+#include <fmt/format.h>
+
+#include <exception>
+#include <new>
+#include <stdexcept>
+
+#include "emulator/analysis/instance.hpp"
+#include "emulator/analysis/reduce.hpp"
+#include "emulator/analysis/version.hpp"
+#include "emulator/machine/names.hpp"
+#include "emulator/schedule/failure.hpp"
+#include "emulator/schedule/interrupt.hpp"
+#include "emulator/schedule/shrink.hpp"
+#include "emulator/trace/story.hpp"
+#include "emulator/trace/token.hpp"
+#include "emulator/trace/verdict.hpp"
+
+namespace ringfence::analysis {
+
+namespace {
+
+// The smallest failing run: choices first, as a shorter run makes configurations cheap to compare.
+void make_small(SubjectPtr& subject, const schedule::RunSpec& base, schedule::Outcome& outcome,
+                machine::FindingKind kind, const Watch& watch) {
+  const auto shrink_choices = [&] {
+    const Instance instance = make_inline_instance(*subject);
+    const std::size_t before = outcome.decisions.size();
+    schedule::Shrunk shrunk = schedule::shrink(*instance.executor, base, outcome, kind);
+    outcome = std::move(shrunk.outcome);
+    watch.info(fmt::format("{}: {} choices shrunk to {} in {} runs{}", machine::name(kind), before,
+                           outcome.decisions.size(), shrunk.runs,
+                           shrunk.minimal ? "" : "; a limit ended it, fewer may do"));
+  };
+  Reduced reduced = reduce(subject, base, outcome, kind);
+  subject = reduced.subject;
+  outcome = std::move(reduced.outcome);
+  watch.info(fmt::format("{}: smallest case that fails alike: {}", machine::name(kind),
+                         trace::case_text(subject->config())));
+  shrink_choices();
+}
+
+trace::Header header_of(const Task& task, const programs::Config& config,
+                        const schedule::RunSpec& base, const schedule::StrategySpec& strategy,
+                        const std::string& executor) {
+  trace::Header h;
+  h.made_by = version();
+  h.config = config;
+  h.input_digest = task.input_digest;
+  h.policy = base.policy;
+  h.ignore = base.ignore;
+  h.strategy = std::string(schedule::name(strategy.kind));
+  h.seed = strategy.seed;
+  h.executor = executor;
+  h.faults = schedule::text(task.faults);
+  h.survive = task.survive;
+  return h;
+}
+
+// A token is for a line of a report: a run of very many choices has its file.
+std::string short_token(const trace::Trace& t) {
+  constexpr std::size_t kMost = 2000;
+  if (!t.header.config.own.empty()) return {};  // no command could take it
+  std::string token = trace::to_token(t);
+  return token.size() <= kMost ? token : std::string();
+}
+
+// Text that a shell takes as one word.
+std::string shell_word(const std::string& text) {
+  const bool plain =
+      !text.empty() && text.find_first_not_of(
+                           "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                           "_-./=+,:@%") == std::string::npos;
+  if (plain) return text;
+  std::string quoted = "'";
+  for (char ch : text) quoted += ch == '\'' ? std::string("'\\''") : std::string(1, ch);
+  return quoted + "'";
+}
+
+// What makes a finding smaller or tells more of it: as long as there is time and memory for it.
+template <class F>
+void in_time(const RecordOptions& options, F&& f) {
+  double left = 0;
+  if (options.until) {
+    left = std::chrono::duration<double>(*options.until - RecordOptions::Clock::now()).count();
+    if (left <= 0) return;
+  }
+  const schedule::TimeLimit limit(left);
+  try {
+    f();
+  } catch (const std::bad_alloc&) {
+    options.watch.info("no memory to make more of the finding");
+  } catch (const schedule::OutOfMemory&) {
+    options.watch.info("no memory to make more of the finding");
+  }
+}
+
+// Why a run that confirms a finding came to no end; empty if it did.
+std::string no_end(const schedule::Outcome& again) {
+  if (!again.lost.empty()) return trace::lost_text(again.lost.front());
+  if (again.end != schedule::RunEnd::stopped) return "";
+  return schedule::interrupted() ? "interrupted" : "the time was over";
+}
+
+// Runs it again over rank processes, and inline with its history.
+void confirm(Settled& s, const schedule::RunSpec& base, const RecordOptions& options) {
+  Finding& r = s.finding;
+  schedule::RunSpec again = schedule::replay_spec(base, s.outcome.decisions);
+  // Whether `executor` runs it as it was found; if not, why.
+  const auto same = [&](schedule::Executor& executor, schedule::Outcome& out) {
+    out = schedule::run_to_its_end(executor, again);
+    r.unconfirmed = no_end(out);
+    if (!r.unconfirmed.empty()) return false;
+    r.disagree = !schedule::same_run(s.outcome, out);
+    if (r.disagree) r.unconfirmed = "the executors disagree on it, which is a fault of ringfence";
+    return !r.disagree;
+  };
+  try {
+    ExecutorOptions over_processes = options.executor;
+    over_processes.executor = s.subject->forks() ? "processes" : "inline";
+    const Instance processes = make_instance(*s.subject, over_processes);
+    schedule::Outcome out;
+    r.confirmed = same(*processes.executor, out);
+  } catch (const std::invalid_argument&) {
+    throw;                             // of the case, not of this run
+  } catch (const std::exception& e) {  // no memory for the segment or for a process
+    r.unconfirmed = e.what();
+  }
+  const std::string unconfirmed = r.unconfirmed;
+  try {
+    s.instance = make_inline_instance(*s.subject);
+    again.history = true;
+    schedule::Outcome told;
+    if (same(*s.instance.executor, told)) {
+      s.outcome.history = std::move(told.history);
+    } else {
+      r.confirmed = false;
+    }
+  } catch (const std::bad_alloc& e) {
+    r.confirmed = false;
+    r.unconfirmed = "no memory to run it again";
+  } catch (const schedule::OutOfMemory& e) {
+    r.confirmed = false;
+    r.unconfirmed = e.what();
+  }
+  // For the names in the story.
+  if (s.instance.program == nullptr) s.instance.program = s.subject->make_program();
+  if (!unconfirmed.empty()) r.unconfirmed = unconfirmed;
+  if (r.disagree) options.watch.error("the executors disagree on a run: a fault of ringfence");
+}
+
+}  // namespace
+
+std::string replay_command(const std::string& path) {
+  return "ringfence replay " + shell_word(path);
+}
+
+Settled settle_finding(const Task& task, machine::Boundary mode,
+                       const schedule::SearchResult& result, const RecordOptions& options) {
+  const schedule::RunSpec base = run_spec(task, mode);
+  Settled s;
+  s.subject = task.subject;
+  s.outcome = result.outcome;
+  Finding& r = s.finding;
+  r.kind = schedule::failure(s.outcome)->kind;
+  if (options.shrink) {
+    in_time(options, [&] { make_small(s.subject, base, s.outcome, r.kind, options.watch); });
+  }
+  confirm(s, base, options);
+  r.trace.header =
+      header_of(task, s.subject->config(), base, result.strategy, options.executor.executor);
+  r.trace.decisions = s.outcome.decisions;
+  r.trace.verdict = trace::make_verdict(s.outcome, *s.instance.program);
+  if (options.remedies) {
+    in_time(options, [&] { r.remedies = find_remedies(*s.subject, base, s.outcome.decisions); });
+  }
+  return s;
+}
+
+Finding write_finding(Settled s, const RecordOptions& options) {
+  Finding& r = s.finding;
+  r.token = short_token(r.trace);
+  std::string replay;
+  if (options.write) {
+    const std::string folder = options.folder.empty() ? "" : options.folder + "/";
+    r.path = options.path.empty() ? folder + trace::file_name(r.trace) : options.path;
+    replay = replay_command(r.path);
+  }
+  const auto written = [&](auto&& write) {
+    try {
+      write();
+      return true;
+    } catch (const std::exception& e) {
+      if (r.unwritten.empty()) r.unwritten = e.what();
+      return false;
+    }
+  };
+  if (options.write && !written([&] { trace::write_file(r.path, r.trace); })) {
+    replay.clear();  // the token is told, too
+  }
+  r.story = trace::story(
+      r.trace, s.outcome, *s.instance.program,
+      {.replay = replay, .token = r.token, .remedy = text(r.remedies), .color = options.color});
+  written([&] {
+    write_pictures(options.pictures, r.trace, s.outcome, *s.instance.program, replay,
+                   text(r.remedies));
+  });
+  return std::move(r);
+}
+
+Finding record_finding(const Task& task, machine::Boundary mode,
+                       const schedule::SearchResult& result, const RecordOptions& options) {
+  return write_finding(settle_finding(task, mode, result, options), options);
+}
+
+void show_default_schedule(const Task& task, machine::Boundary mode,
+                           const PictureOptions& pictures) {
+  const Instance instance = make_inline_instance(*task.subject);
+  schedule::RunSpec spec = run_spec(task, mode);
+  spec.strategy.kind = schedule::StrategySpec::Kind::first;
+  spec.history = true;
+  const schedule::Outcome outcome = instance.executor->run(spec);
+  trace::Trace t;
+  t.header = header_of(task, task.config(), spec, spec.strategy, "inline");
+  t.decisions = outcome.decisions;
+  t.verdict = trace::make_verdict(outcome, *instance.program);
+  write_pictures(pictures, t, outcome, *instance.program, "");
+}
+
+}  // namespace ringfence::analysis

@@ -1,0 +1,110 @@
+#include "emulator/analysis/fuzz.hpp"
+
+#include "emulator/analysis/corpus.hpp"
+#include "emulator/analysis/errors.hpp"
+#include "emulator/schedule/interrupt.hpp"
+#include "emulator/trace/verdict.hpp"
+
+namespace ringfence::analysis {
+
+namespace {
+
+schedule::SearchSpec search_spec(const Task& task, machine::Boundary mode, const FuzzSpec& spec) {
+  schedule::SearchSpec s;
+  s.run = run_spec(task, mode);
+  s.run.strategy = spec.strategy;
+  s.run.strategy.faults = task.faults;
+  s.schedules = spec.schedules;
+  if (!spec.corpus.empty()) s.corpus = read_corpus(spec.corpus, task, mode);
+  return s;
+}
+
+// Executors for all jobs, made once for all modes.
+class Workers {
+ public:
+  Workers(const Task& task, const FuzzSpec& spec) : options_(spec.executor) {
+    for (unsigned i = 0; i < spec.jobs; ++i) {
+      instances_.push_back(make_instance(*task.subject, options_));
+    }
+  }
+  const schedule::Program& program() const { return *instances_.front().program; }
+  std::vector<schedule::Executor*> start() {
+    std::vector<schedule::Executor*> out;
+    for (Instance& instance : instances_) out.push_back(&instance.start(options_));
+    return out;
+  }
+  // What confirms a finding needs the memory.
+  void give_up() {
+    for (Instance& instance : instances_) instance.executor.reset();
+  }
+  void add_notes(const Task& task, Notes& notes) const {
+    for (const Instance& i : instances_) add(notes, task.subject->notes(*i.program));
+  }
+
+ private:
+  ExecutorOptions options_;
+  std::vector<Instance> instances_;
+};
+
+Verdict verdict_of(const schedule::SearchResult& r) {
+  if (r.found) return Verdict::finding;
+  return r.undecided == 0 && r.schedules > r.stuck ? Verdict::pass : Verdict::unknown;
+}
+
+}  // namespace
+
+FuzzResult fuzz(const Task& task, const FuzzSpec& spec, const Budget& budget, const Watch& watch) {
+  Workers workers(task, spec);
+  if (watch.begun) watch.begun(workers.program());
+  RecordOptions record;
+  record.executor = spec.executor;
+  record.until = budget.end();
+  record.shrink = spec.shrink;
+  record.watch = watch;
+  FuzzResult out;
+  for (std::size_t i = 0; i < task.modes.size(); ++i) {
+    FuzzMode m;
+    m.mode = task.modes[i];
+    m.claimed = task.claims(m.mode);
+    m.judged = task.judges(m.mode);
+    schedule::SearchSpec search = search_spec(task, m.mode, spec);
+    search.seconds = budget.share(task.modes.size() - i);
+    const auto executors = workers.start();
+    {
+      const schedule::TimeLimit limit(search.seconds);
+      m.search = schedule::search(executors, search, [&](std::uint64_t done, double seconds) {
+        watch.say({m.mode, done, search.schedules, seconds, -1});
+      });
+      watch.over(m.mode);
+    }
+    if (!spec.corpus.empty()) write_corpus(spec.corpus, task, m.mode, m.search.kept);
+    if (m.search.interrupted && !m.search.found) throw Interrupted();
+    workers.add_notes(task, out.notes);
+    if (m.search.found) {
+      workers.give_up();
+      record.remedies = spec.remedies && m.judged;
+      m.settled = settle_finding(task, m.mode, m.search, record);
+    }
+    m.verdict = verdict_of(m.search);
+    out.modes.push_back(std::move(m));
+    if (!out.modes.back().search.lost.empty()) break;  // no other mode would fare better
+  }
+  for (const FuzzMode& m : out.modes) {
+    if (m.search.faulted.stopped == 0) continue;
+    const Instance instance = make_inline_instance(*task.subject);  // which names what was awaited
+    out.stopped_in = m.mode;
+    out.stopped = trace::make_verdict(m.search.stopped, *instance.program);
+    break;
+  }
+  return out;
+}
+
+schedule::SearchResult search_mode(const Task& task, machine::Boundary mode, const FuzzSpec& spec) {
+  const schedule::SearchSpec search = search_spec(task, mode, spec);
+  Workers workers(task, spec);
+  schedule::SearchResult r = schedule::search(workers.start(), search);
+  if (!spec.corpus.empty()) write_corpus(spec.corpus, task, mode, r.kept);
+  return r;
+}
+
+}  // namespace ringfence::analysis

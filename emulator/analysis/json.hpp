@@ -1,0 +1,16 @@
+#pragma once
+// A configuration and its policies as results and campaigns write them.
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "emulator/machine/policy.hpp"
+#include "emulator/programs/config.hpp"
+
+namespace ringfence::analysis {
+
+using Json = nlohmann::ordered_json;
+
+Json config_json(const programs::Config& config);
+Json policy_json(const machine::Policy& policy, const programs::Config& config);
+
+}  // namespace ringfence::analysis

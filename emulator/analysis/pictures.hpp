@@ -1,0 +1,23 @@
+#pragma once
+// Files that show a run: the HTML page and what other viewers open.
+
+#include <string>
+
+#include "emulator/schedule/executor.hpp"
+#include "emulator/schedule/program.hpp"
+#include "emulator/trace/trace.hpp"
+
+namespace ringfence::analysis {
+
+struct PictureOptions {
+  std::string html, perfetto, dot, shiviz;
+  bool any() const { return !html.empty() || !perfetto.empty() || !dot.empty() || !shiviz.empty(); }
+};
+
+// Writes what was asked for. `outcome` with its history; `replay` is the command that runs it
+// again, empty where nothing does; `remedy` as StoryOptions has it.
+void write_pictures(const PictureOptions& options, const trace::Trace& trace,
+                    const schedule::Outcome& outcome, const schedule::Program& program,
+                    const std::string& replay, const std::string& remedy = {});
+
+}  // namespace ringfence::analysis

@@ -1,0 +1,50 @@
+#pragma once
+// relax: which orders, scopes, fences and barriers of a protocol or of compiled kernels are needed,
+// and how strong.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "emulator/analysis/task.hpp"
+#include "emulator/analysis/watch.hpp"
+
+namespace ringfence::analysis {
+
+struct RelaxSpec {
+  std::uint64_t executions = 20000;  // of the exhaustive search of each variant
+  double seconds = 5;                // likewise
+  std::uint64_t schedules = 300;     // of the random search where a bound ended that
+  unsigned jobs = 1;
+  std::string traces;  // a folder for a trace of each weakening that fails; empty: none
+};
+
+// A switch or an instruction's property, and how far it can be weakened.
+struct RelaxedSite {
+  std::string key, present, where;
+  std::vector<std::string> weaker;  // the weakest first
+  std::string alone, jointly;       // the weakest that passes: by itself, with the others weakened
+  std::string why;                  // the finding of the next weaker one by itself; empty if none
+  std::string trace;
+  bool searched = false;  // some answer of this row is a search's that found nothing
+};
+
+// What is known of some settings.
+enum class Answer : std::uint8_t {
+  passes,  // every execution
+  clean,   // the bound ended that; random schedules found nothing
+  fails,
+  undecided
+};
+
+struct RelaxResult {
+  Answer start = Answer::undecided;  // the subject as it is
+  std::vector<RelaxedSite> sites;    // none where that fails or is undecided: nothing to relax
+  bool any() const { return start == Answer::passes || start == Answer::clean; }
+};
+
+// Throws Interrupted, or what `describe` knows.
+RelaxResult relax(const Task& task, machine::Boundary mode, const RelaxSpec& spec,
+                  const Watch& watch);
+
+}  // namespace ringfence::analysis

@@ -1,0 +1,116 @@
+#pragma once
+// What is analysed: a protocol in C++, the kernels of a case, somebody's own program. A subject
+// makes programs, knows the sites and switches by which they synchronise, makes smaller subjects of
+// itself, and writes itself down: `config` is what a trace records of it.
+//
+// A subject never changes; `with` and `smaller` make others.
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "emulator/analysis/notes.hpp"
+#include "emulator/cases/case_file.hpp"
+#include "emulator/programs/config.hpp"
+#include "emulator/schedule/program.hpp"
+#include "verify/compare.hpp"
+#include "verify/safetensors.hpp"
+
+namespace ringfence::analysis {
+
+// One change to how a program synchronises, up or down: a switch of a protocol, or a site of a
+// kernel (emulator/cases/edits.hpp), as --set takes it.
+struct Step {
+  std::string key;
+  std::string from;   // the value in force
+  std::string to;     // empty: leave the switch out, which is the protocol to the letter
+  std::string where;  // of a kernel's: the instruction, and its line of the CUDA source
+};
+
+// Switches and sites that are not as written, by key.
+using Settings = std::map<std::string, std::string>;
+
+struct ReplicaCheck {
+  bool agree = true;
+  std::string text;  // "equal bit for bit", or where two differ, or why they may
+};
+
+class Subject;
+using SubjectPtr = std::shared_ptr<const Subject>;
+
+class Subject {
+ public:
+  explicit Subject(programs::Config config) : config_(std::move(config)) {}
+  virtual ~Subject() = default;
+  Subject(const Subject&) = delete;
+  Subject& operator=(const Subject&) = delete;
+
+  const programs::Config& config() const { return config_; }
+  // Compiled kernels, to which the policies about such apply.
+  virtual bool kernels() const { return false; }
+  // Its programs can run as rank processes: they keep nothing outside what the ranks share.
+  virtual bool forks() const { return true; }
+  // The boundary modes that it is meant for.
+  virtual std::vector<machine::Boundary> claims() const = 0;
+  // Throws std::invalid_argument where its settings are not to be had.
+  virtual std::unique_ptr<schedule::Program> make_program() const = 0;
+
+  // Every single step from its settings, grouped by key; the weakest first, or the least step up
+  // first.
+  virtual std::vector<Step> weaker() const { return {}; }
+  virtual std::vector<Step> stronger() const { return {}; }
+  // With other settings. They are checked as its program is made.
+  virtual SubjectPtr with(const Settings& set) const = 0;
+  // With the settings and sizes that a trace of it has.
+  virtual SubjectPtr like(const programs::Config& recorded) const = 0;
+  // To try next where less that fails alike is looked for, the greatest reductions first. Not all
+  // need be legal: that is seen as their programs are made.
+  virtual std::vector<SubjectPtr> smaller() const { return {}; }
+
+  // Of a program that make_program made, whose executor lives: what a verdict leaves open, how sums
+  // are formed that hardware forms in an order of its own (empty: none), and what the last run left
+  // against what was due.
+  virtual Notes notes(const schedule::Program&) const { return {}; }
+  virtual std::string numerics(const schedule::Program&) const { return {}; }
+  virtual std::vector<verify::Comparison> compare(const schedule::Program&) const { return {}; }
+  virtual ReplicaCheck replicas(const schedule::Program&) const;
+  // `out` and `residual_out` of the first call of the first group, as rank 0 has them, with the
+  // metadata that `diff` reads. Of a case: every memory of every rank as the run left it,
+  // "NAME.RANK".
+  virtual verify::Safetensors tensors(const schedule::Program&) const { return {}; }
+
+ protected:
+  programs::Config config_;
+};
+
+// The subject of a configuration, which is checked: also that a case file is still the one of its
+// digest, if it has one. Throws std::invalid_argument.
+SubjectPtr make_subject(const programs::Config& config);
+
+inline bool is_case(const programs::Config& config) { return !config.case_file.empty(); }
+
+// The same of each kind.
+SubjectPtr make_protocol_subject(const programs::Config& config);
+SubjectPtr read_case_subject(const programs::Config& config);
+
+// -- protocols ------------------------------------------------------------------------------------
+// Configurations to try next, the greatest reductions first. Not all need be legal.
+std::vector<programs::Config> smaller_configs(const programs::Config& config);
+
+// -- cases ----------------------------------------------------------------------------------------
+// Of a case that need not lie in a file: `config` has its settings and its name.
+SubjectPtr make_case_subject(cases::CaseFile file, programs::Config config);
+
+// The text of a file of suppressions, which is checked. Throws std::invalid_argument.
+std::string read_suppressions(const std::string& path);
+
+// The modes that a case file claims. Fills in `ranks`, `calls` (unless `calls_given`) and the
+// digest. Throws std::invalid_argument.
+std::vector<machine::Boundary> read_case(programs::Config& config, bool calls_given);
+
+// Where a trace's case is: at its path, beside the trace, or another case file there that has the
+// digest. Throws std::invalid_argument.
+void find_case(programs::Config& config, const std::string& trace_path);
+
+}  // namespace ringfence::analysis
