@@ -2,14 +2,14 @@
 # whose source includes it first has been, with its source. Host headers only: those of device code
 # need nvcc.
 file(GLOB_RECURSE headers RELATIVE ${PROJECT_SOURCE_DIR} CONFIGURE_DEPENDS
-  ${PROJECT_SOURCE_DIR}/emulator/*.hpp ${PROJECT_SOURCE_DIR}/verify/*.hpp ${PROJECT_SOURCE_DIR}/tests/*.hpp)
+  ${PROJECT_SOURCE_DIR}/emulator/*.hpp ${PROJECT_SOURCE_DIR}/ringfence/*.hpp ${PROJECT_SOURCE_DIR}/verify/*.hpp ${PROJECT_SOURCE_DIR}/tests/*.hpp)
 list(FILTER headers EXCLUDE REGEX "^tests/package/")
 set(stubs)
 foreach(header ${headers})
   string(REGEX REPLACE "hpp$" "cpp" source ${PROJECT_SOURCE_DIR}/${header})
   # Rooms that are compiled in a few units (ringfence_unity) have one header a unit that is the first.
   if(EXISTS ${source} AND
-     NOT header MATCHES "^emulator/(cases|check|machine|ranks|schedule|timing|cli/options)/")
+     NOT header MATCHES "^emulator/(analysis|cases|check|machine|ranks|schedule|timing|cli/options)/")
     file(STRINGS ${source} first REGEX "^#include" LIMIT_COUNT 1)
     if(first STREQUAL "#include \"${header}\"")
       continue()

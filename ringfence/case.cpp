@@ -1,0 +1,399 @@
+// Cases in code become case files: what a file may say is decided in one place (emulator/cases).
+#include "ringfence/case.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+
+#include "emulator/cases/payload.hpp"
+#include "emulator/trace/trace.hpp"
+#include "ringfence/held.hpp"
+#include "verify/dtype.hpp"
+#include "verify/safetensors.hpp"
+
+namespace ringfence {
+
+struct Case::Data {
+  struct MemoryOf {
+    std::string name, kind;
+    std::uint64_t bytes;
+    Content content;
+  };
+  struct ExpectedOf {
+    std::string memory, expression;
+    ExpectedFunction function;
+    Tolerance tolerance;
+  };
+
+  std::string name;
+  std::uint32_t ranks;
+  std::uint32_t calls = 1;
+  std::uint64_t payload_seed = 1;
+  std::vector<MemoryOf> memories;
+  std::vector<Launch> launches;
+  std::vector<Boundary> modes;
+  std::vector<std::string> equal, restored;
+  std::vector<ExpectedOf> expected;
+  std::vector<std::string> raw;
+};
+
+namespace {
+
+std::string quoted(const std::string& text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    if (static_cast<unsigned char>(c) < 0x20) {
+      out += fmt::format("\\u{:04x}", static_cast<unsigned>(static_cast<unsigned char>(c)));
+    } else {
+      out += c;
+    }
+  }
+  return out + "\"";
+}
+
+std::string list(const std::vector<std::string>& names) {
+  std::string out;
+  for (const std::string& n : names) out += (out.empty() ? "" : ", ") + quoted(n);
+  return "[" + out + "]";
+}
+
+std::string list(const Size3& s) { return fmt::format("[{}, {}, {}]", s.x, s.y, s.z); }
+
+// As case files and dtype_of have it: f32, where reports say fp32.
+std::string short_name(verify::Dtype dtype) {
+  std::string name = verify::dtype_name(dtype);
+  if (name.starts_with("fp")) name.erase(1, 1);
+  return name;
+}
+
+verify::Tensor to_verify(const Tensor& t) {
+  verify::Tensor out;
+  out.dtype = verify::parse_dtype(t.dtype);
+  const std::size_t element = verify::dtype_bytes(out.dtype);
+  if (t.bytes.size() % element != 0) {
+    throw analysis::InputError(fmt::format("a tensor of {} has {} bytes: a multiple of {} is due",
+                                           t.dtype, t.bytes.size(), element));
+  }
+  out.shape = {static_cast<std::int64_t>(t.bytes.size() / element)};
+  out.bytes = t.bytes;
+  return out;
+}
+
+}  // namespace
+
+struct Inputs::Source {
+  const cases::CaseFile& file;
+  const cases::Payload& payload;
+  std::uint32_t call;
+};
+
+std::uint32_t Inputs::ranks() const { return source_.file.ranks; }
+std::uint32_t Inputs::call() const { return source_.call; }
+
+Tensor Inputs::tensor(const std::string& memory, std::uint32_t rank) const {
+  const cases::Memory* const m = source_.file.find(memory);
+  if (m == nullptr || rank >= ranks()) {
+    throw Error(Error::Kind::input,
+                fmt::format("inputs: there is no memory '{}' of rank {}", memory, rank));
+  }
+  const auto index = static_cast<std::size_t>(m - source_.file.memories.data());
+  const auto bytes = source_.payload.content(source_.call, rank, index);
+  if (bytes.empty()) {
+    throw Error(Error::Kind::input,
+                fmt::format("inputs: memory '{}' has no generated content and none by rank; "
+                            "Content::integers, normal, values or by_rank is due",
+                            memory));
+  }
+  return {short_name(source_.payload.dtype(index)),
+          std::vector<std::byte>(
+              bytes.begin(),
+              bytes.begin() + static_cast<std::ptrdiff_t>(source_.payload.filled(index)))};
+}
+
+void Inputs::check_dtype(const std::string& memory, const Tensor& tensor, const char* wanted) {
+  if (tensor.dtype == wanted) return;
+  throw Error(Error::Kind::input,
+              fmt::format("inputs: memory '{}' holds {}, not {}", memory, tensor.dtype, wanted));
+}
+
+// The text of a case, and the files that it names and that are not on disk.
+struct CaseWriter {
+  const Case::Data& data;
+  std::string text{};
+  std::map<std::string, std::string> files{};  // by their names in the text
+
+  explicit CaseWriter(const Case::Data& d) : data(d) { write(); }
+
+  static const Case::Data& data_of(const Case& c) { return *c.data_; }
+  std::string file_name() const { return data.name + ".toml"; }
+  std::string tensors_name(const std::string& memory) const {
+    return data.name + "." + memory + ".safetensors";
+  }
+  std::string expected_name() const { return data.name + ".expected.safetensors"; }
+
+  // What functions expect, from the payload of a case that is read already.
+  void evaluate(const cases::CaseFile& file) {
+    const bool any = std::any_of(data.expected.begin(), data.expected.end(),
+                                 [](const auto& e) { return e.function != nullptr; });
+    if (!any) return;
+    const cases::Payload payload(file, data.calls, data.payload_seed,
+                                 verify::Summation::fp32_rank_order);
+    verify::Safetensors tensors;
+    for (const Case::Data::ExpectedOf& e : data.expected) {
+      if (!e.function) continue;
+      for (std::uint32_t call = 0; call < data.calls; ++call) {
+        for (std::uint32_t rank = 0; rank < data.ranks; ++rank) {
+          const Inputs::Source source{file, payload, call};
+          tensors.add(fmt::format("{}.{}.{}", e.memory, rank, call),
+                      to_verify(e.function(Inputs(source), rank)));
+        }
+      }
+      add(fmt::format("\n[check.expected.{}]\nfile = {}\ntensor = {}\n", quoted(e.memory),
+                      quoted(expected_name()), quoted(e.memory + ".{rank}.{call}")));
+      if (e.tolerance.relative > 0) add(fmt::format("rtol = {:e}\n", e.tolerance.relative));
+      if (e.tolerance.absolute > 0) add(fmt::format("atol = {:e}\n", e.tolerance.absolute));
+    }
+    files[expected_name()] = verify::safetensors_bytes(expected_name(), tensors);
+  }
+
+  cases::CaseFile parse(const std::string& folder) const {
+    const std::string path = folder.empty() ? file_name() : folder + "/" + file_name();
+    cases::CaseFile file = cases::parse_case(text, path);
+    file.contents[path] = text;
+    for (const auto& [name, bytes] : files) file.contents[file.beside(name)] = bytes;
+    return file;
+  }
+
+ private:
+  void add(const std::string& more) { text += more; }
+
+  void write() {
+    add(fmt::format("version = 1\nranks = {}\ncalls = {}\n", data.ranks, data.calls));
+    for (const Case::Data::MemoryOf& m : data.memories) {
+      add(fmt::format("\n[memory.{}]\nkind = \"{}\"\nbytes = {}\ninit = {}\n", quoted(m.name),
+                      m.kind, m.bytes, init(m)));
+    }
+    for (const Launch& l : data.launches) write(l);
+    // What is raw may be tables of any kind: they stand on their own.
+    for (const std::string& r : data.raw) add("\n" + r + "\n");
+    add("\n[check]\n");
+    if (!data.modes.empty()) {
+      std::vector<std::string> modes;
+      for (const Boundary mode : data.modes) modes.emplace_back(name(mode));
+      add("modes = " + list(modes) + "\n");
+    }
+    if (!data.equal.empty()) add("equal = " + list(data.equal) + "\n");
+    if (!data.restored.empty()) add("restored = " + list(data.restored) + "\n");
+    for (const Case::Data::ExpectedOf& e : data.expected) {
+      if (e.function) continue;
+      add(fmt::format("\n[check.expected.{}]\nvalue = {}\n", quoted(e.memory),
+                      quoted(e.expression)));
+    }
+  }
+
+  void write(const Launch& l) {
+    add(fmt::format("\n[[launch]]\nptx = {}\nkernel = {}\ngrid = {}\nblock = {}\n", quoted(l.ptx),
+                    quoted(l.kernel), list(l.grid), list(l.block)));
+    if (l.shared_bytes > 0) add(fmt::format("shared_bytes = {}\n", l.shared_bytes));
+    if (l.stream > 0) add(fmt::format("stream = {}\n", l.stream));
+    if (l.cooperative) add("cooperative = true\n");
+    std::string args;
+    for (const Argument& a : l.arguments) args += (args.empty() ? "" : ", ") + a.toml_;
+    add("args = [" + args + "]\n");
+    if (!l.text.empty()) files[l.ptx] = l.text;
+  }
+
+  std::string init(const Case::Data::MemoryOf& m) {
+    const Content& c = m.content;
+    const std::string once = c.once_ ? ", once = true" : "";
+    switch (c.kind_) {
+      case Content::Kind::zero:
+        return "\"zero\"";
+      case Content::Kind::poison:
+        return "\"poison\"";
+      case Content::Kind::integers:
+        return fmt::format("{{ {} = \"integers\"{} }}", c.dtype_, once);
+      case Content::Kind::normal:
+        return fmt::format("{{ {} = \"normal\"{} }}", c.dtype_, once);
+      case Content::Kind::tensors:
+        break;
+    }
+    verify::Safetensors tensors;
+    for (std::uint32_t r = 0; r < data.ranks; ++r) {
+      tensors.add(std::to_string(r), to_verify(c.of_(r)));
+    }
+    const std::string file = tensors_name(m.name);
+    files[file] = verify::safetensors_bytes(file, tensors);
+    return fmt::format("{{ file = {}, tensor = \"{{rank}}\"{} }}", quoted(file), once);
+  }
+};
+
+analysis::SubjectPtr make_case_subject(const Case& of) {
+  CaseWriter writer(CaseWriter::data_of(of));
+  writer.evaluate(writer.parse(""));
+  cases::CaseFile file = writer.parse("");
+  programs::Config config;
+  config.protocol = "case";
+  config.case_file = file.path;
+  config.ranks = file.ranks;
+  config.calls = file.calls;
+  config.payload_seed = writer.data.payload_seed;
+  config.case_digest = cases::digest(file);
+  const auto subject = analysis::make_case_subject(std::move(file), config);
+  subject->make_program();  // says what its kernels cannot be given
+  return subject;
+}
+
+Content Content::zero() { return {}; }
+Content Content::poison() {
+  Content c;
+  c.kind_ = Kind::poison;
+  return c;
+}
+Content Content::integers(const std::string& dtype) {
+  Content c;
+  c.kind_ = Kind::integers;
+  c.dtype_ = dtype;
+  return c;
+}
+Content Content::normal(const std::string& dtype) {
+  Content c;
+  c.kind_ = Kind::normal;
+  c.dtype_ = dtype;
+  return c;
+}
+Content Content::values(Tensor all) {
+  return by_rank([all = std::move(all)](std::uint32_t) { return all; });
+}
+Content Content::by_rank(std::function<Tensor(std::uint32_t)> of) {
+  Content c;
+  c.kind_ = Kind::tensors;
+  c.of_ = std::move(of);
+  return c;
+}
+Content Content::once() const {
+  Content c = *this;
+  c.once_ = true;
+  return c;
+}
+
+Argument Argument::raw(std::string toml) {
+  Argument a;
+  a.toml_ = std::move(toml);
+  return a;
+}
+Argument Argument::memory(const std::string& name, std::uint64_t offset, std::uint32_t peer) {
+  std::string text = "{memory = " + quoted(name);
+  if (offset > 0) text += fmt::format(", offset = {}", offset);
+  if (peer > 0) text += fmt::format(", peer = {}", peer);
+  return raw(text + "}");
+}
+Argument Argument::multicast(const std::string& name) {
+  return raw("{multicast = " + quoted(name) + "}");
+}
+Argument Argument::peers(const std::string& name) { return raw("{peers = " + quoted(name) + "}"); }
+Argument Argument::rank() { return raw("\"rank\""); }
+Argument Argument::world() { return raw("\"world\""); }
+Argument Argument::number(const char* dtype, const std::string& value) {
+  return raw(fmt::format("{{{} = {}}}", dtype, value));
+}
+
+Case::Case(std::uint32_t ranks, std::string name) {
+  Data data;
+  data.name = std::move(name);
+  data.ranks = ranks;
+  data_ = std::make_shared<Data>(std::move(data));
+}
+
+Case::Data& Case::change() {
+  if (data_.use_count() != 1) data_ = std::make_shared<Data>(*data_);
+  return *data_;
+}
+
+Case& Case::calls(std::uint32_t number) {
+  change().calls = number;
+  return *this;
+}
+Case& Case::payload_seed(std::uint64_t seed) {
+  change().payload_seed = seed;
+  return *this;
+}
+Case& Case::symmetric(const std::string& memory, std::uint64_t bytes, Content content) {
+  change().memories.push_back({memory, "symmetric", bytes, std::move(content)});
+  return *this;
+}
+Case& Case::local(const std::string& memory, std::uint64_t bytes, Content content) {
+  change().memories.push_back({memory, "local", bytes, std::move(content)});
+  return *this;
+}
+Case& Case::launch(Launch launch) {
+  if (!launch.text.empty() && launch.ptx.empty()) launch.ptx = data_->name + ".ptx";
+  change().launches.push_back(std::move(launch));
+  return *this;
+}
+Case& Case::modes(std::vector<Boundary> meant_for) {
+  change().modes = std::move(meant_for);
+  return *this;
+}
+Case& Case::equal(const std::string& memory) {
+  change().equal.push_back(memory);
+  return *this;
+}
+Case& Case::restored(const std::string& memory) {
+  change().restored.push_back(memory);
+  return *this;
+}
+Case& Case::expect(const std::string& memory, ExpectedFunction value, Tolerance tolerance) {
+  change().expected.push_back({memory, {}, std::move(value), tolerance});
+  return *this;
+}
+Case& Case::expect(const std::string& memory, Tensor value, Tolerance tolerance) {
+  return expect(
+      memory, [value = std::move(value)](const Inputs&, std::uint32_t) { return value; },
+      tolerance);
+}
+Case& Case::expect(const std::string& memory, const std::string& expression) {
+  change().expected.push_back({memory, expression, {}, {}});
+  return *this;
+}
+Case& Case::raw(const std::string& toml) {
+  change().raw.push_back(toml);
+  return *this;
+}
+
+std::string Case::text() const {
+  return detail::as_error([&] {
+    CaseWriter writer(*data_);
+    writer.evaluate(writer.parse(""));
+    return writer.text;
+  });
+}
+
+void Case::save(const std::string& folder) const {
+  detail::as_error([&] {
+    CaseWriter writer(*data_);
+    writer.evaluate(writer.parse(""));
+    const std::filesystem::path to(folder);
+    std::error_code error;
+    std::filesystem::create_directories(to, error);
+    if (error) throw analysis::InputError(folder + ": " + error.message());
+    trace::write_text_file((to / writer.file_name()).string(), writer.text);
+    for (const auto& [name, bytes] : writer.files) {
+      trace::write_text_file((to / name).string(), bytes);
+    }
+    // Those on disk go along, under the names that the text has.
+    for (const Launch& l : data_->launches) {
+      if (!l.text.empty() || std::filesystem::path(l.ptx).is_absolute()) continue;
+      const std::filesystem::path target = to / l.ptx;
+      std::filesystem::create_directories(target.parent_path(), error);
+      std::filesystem::copy_file(l.ptx, target, std::filesystem::copy_options::overwrite_existing,
+                                 error);
+      if (error) throw analysis::InputError(l.ptx + ": " + error.message());
+    }
+  });
+}
+
+}  // namespace ringfence
