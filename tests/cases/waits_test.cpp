@@ -184,6 +184,32 @@ TEST_CASE("lanes that leave their loop together wait together") {
   }
 }
 
+TEST_CASE("lanes that come to a matrix instruction one after the other execute it together") {
+  // One lane polls for its block, as in Triton's kernels; the others are far ahead of it then.
+  const std::string matrix = R"(
+  .reg .b32 %s, %a, %b, %c, %d;
+  .shared .align 16 .b8 tile[512];
+  @!%one bra J;
+L: ld.acquire.gpu.global.u32 %v, [%m+64];
+  setp.ne.u32 %p, %v, 1;
+  @%p bra L;
+J: bar.sync 0;
+  mov.u32 %s, tile;
+  mad.lo.u32 %s, %lane, 16, %s;
+  st.shared.v4.u32 [%s], {%lane, %lane, %lane, %lane};
+  bar.warp.sync 0xffffffff;
+  setp.eq.u32 %q, %lane, 5;
+)";
+  const std::string load = "  ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%a, %b, %c, %d}, [%s];\n";
+  CHECK(searched(matrix + load, kWriter) == "clean");
+  CHECK(checked(matrix + load, kWriter).found == "clean");
+  // A lane that has left does not come.
+  CHECK(searched(matrix + "  @%q ret;\n" + load, kWriter) == "barrier-divergence");
+  std::string relaxed = matrix + load;
+  relaxed.replace(relaxed.find("acquire"), 7, "relaxed");
+  CHECK(searched(relaxed, kWriter) == "data-race");
+}
+
 TEST_CASE("lanes that look in instructions of their own, joined by a vote, wait together") {
   const auto wait = [](const std::string& first, const std::string& second) {
     return "  setp.gt.u32 %q, %lane, 1;\n  @%q ret;\nL: @%one ld.acquire.gpu.global.u32 %v, [" +

@@ -8,6 +8,16 @@
 #include "emulator/ptx/lanes.hpp"
 
 namespace ringfence::ptx {
+namespace {
+
+// .sync.aligned: all lanes of the warp execute it together.
+bool of_whole_warp(Kind kind) {
+  return kind == Kind::matrix_load || kind == Kind::matrix_multiply ||
+         kind == Kind::group_multiply || kind == Kind::group_fence || kind == Kind::group_commit ||
+         kind == Kind::group_wait;
+}
+
+}  // namespace
 
 Agents Execution::State::agents(const Warp& warp, std::uint32_t mask) const {
   return {config_.rank, config_.launch, warp.block->index, warp.index, mask};
@@ -394,6 +404,11 @@ Stop Execution::State::run_warp(Warp& warp, std::size_t current, const Quantum& 
       warp.effects += program_.looks->has_effect(pc) ? 1 : 0;
       account();
       if (!program_.watch_of.empty()) watch(warp, pc);
+      if (of_whole_warp(op.kind) && mask == split.mask && !gather(warp, current)) {
+        if (!reload(pick(warp))) return Stop::waiting;
+        settled = warp.splits.size() == 1;
+        continue;
+      }
       Outcome outcome{mask, false};
       bool waits = false;
       bool is_access = false;

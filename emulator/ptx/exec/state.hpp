@@ -329,6 +329,9 @@ class Execution::State : public std::enable_shared_from_this<Execution::State> {
   void try_warp_sync(Warp& warp, std::uint32_t members);
   void exchange(Warp& warp, std::size_t split, const Op& op);
   void perform_exchange(Warp& warp, const Op& op, std::uint32_t mask);
+  /// ldmatrix, mma and wgmma are .sync: a lane waits until all of its warp are at the instruction.
+  /// Whether the split is all of them; if not, it waits, or was merged: choose a split anew.
+  bool gather(Warp& warp, std::size_t split);
   void cluster_arrive(Warp& warp, std::uint32_t mask, bool relaxed);
   void cluster_wait(Warp& warp, std::size_t split, std::uint32_t mask);
   void try_complete_cluster(Cluster& cluster);

@@ -252,6 +252,26 @@ void Execution::State::exchange(Warp& warp, std::size_t split_index, const Op& o
   enqueue(warp);
 }
 
+bool Execution::State::gather(Warp& warp, std::size_t split_index) {
+  if (warp.splits[split_index].mask == warp.live) return true;
+  constexpr std::uint32_t kAll = 0xFFFFFFFFU;
+  const std::uint32_t pc = warp.splits[split_index].pc;
+  warp.splits[split_index].state = SplitState::exchange;
+  warp.splits[split_index].wait = kAll;
+  const auto here = [&](const Split& split) {
+    return split.state == SplitState::exchange && split.pc == pc;
+  };
+  Split merged;
+  merged.pc = pc;
+  for (const Split& split : warp.splits) {
+    if (here(split)) merged.mask |= split.mask;
+  }
+  if (merged.mask != warp.live) return false;
+  std::erase_if(warp.splits, here);
+  warp.splits.push_back(merged);
+  return false;
+}
+
 namespace {
 
 // Which lane a shuffle reads, and whether it is in range (the predicate).
@@ -426,6 +446,11 @@ void Execution::State::lanes_gone(Warp& warp) {
     if (warp.splits[i].state != SplitState::exchange) continue;
     const std::uint32_t needed = warp.splits[i].wait & warp.live;
     if ((needed & ~warp.splits[i].mask) != 0) continue;
+    if (program_.ops[warp.splits[i].pc].kind != Kind::exchange) {  // gather: what is left of them
+      warp.splits[i].state = SplitState::ready;
+      enqueue(warp);
+      continue;
+    }
     perform_exchange(warp, program_.ops[warp.splits[i].pc], warp.splits[i].mask);
     warp.splits[i].state = SplitState::ready;
     ++warp.splits[i].pc;
