@@ -92,7 +92,7 @@ struct Initial {
   bool once = false;              // generated, file: before the first call alone
   std::uint64_t columns = 0;      // adversarial: elements of a row; 0: what [check] says, else 64
   std::string file;               // relative to the case file's folder
-  std::string tensor;             // "{rank}" in it stands for the rank
+  std::string tensor;             // "{rank}" and "{call}" in it stand for the numbers
   std::uint8_t fill = 0;          // of every byte
   std::vector<Content> contents;  // zero elsewhere
 };

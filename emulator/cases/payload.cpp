@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <functional>
+#include <map>
 
 #include "emulator/ptx/alu/approx.hpp"
 #include "verify/product.hpp"
@@ -136,14 +137,24 @@ std::vector<std::byte> generate(const CaseFile& file, std::size_t index, std::ui
   return out;
 }
 
-verify::Tensor from_file(const CaseFile& file, const Memory& memory, std::uint32_t rank) {
-  const std::string path = file.beside(memory.initial.file);
-  const verify::Safetensors tensors = file.tensors(path);
-  constexpr std::string_view kRank = "{rank}";
-  std::string name = memory.initial.tensor;
-  if (const auto at = name.find(kRank); at != std::string::npos) {
-    name.replace(at, kRank.size(), std::to_string(rank));
+void put_number(std::string& text, std::string_view place, std::uint32_t number) {
+  if (const auto at = text.find(place); at != std::string::npos) {
+    text.replace(at, place.size(), std::to_string(number));
   }
+}
+
+// Files by their paths: one has the tensors of several memories, ranks and calls.
+using Files = std::map<std::string, verify::Safetensors>;
+
+verify::Tensor from_file(const CaseFile& file, const Memory& memory, std::uint32_t rank,
+                         std::uint32_t call, Files& files) {
+  const std::string path = file.beside(memory.initial.file);
+  auto there = files.find(path);
+  if (there == files.end()) there = files.emplace(path, file.tensors(path)).first;
+  const verify::Safetensors& tensors = there->second;
+  std::string name = memory.initial.tensor;
+  put_number(name, "{rank}", rank);
+  put_number(name, "{call}", memory.initial.once ? 0 : call);
   const verify::Tensor* t = tensors.find(name);
   if (t == nullptr) {
     throw CaseError(fmt::format("{}: memory '{}' wants the tensor '{}', which {} does not have",
@@ -179,13 +190,14 @@ Payload::Payload(const CaseFile& file, std::uint32_t calls, std::uint64_t seed,
   }
   content_.resize(std::size_t{calls} * ranks_ * renewed_.size());
   expected_.resize(calls);
+  Files files;
   for (std::uint32_t call = 0; call < calls; ++call) {
     for (std::size_t m = 0; m < renewed_.size(); ++m) {
       const Memory& memory = file.memories[m];
       if (memory.initial.kind < Initial::Kind::integers) continue;
       for (std::uint32_t rank = 0; rank < ranks_; ++rank) {
         if (memory.initial.kind == Initial::Kind::file) {
-          verify::Tensor t = from_file(file, memory, rank);
+          verify::Tensor t = from_file(file, memory, rank, call, files);
           dtype_[m] = t.dtype;
           filled_[m] = t.bytes.size();
           at(call, rank, m) = std::move(t.bytes);

@@ -1,6 +1,7 @@
 // What memories hold at the start: structs, tables of addresses, numbers, files; where replicas
 // are; and what a large one costs.
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cstring>
@@ -292,6 +293,12 @@ TEST_CASE("content that is there once stays from call to call; content of each c
   t.bytes.resize(4);
   t.bytes[0] = std::byte{100};
   tensors.add("x", t);
+  for (const int rank : {0, 1}) {
+    for (const int call : {0, 1, 2}) {
+      t.bytes[0] = std::byte(10 * rank + call);
+      tensors.add(fmt::format("y.{}.{}", rank, call), t);
+    }
+  }
   verify::write_safetensors(w.path("x.safetensors"), tensors);
   const auto last = [&](const std::string& init) {
     const Run r = run(*w.open(R"(ranks = 2
@@ -313,7 +320,37 @@ args = [ {memory = "data"} ]
   const std::string file = "{ file = \"x.safetensors\", tensor = \"x\"";
   CHECK(last(file + " }") == 101);
   CHECK(last(file + ", once = true }") == 103);
+  // A tensor of its own for each rank and call: rank 1's, in the last call and in the first.
+  const std::string own = "{ file = \"x.safetensors\", tensor = \"y.{rank}.{call}\"";
+  CHECK(last(own + " }") == 13);
+  CHECK(last(own + ", once = true }") == 13);
   CHECK(last("{ u32 = 20 }") == 23);
+}
+
+TEST_CASE("a tensor of another call than there is recorded is asked for by its name") {
+  const Written w(R"(
+.visible .entry nothing()
+{
+  ret;
+}
+)");
+  verify::Safetensors tensors;
+  tensors.add("y.0", verify::Tensor(verify::Dtype::u32, {1}));
+  verify::write_safetensors(w.path("x.safetensors"), tensors);
+  CHECK(says(w.refusal(R"(ranks = 1
+calls = 2
+[memory.data]
+kind = "local"
+bytes = 4
+init = { file = "x.safetensors", tensor = "y.{call}" }
+[[launch]]
+ptx = "k.ptx"
+kernel = "nothing"
+grid = [1]
+block = [1]
+args = []
+)"),
+             "wants the tensor 'y.1'"));
 }
 
 TEST_CASE("'same' data is the same on all ranks, and one number fills a memory") {
