@@ -74,6 +74,7 @@ void add_modes(Json& j, const std::vector<ModeReport>& modes) {
                  {"mode", mode},
                  {"claimed", m.claimed},
                  {"message", r.trace.verdict.message},
+                 {"story", plain(r.story)},
                  {"trace", r.path},
                  {"token", r.token},
                  {"confirmed", r.confirmed},

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <nlohmann/json.hpp>
 
 #include "emulator/cli/log.hpp"
 #include "emulator/machine/names.hpp"
@@ -19,11 +20,17 @@ bool wants_color(int fd) {
          (term == nullptr || std::strcmp(term, "dumb") != 0);
 }
 
+namespace {
+bool as_json = false;
+}  // namespace
+
+void set_json_progress() { as_json = true; }
+
 Progress::Progress(std::string what, std::string unit, std::uint64_t of)
     : what_(std::move(what)),
       unit_(std::move(unit)),
       of_(of),
-      terminal_(::isatty(STDERR_FILENO) == 1),
+      terminal_(!as_json && ::isatty(STDERR_FILENO) == 1),
       next_line_(std::chrono::steady_clock::now() + interval_) {}
 
 Progress::~Progress() {
@@ -31,6 +38,16 @@ Progress::~Progress() {
 }
 
 void Progress::at(std::uint64_t done, double seconds, const std::string& more) {
+  if (as_json) {
+    const auto now = std::chrono::steady_clock::now();
+    if (shown_ && now < next_line_) return;
+    shown_ = true;
+    next_line_ = now + std::chrono::milliseconds(100);
+    const nlohmann::ordered_json line{{"progress", what_}, {"unit", unit_},      {"done", done},
+                                      {"of", of_},         {"seconds", seconds}, {"more", more}};
+    std::fprintf(stderr, "%s\n", line.dump().c_str());
+    return;
+  }
   const std::string text = fmt::format(
       "{}: {}{} {}, {:.0f}/s{}", what_, done, of_ > 0 ? fmt::format(" of {}", of_) : "", unit_,
       seconds > 0 ? static_cast<double>(done) / seconds : 0.0, more.empty() ? "" : ", " + more);

@@ -15,6 +15,9 @@ namespace ringfence::cli {
 // Whether stream `fd` should have colours: it is a terminal that can, and NO_COLOR is not set.
 bool wants_color(int fd);
 
+// Progress as JSON instead, a line each tenth of a second, for a program that shows it itself.
+void set_json_progress();
+
 class Progress {
  public:
   // `of`: 0 if the end is not known.

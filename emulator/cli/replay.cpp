@@ -51,10 +51,11 @@ Exit run(const ReplayOptions& options) {
   const std::string& difference = r.difference;
   const Remedies& remedies = r.remedies;
   if (o.steps) fmt::print("{}\n", trace::step_by_step(run, program));
-  fmt::print("{}", trace::story(now, run, program,
-                                {.replay = replay_command(o.file),
-                                 .remedy = text(remedies),
-                                 .color = wants_color(STDOUT_FILENO)}));
+  const std::string story = trace::story(now, run, program,
+                                         {.replay = replay_command(o.file),
+                                          .remedy = text(remedies),
+                                          .color = wants_color(STDOUT_FILENO)});
+  fmt::print("{}", story);
   write_pictures(o.pictures, now, run, program, replay_command(o.file), text(remedies));
   if (difference.empty()) {
     fmt::print("\nthe recorded run, bit for bit (digest {:016x})\n", now.verdict.digest);
@@ -77,6 +78,7 @@ Exit run(const ReplayOptions& options) {
   j["divergence"] = difference;
   j["kind"] = now.verdict.finding ? Json(machine::name(now.verdict.finding->kind)) : Json(nullptr);
   j["message"] = now.verdict.message;
+  j["story"] = plain(story);
   j["remedies"] = to_json(remedies);
   j["steps"] = run.steps;
   j["points"] = run.points;

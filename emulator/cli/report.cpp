@@ -50,6 +50,19 @@ void print_numerics(const Subject& subject, const schedule::Program& program) {
   if (!numerics.empty()) fmt::print("numerics {}\n", numerics);
 }
 
+std::string plain(const std::string& story) {
+  std::string out;
+  for (std::size_t i = 0; i < story.size(); ++i) {
+    if (story[i] != '\x1b') {
+      out += story[i];
+      continue;
+    }
+    i = story.find('m', i);
+    if (i == std::string::npos) break;
+  }
+  return out;
+}
+
 Json result_head(const char* command, Verdict verdict, std::uint64_t seed) {
   return Json{{"version", kResultVersion},
               {"command", command},

@@ -26,6 +26,8 @@ void check_writable(const ReportOptions& options);
 void check_writable(const PictureOptions& options);
 
 // {"version", "command", "ringfence", "verdict", "seed"}
+// A story without the colours of a terminal.
+std::string plain(const std::string& story);
 Json result_head(const char* command, Verdict verdict, std::uint64_t seed);
 
 std::vector<std::pair<std::string, std::string>> properties(const programs::Config& config);

@@ -36,7 +36,7 @@ namespace {
 
 // `message`: of the finding that ended the run.
 void report(const RunOptions& o, const Task& c, machine::Boundary mode, const RunResult& r,
-            const std::string& message) {
+            const std::string& message, const std::string& story) {
   const bool finding = schedule::failure(r.outcome).has_value();
   Json j = result_head("run", r.verdict, c.config().payload_seed);
   j["configuration"] = config_json(c.config());
@@ -48,6 +48,7 @@ void report(const RunOptions& o, const Task& c, machine::Boundary mode, const Ru
                  : r.replicas_wrong        ? r.replicas.text
                  : !r.outcome.lost.empty() ? loss_text(r.outcome.lost)
                                            : "";
+  j["story"] = plain(story);
   j["tensors"] = verify::to_json(r.comparisons);
   add_notes(j, r.notes);
   j["replicas_agree"] = r.complete ? Json(r.replicas.agree) : Json(nullptr);
@@ -112,11 +113,11 @@ Exit run(const RunOptions& options) {
   t.verdict = told;
   write_pictures(o.pictures, t, outcome, program, "");
   if (finding || r.numbers_wrong || r.replicas_wrong) note_told();
+  std::string story;
   if (finding) {
-    fmt::print(
-        "{}",
-        trace::story(t, outcome, program,
-                     {.replay = "", .color = wants_color(STDOUT_FILENO), .free_running = true}));
+    story = trace::story(t, outcome, program,
+                         {.replay = "", .color = wants_color(STDOUT_FILENO), .free_running = true});
+    fmt::print("{}", story);
     fmt::print(
         "\na free run cannot be replayed; to search for it: ringfence fuzz {} --boundary {}\n",
         command_options(c.config()), machine::name(mode));
@@ -138,7 +139,7 @@ Exit run(const RunOptions& options) {
     verify::write_safetensors(o.output, c.subject->tensors(program));
   }
 
-  report(o, c, mode, r, told.message);
+  report(o, c, mode, r, told.message, story);
   if (!outcome.lost.empty()) return loss_exit(outcome.lost);
   return verdict == Verdict::pass      ? Exit::clean
          : verdict == Verdict::finding ? Exit::finding

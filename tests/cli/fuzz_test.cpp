@@ -1,6 +1,8 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "tests/cli/command.hpp"
 
@@ -54,6 +56,41 @@ TEST_CASE("a broken barrier is found, told on one screen, and recorded under its
   // Found again, it has the same name.
   ringfence(f, "fuzz" + kCase + " --set end.put=relaxed --boundary coherent");
   CHECK(f.files() == files);
+}
+
+TEST_CASE("the story that is printed is in the result as JSON, too") {
+  const Folder f;
+  const Result r =
+      ringfence(f, "fuzz" + kCase + " --set end.put=relaxed --boundary coherent --json r.json");
+  CHECK(r.status == 1);
+  const auto result = nlohmann::json::parse(content(f / "r.json"));
+  REQUIRE(result["findings"].size() == 1);
+  const std::string story = result["findings"][0]["story"];
+  CHECK(story.find("no release") != std::string::npos);
+  CHECK(r.out.find(story) != std::string::npos);
+  const std::string trace = result["findings"][0]["trace"];
+  CHECK(ringfence(f, "replay " + trace + " --no-remedies --json again.json").status == 1);
+  const std::string again = nlohmann::json::parse(content(f / "again.json"))["story"];
+  CHECK(again.substr(0, again.find('\n')) == story.substr(0, story.find('\n')));
+  CHECK(ringfence(f, "run" + kCase + " --json run.json").status == 0);
+  CHECK(nlohmann::json::parse(content(f / "run.json"))["story"] == "");
+}
+
+TEST_CASE("with --progress-json each line of standard error is an object that says how far it is") {
+  const Folder f;
+  const Result r = ringfence(
+      f, "fuzz --progress-json" + kCase + " --boundary coherent --schedules 100000000 --time 3");
+  CHECK(r.status == 0);
+  REQUIRE(!r.err.empty());
+  std::istringstream text(r.err);
+  for (std::string line; std::getline(text, line);) {
+    const auto progress = nlohmann::json::parse(line);
+    CHECK(progress["progress"] == "coherent");
+    CHECK(progress["unit"] == "schedules");
+    CHECK(progress["of"] == 100000000);
+    CHECK(progress["done"] > 0);
+    CHECK(progress["done"] < 100000000);
+  }
 }
 
 TEST_CASE("the same seed gives the same trace over processes, inline and with more jobs") {

@@ -17,6 +17,7 @@
 #include "emulator/cli/gpu.hpp"
 #include "emulator/cli/log.hpp"
 #include "emulator/cli/options/validators.hpp"
+#include "emulator/cli/progress.hpp"
 #include "emulator/schedule/interrupt.hpp"
 
 namespace ringfence::cli {
@@ -86,6 +87,9 @@ int command_line(int argc, char** argv) {
     add_help(app, exit);
     app.add_flag_callback(
         "-v,--verbose", [] { set_verbose(); }, "Say on standard error what is being done");
+    app.add_flag_callback(
+        "--progress-json", [] { set_json_progress(); },
+        "Progress on standard error as JSON, a line each tenth of a second");
     for (CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; })) {
       sub->fallthrough(sub->get_name() != "gpu");
       sub->parse_complete_callback([sub] { check_outputs_apart(*sub); });
