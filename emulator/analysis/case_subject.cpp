@@ -119,7 +119,8 @@ class CaseSubject final : public Subject {
   Notes notes(const schedule::Program& program) const override {
     const cases::CaseProgram& c = mine(program);
     return {c.values_not_judged(), c.never_written(), c.unused_suppressions(),
-            c.remarks(),           c.unexplored(),    c.left_out()};
+            c.remarks(),           c.unexplored(),    c.left_out(),
+            c.time_outs()};
   }
   std::string numerics(const schedule::Program& program) const override {
     return mine(program).numerics();

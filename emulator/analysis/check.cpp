@@ -12,7 +12,8 @@ namespace ringfence::analysis {
 namespace {
 
 ExhaustiveMode explore_mode(const Task& task, machine::Boundary mode, const ExhaustiveSpec& spec,
-                            double seconds, const check::Left* left, const Watch& watch) {
+                            double seconds, const check::Left* left, Notes& notes,
+                            const Watch& watch) {
   ExhaustiveMode m;
   m.mode = mode;
   m.claimed = task.claims(mode);
@@ -23,6 +24,9 @@ ExhaustiveMode explore_mode(const Task& task, machine::Boundary mode, const Exha
   check.executions = spec.executions;
   check.seconds = seconds;
   check.left = left;
+  check.leaving = [&](const schedule::Program& program) {
+    add(notes, task.subject->notes(program));
+  };
   const schedule::TimeLimit limit(seconds);
   m.result =
       check::check_sums([&] { return task.subject->make_program(); }, check, spec.jobs,
@@ -81,10 +85,12 @@ ExhaustiveResult explore(const Task& task, const ExhaustiveSpec& spec, const Bud
   record.shrink = spec.shrink;
   record.watch = watch;
   ExhaustiveResult out;
+  Notes searched;
   for (std::size_t i = 0; i < task.modes.size(); ++i) {
     const auto before = left.find(task.modes[i]);
     out.modes.push_back(explore_mode(task, task.modes[i], spec, budget.share(task.modes.size() - i),
-                                     before != left.end() ? &before->second : nullptr, watch));
+                                     before != left.end() ? &before->second : nullptr, searched,
+                                     watch));
     ExhaustiveMode& m = out.modes.back();
     if (m.verdict() != Verdict::finding) {
       left[m.mode] = std::move(m.result.left);
@@ -101,9 +107,10 @@ ExhaustiveResult explore(const Task& task, const ExhaustiveSpec& spec, const Bud
   const auto passes = [](const ExhaustiveMode& m) { return m.verdict() == Verdict::pass; };
   if (std::any_of(out.modes.begin(), out.modes.end(), passes)) {
     out.notes = notes_of_default_schedule(task, task.judged.front());
+    add(out.notes, searched);
   }
   for (ExhaustiveMode& m : out.modes) {
-    if (passes(m) && !out.notes.unexplored.empty()) m.result.verdict = check::Verdict::unknown;
+    if (passes(m) && out.notes.leave_out()) m.result.verdict = check::Verdict::unknown;
     if (m.verdict() == Verdict::unknown) m.left_out = left_out_texts(task, m);
   }
   return out;

@@ -89,6 +89,9 @@ FuzzResult fuzz(const Task& task, const FuzzSpec& spec, const Budget& budget, co
     out.modes.push_back(std::move(m));
     if (!out.modes.back().search.lost.empty()) break;  // no other mode would fare better
   }
+  for (FuzzMode& m : out.modes) {
+    if (m.verdict == Verdict::pass && !out.notes.time_outs.empty()) m.verdict = Verdict::unknown;
+  }
   for (const FuzzMode& m : out.modes) {
     if (m.search.faulted.stopped == 0) continue;
     const Instance instance = make_inline_instance(*task.subject);  // which names what was awaited

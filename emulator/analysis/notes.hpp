@@ -16,9 +16,12 @@ struct Notes {
   std::vector<std::string> unexplored;  // orders that an exhaustive search leaves out
   // What kernels use and the model does not follow: a search that finds nothing has no proof.
   std::vector<std::string> left_out;
+  std::vector<std::string> time_outs;  // of waits, that lead on and that no search takes
+  // Whether something that decides was not explored.
+  bool leave_out() const { return !unexplored.empty() || !time_outs.empty(); }
   bool any() const {
     return !values_not_judged.empty() || !never_written.empty() || !unused_suppressions.empty() ||
-           !remarks.empty() || !unexplored.empty() || !left_out.empty();
+           !remarks.empty() || !unexplored.empty() || !left_out.empty() || !time_outs.empty();
   }
 };
 

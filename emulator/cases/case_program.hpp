@@ -67,6 +67,8 @@ class CaseProgram final : public schedule::Program, private machine::FindingFilt
   std::vector<std::string> left_out() const;
   // What may decide in those runs and is no choice of an exhaustive search.
   std::vector<std::string> unexplored() const;
+  // Time-outs of waits that lead on, and were due in those runs, and that nothing takes.
+  std::vector<std::string> time_outs() const;
   // Every memory as the last run left it, as "NAME.RANK": of the dtype and shape that is expected
   // of it, else of its init's dtype, else bytes. While the executor lives.
   verify::Safetensors final_memories() const;

@@ -263,6 +263,12 @@ std::vector<std::string> CaseProgram::remarks() const {
               ".read before the end settles it",
               a);
           break;
+        case Remark::Kind::time_out:
+          text = fmt::format(
+              "the time-out of the wait at {} is not taken: all it leads to is a trap or a failed "
+              "assertion, a finding by --policy timeout=taken",
+              a);
+          break;
       }
       if (std::find(out.begin(), out.end(), text) == out.end()) out.push_back(text);
     }
@@ -300,6 +306,21 @@ std::vector<std::string> CaseProgram::unexplored() const {
         fmt::format("which blocks of {} are resident first: not all are at once, and some wait",
                     file_.launches[launch - 1].kernel_of(r)));
     break;
+  }
+  return out;
+}
+
+std::vector<std::string> CaseProgram::time_outs() const {
+  std::vector<std::string> out;
+  for (std::uint32_t r = 0; shared_ != nullptr && r < file_.ranks; ++r) {
+    for (const std::uint16_t site : shared_->fault[r].time_outs) {
+      if (site == 0) continue;
+      std::string text = fmt::format(
+          "the time-out of the wait at {}, which leads on: its loop reads several places, or lanes "
+          "leave it together",
+          site_name(site));
+      if (std::find(out.begin(), out.end(), text) == out.end()) out.push_back(std::move(text));
+    }
   }
   return out;
 }

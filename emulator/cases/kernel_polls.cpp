@@ -117,6 +117,8 @@ bool KernelRun::goes_round(Warp& warp, const ptx::Request& request, const Target
     const std::uint32_t round = lanes | (request.standing & ~request.agents.mask);
     warp.waiting |= round;
     warp.together |= round;
+    warp.agent->act(warp.last_site,
+                    [&](machine::Machine& m) { note_time_outs(m, request.instruction, true); });
     return true;
   }
   warp.visits.push_back({request.instruction, lanes, state, warp.seen.size()});
@@ -131,6 +133,7 @@ bool KernelRun::stays(machine::Machine& machine, Warp& warp, const ptx::Request&
   const End end = request.lookahead->trial(lane)->end(values);
   if (end == End::moves_on) return false;
   const bool takes = machine.policy().time_out == machine::TimeOut::taken;
+  if (end == End::traps) note_time_outs(machine, request.instruction, false);
   if (end == End::gives_up || (end == End::traps && takes)) {
     const bool now = warp.agent->drops_looks() || (warp.gives_up & bit) != 0 ||
                      warp.agent->choose(schedule::DecisionKind::timeout, 2) == 1;
@@ -180,6 +183,7 @@ bool KernelRun::look_once(machine::Machine& machine, Warp& warp, ptx::Request& r
     if (ends->gives_up(value)) request.lookahead->give_up(lane, std::span(&value, 1));
     return true;
   }
+  note_time_outs(machine, request.instruction, false);
   schedule::LaneWait w;
   w.lane = lane;
   w.thread = thread;

@@ -51,13 +51,14 @@ struct PhaseWait {
 struct Remark {
   enum class Kind : std::uint8_t {
     none,
-    two_barriers,      // threads met at a block's barrier from two instructions: sites a and b
-    exited,            // ... from site a, while others of the block had exited, at site b
-    fence_only,        // site a reads what the launch before wrote, without griddepcontrol.wait
-    read_unfenced,     // site b writes through the async proxy what a read, with no proxy fence
-                       // between
-    exits_under_store  // the thread that issued the bulk store of site a ends without waiting for
-                       // it
+    two_barriers,       // threads met at a block's barrier from two instructions: sites a and b
+    exited,             // ... from site a, while others of the block had exited, at site b
+    fence_only,         // site a reads what the launch before wrote, without griddepcontrol.wait
+    read_unfenced,      // site b writes through the async proxy what a read, with no proxy fence
+                        // between
+    exits_under_store,  // the thread that issued the bulk store of site a ends without waiting for
+                        // it
+    time_out            // a wait's time-out, at site a, can only trap and was not taken
   };
   Kind kind = Kind::none;
   std::uint16_t a = 0, b = 0;
@@ -70,6 +71,7 @@ struct FaultText {
   PhaseWait phases[64] = {};        // of the first so many warps of a rank that wait for one
   Remark remarks[32] = {};          // of all runs, the first so many that differ
   std::uint16_t waits_in_turn = 0;  // a launch, from 1, whose blocks are not all resident and wait
+  std::uint16_t time_outs[8] = {};  // sites of those that lead on, were due and were not taken
   std::uint16_t no_room = 0;        // a launch, from 1, of which blocks wait for others to end
 };
 
@@ -268,6 +270,9 @@ class KernelRun final : public ptx::GlobalMemory {
   // `shared`: what it does to shared memory, where it is a copy.
   void describe(std::uint32_t instruction, bool shared, machine::AccessInfo& out) const;
   void remark(const Remark& remark);
+  // Of a wait at this look, its time-outs that are not taken. `together`: it is a whole
+  // iteration's.
+  void note_time_outs(const machine::Machine& machine, std::uint32_t look, bool together);
   void note_unfenced(std::uint16_t read, std::uint16_t write) {
     if (settings_.note_unfenced) remark({Remark::Kind::read_unfenced, read, write});
   }

@@ -146,6 +146,7 @@ class Search {
         take(item, std::move(explored), *program, executor, walk, record);
         changed_.notify_all();
       }
+      if (spec_.leaving) spec_.leaving(*program);
     } catch (...) {
       const std::lock_guard lock(mutex_);
       if (!error_) error_ = std::current_exception();

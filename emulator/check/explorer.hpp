@@ -32,6 +32,8 @@ struct CheckSpec {
   // ended shows (compare-and-swaps may fail): load buffering is then searched with less. None: it
   // may not.
   std::function<bool(const schedule::Program&)> straight;
+  // Called with each program that ran, once the search is over.
+  std::function<void(const schedule::Program&)> leaving;
   const Left* left = nullptr;  // go on with what an earlier search left
   // Which order the program's sums take where it lets the strategy choose one (modulo the number of
   // orders that it offers).

@@ -97,6 +97,7 @@ void print_verdict(Verdict verdict, const std::vector<ModeResult>& modes, const 
              : verdict == Verdict::finding ? "FAIL"
              : left_out ? "UNKNOWN: threads acted in one order, and another one could end otherwise"
              : !notes.unexplored.empty() ? "UNKNOWN: an order that decides was not explored"
+             : !notes.time_outs.empty()  ? "UNKNOWN: a time-out that leads on was not taken"
              : none_ends                 ? "UNKNOWN: no execution comes to its end, as what stops "
                                            "them is passed over"
                                          : "UNKNOWN: a bound ended the search first",
@@ -186,7 +187,7 @@ Exit run(const CheckOptions& options) {
   std::vector<ModeReport> reports;
   for (const ModeResult& m : modes) reports.push_back(report_of(m));
   const Verdict verdict = overall(reports);
-  if (verdict != Verdict::pass && notes.unexplored.empty()) notes = {};
+  if (verdict != Verdict::pass && !notes.leave_out()) notes = {};
   print_verdict(verdict, modes, notes, judged_modes(reports));
   write_reports(o.reports, result_json(o, c, reports, notes),
                 {junit_of("check", c.config(), reports, "a bound ended the search")});

@@ -154,7 +154,7 @@ void print_table(const std::vector<ModeResult>& modes) {
 }
 
 // Of modes that have no finding and are not clean.
-std::string why_unknown(const std::vector<ModeResult>& modes) {
+std::string why_unknown(const std::vector<ModeResult>& modes, const Notes& notes) {
   for (const ModeResult& m : modes) {
     if (!m.search.lost.empty()) return loss_text(m.search.lost) + "\nno verdict";
   }
@@ -166,6 +166,7 @@ std::string why_unknown(const std::vector<ModeResult>& modes) {
       return "every run got stuck, as what stops them is passed over: nothing behind it was judged";
     }
   }
+  if (!notes.time_outs.empty()) return "a time-out that leads on was not taken";
   return "the time was over before one schedule had ended";
 }
 
@@ -289,7 +290,7 @@ Exit run(const FuzzOptions& options) {
   const Verdict verdict = overall(reports);
   const std::string word = verdict == Verdict::pass      ? "clean (except load buffering)"
                            : verdict == Verdict::finding ? "FINDING"
-                                                         : "UNKNOWN: " + why_unknown(modes);
+                                                         : "UNKNOWN: " + why_unknown(modes, notes);
   if (notes.any()) fmt::print("\n");
   print_notes(notes);
   fmt::print("\n{} in {}\n", word, judged_modes(reports));

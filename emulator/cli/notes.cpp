@@ -20,6 +20,7 @@ void print_notes(const Notes& notes) {
   for (const std::string& remark : notes.remarks) fmt::print("note: {}\n", remark);
   for (const std::string& what : notes.left_out) fmt::print("left out: {}\n", what);
   for (const std::string& order : notes.unexplored) fmt::print("not explored: {}\n", order);
+  for (const std::string& text : notes.time_outs) fmt::print("not explored: {}\n", text);
 }
 
 void add_notes(Json& result, const Notes& notes) {
@@ -27,6 +28,7 @@ void add_notes(Json& result, const Notes& notes) {
   result["never_written"] = notes.never_written;
   result["unused_suppressions"] = notes.unused_suppressions;
   result["remarks"] = notes.remarks;
+  for (const std::string& text : notes.time_outs) result["remarks"].push_back(text);
   result["left_out"] = notes.left_out;
 }
 

@@ -139,6 +139,7 @@ Looks::Looks(const Program& program)
   written_.assign(1, Bits(registers_));
   read_.assign(1, Bits(registers_));
   find_regions(program);
+  time_outs_.resize(written_.size());
   if (written_.size() == 1) return;
 
   // What can reach the kernel's end.
@@ -157,6 +158,7 @@ Looks::Looks(const Program& program)
     reached.insert(reached.end(), before[op].begin(), before[op].end());
   }
 
+  find_time_outs(program);
   const Flow flow = analyse_flow(program);
   block_of_ = flow.block_of;
   for (const Flow::Block& block : flow.blocks) {
@@ -331,6 +333,17 @@ void Looks::find_classes(const Program& program, std::uint32_t region,
   for (const std::uint32_t op : ops) {
     const Op& o = program.ops[op];
     if (o.kind == Kind::branch && o.guard && !guard_depends(op)) by_time_[op] = 1;
+  }
+}
+
+// A test of what an iteration does not change decides nothing in time.
+void Looks::find_time_outs(const Program& program) {
+  for (std::uint32_t op = 0; op < by_time_.size(); ++op) {
+    const std::uint32_t region = region_[op];
+    if (by_time_[op] == 0 || !written_[region].test(number(program.ops[op].guard))) continue;
+    for (const std::uint32_t next : next_ops(program, op)) {
+      if (region_[next] != region) time_outs_[region].push_back({op, only_traps(next)});
+    }
   }
 }
 

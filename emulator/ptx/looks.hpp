@@ -41,6 +41,14 @@ class Looks {
   bool has_effect(std::uint32_t op) const { return effect_[op] != 0; }
   /// Whether all that follows ends in a trap or a failed assertion.
   bool only_traps(std::uint32_t op) const { return op < ends_.size() && ends_[op] == 0; }
+  /// A branch out of the cycles around a look that only attempts and clocks decide.
+  struct TimeOut {
+    std::uint32_t op = 0;
+    bool traps = false;  ///< that is all it leads to
+  };
+  const std::vector<TimeOut>& time_outs(std::uint32_t look) const {
+    return time_outs_[region_[look]];
+  }
 
  private:
   std::size_t number(Slot slot) const;
@@ -48,6 +56,7 @@ class Looks {
   void find_regions(const Program& program);
   void find_classes(const Program& program, std::uint32_t region,
                     const std::vector<std::uint32_t>& ops);
+  void find_time_outs(const Program& program);
   void find_live(const Program& program, bool counted, std::vector<Bits>& live_in);
   void step_back(const Program& program, std::uint32_t op, bool counted, Bits& live) const;
   bool decides_by_time(std::uint32_t op) const;
@@ -66,7 +75,8 @@ class Looks {
   std::vector<Bits> live_in_, counted_in_;         // by block
   std::vector<std::vector<std::uint32_t>> successors_;
   std::vector<State> states_;
-  std::vector<Bits> written_, read_;  // by region: what it writes; of that, by reads
+  std::vector<Bits> written_, read_;             // by region: what it writes; of that, by reads
+  std::vector<std::vector<TimeOut>> time_outs_;  // by region
 };
 
 }  // namespace ringfence::ptx

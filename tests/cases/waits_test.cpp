@@ -294,6 +294,37 @@ TEST_CASE("to give up is a choice where the kernel then goes on") {
   }
 }
 
+TEST_CASE("a time-out that is not taken is told, and with what it is where it leads on") {
+  const auto notes = [](const std::string& waiter, const std::string& writer) {
+    std::vector<std::string> remarks, time_outs;
+    check::CheckSpec spec;
+    spec.run.policy.boundary = Boundary::stream;
+    spec.executions = 2000;
+    spec.leaving = [&](const schedule::Program& program) {
+      const auto& c = dynamic_cast<const cases::CaseProgram&>(program);
+      remarks = c.remarks();
+      time_outs = c.time_outs();
+    };
+    check::check([&] { return program_of(waiter, writer); }, spec);
+    return std::pair(remarks.size(), time_outs.size());
+  };
+  const std::string two =
+      "  @!%one ret;\nL: ld.acquire.gpu.global.u32 %v, [%m+64];\n"
+      " ld.acquire.gpu.global.u32 %w, [%m+68];\n add.u32 %x, %v, %w;\n setp.eq.u32 %p, %x, 2;\n"
+      " @%p bra D;\n";
+  const std::string one =
+      "  @!%one ret;\nL: ld.acquire.gpu.global.u32 %v, [%m+64];\n setp.eq.u32 %p, %v, 1;\n"
+      " @%p bra D;\n";
+  const std::string counts = " add.u32 %n, %n, 1;\n setp.lt.u32 %p, %n, 63;\n @%p bra L;\n";
+  // Of two places: nothing takes it.
+  CHECK(notes(two + counts + "D:", kWriter) == std::pair<std::size_t, std::size_t>(0, 1));
+  CHECK(notes(two + counts + " trap;\nD:", kWriter) == std::pair<std::size_t, std::size_t>(1, 0));
+  CHECK(notes(two + " bra L;\nD:", kWriter) == std::pair<std::size_t, std::size_t>(0, 0));
+  // Of one it is a choice where it leads on.
+  CHECK(notes(one + counts + "D:", "") == std::pair<std::size_t, std::size_t>(0, 0));
+  CHECK(notes(one + counts + " trap;\nD:", "") == std::pair<std::size_t, std::size_t>(1, 0));
+}
+
 TEST_CASE("a loop without an end is a livelock once the budget of instructions is used up") {
   const std::string counts = "  @!%one ret;\nL: add.u32 %n, %n, 1;\n";
   CHECK(searched(counts + "  bra L;\n", "") == "livelock");

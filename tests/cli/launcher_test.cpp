@@ -78,6 +78,63 @@ args = [ {memory = "data"}, {memory = "out"} ]
 
 }  // namespace
 
+TEST_CASE(
+    "a time-out that leads on and was not taken is UNKNOWN, one that can only trap is a note") {
+  // One block waits for two flags of the other, and gives up after 63 looks.
+  const auto kernel = [](const std::string& behind) {
+    return R"(.version 8.6
+.target sm_90a
+.address_size 64
+.visible .entry k(.param .u64 data)
+{
+  .reg .pred %p;
+  .reg .b32 %v, %w, %n, %id;
+  .reg .b64 %m;
+  ld.param.u64 %m, [data];
+  mov.u32 %id, %ctaid.x;
+  setp.eq.u32 %p, %id, 1;
+  @%p bra WRITER;
+  mov.u32 %n, 0;
+L:
+  ld.acquire.gpu.global.u32 %v, [%m+64];
+  ld.acquire.gpu.global.u32 %w, [%m+68];
+  add.u32 %v, %v, %w;
+  setp.eq.u32 %p, %v, 2;
+  @%p bra DONE;
+  add.u32 %n, %n, 1;
+  setp.lt.u32 %p, %n, 63;
+  @%p bra L;
+)" + behind +
+           R"(
+DONE:
+  ld.global.u32 %v, [%m];
+  ret;
+WRITER:
+  st.global.u32 [%m], 1;
+  st.release.gpu.global.u32 [%m+64], 1;
+  st.release.gpu.global.u32 [%m+68], 1;
+  ret;
+}
+)";
+  };
+  const Folder f;
+  write(f / "case.toml",
+        "version = 1\nranks = 1\n[memory.data]\nkind = \"local\"\nbytes = 128\ninit = \"zero\"\n"
+        "[[launch]]\nptx = \"k.ptx\"\nkernel = \"k\"\ngrid = [2]\nblock = [1]\n"
+        "args = [ {memory = \"data\"} ]\n");
+  // What goes wrong behind it: the read is not ordered with the write.
+  write(f / "k.ptx", kernel(""));
+  const Result r = ringfence(f, "check --case case.toml --json r.json");
+  CHECK_MESSAGE(r.status == 3, r.out, r.err);
+  CHECK_MESSAGE(says(r.out, "UNKNOWN: a time-out that leads on was not taken"), r.out);
+  CHECK_MESSAGE(says(r.out, "not explored: the time-out of the wait at k.ptx:15"), r.out);
+  write(f / "k.ptx", kernel("  trap;"));
+  const Result trap = ringfence(f, "check --case case.toml --json r.json");
+  CHECK_MESSAGE(trap.status == 0, trap.out, trap.err);
+  CHECK_MESSAGE(says(trap.out, "note: the time-out of the wait at k.ptx:15"), trap.out);
+  CHECK(json_of(f / "r.json")["remarks"].size() == 1);
+}
+
 TEST_CASE("where a kernel uses what the model does not follow, check does not say PASS") {
   const auto kernel = [](const std::string& fence) {
     return ".version 8.6\n.target sm_90a\n.address_size 64\n.visible .entry k(.param .u64 "
