@@ -109,6 +109,7 @@ std::vector<std::string> notes_of(const analysis::Notes& n) {
   add("", n.remarks);
   add("left out: ", n.left_out);
   add("not explored: ", n.unexplored);
+  add("not explored: ", n.time_outs);
   return out;
 }
 

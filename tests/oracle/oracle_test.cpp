@@ -21,40 +21,40 @@ oracle::GeneratorOptions explored() {
   return g;
 }
 
+struct Counts {
+  int pass = 0, fail = 0;
+};
+
+// Both verdicts are worth something: a test asks for some of each.
+Counts compare(const oracle::GeneratorOptions& options, std::uint64_t schedules) {
+  oracle::Limits limits;
+  limits.schedules = schedules;
+  Counts n;
+  int undecided = 0;
+  for (std::uint64_t seed = 1; seed <= kKernels; ++seed) {
+    const Kernel kernel = oracle::generate(seed, options);
+    const oracle::Judged j = oracle::judge(kernel, limits);
+    CHECK_MESSAGE(j.difference.empty(), seed, ": ", j.difference, oracle::to_ptx(kernel));
+    ++(!j.whole && !j.undefined ? undecided : j.verdict == oracle::Verdict::pass ? n.pass : n.fail);
+  }
+  CHECK(undecided * 50 <= static_cast<int>(kKernels));
+  return n;
+}
+
 }  // namespace
 
 TEST_CASE("fuzz refutes no PASS of check, and shows no outcome that check does not have") {
-  oracle::Limits limits;
-  limits.schedules = 100;
-  const oracle::GeneratorOptions options = explored();
-  int pass = 0, fail = 0, undecided = 0;
-  for (std::uint64_t seed = 1; seed <= kKernels; ++seed) {
-    const Kernel kernel = oracle::generate(seed, options);
-    const oracle::Judged j = oracle::judge(kernel, limits);
-    CHECK_MESSAGE(j.difference.empty(), seed, ": ", j.difference, oracle::to_ptx(kernel));
-    ++(!j.whole && !j.undefined ? undecided : j.verdict == oracle::Verdict::pass ? pass : fail);
-  }
-  // Both are worth something.
-  CHECK(pass >= 40);
-  CHECK(fail >= 40);
-  CHECK(undecided * 50 <= static_cast<int>(kKernels));
+  const Counts n = compare(explored(), 100);
+  CHECK(n.pass >= 40);
+  CHECK(n.fail >= 40);
 }
 
 TEST_CASE("nor where bulk copies complete at times of their own") {
-  oracle::Limits limits;
-  limits.schedules = 60;
   oracle::GeneratorOptions options = explored();
   options.copies = true;
-  int pass = 0, fail = 0, undecided = 0;
-  for (std::uint64_t seed = 1; seed <= kKernels; ++seed) {
-    const Kernel kernel = oracle::generate(seed, options);
-    const oracle::Judged j = oracle::judge(kernel, limits);
-    CHECK_MESSAGE(j.difference.empty(), seed, ": ", j.difference, oracle::to_ptx(kernel));
-    ++(!j.whole && !j.undefined ? undecided : j.verdict == oracle::Verdict::pass ? pass : fail);
-  }
-  CHECK(pass >= 20);
-  CHECK(fail >= 60);
-  CHECK(undecided * 50 <= static_cast<int>(kKernels));
+  const Counts n = compare(options, 60);
+  CHECK(n.pass >= 20);
+  CHECK(n.fail >= 60);
 }
 
 TEST_CASE("without loops, check has the outcomes that the axioms admit") {

@@ -114,7 +114,7 @@ class Result:
     @property
     def notes(self) -> dict[str, list[str]]:
         """What is told with the verdict and does not change it."""
-        keys = ("values_not_judged", "never_written", "unused_suppressions", "remarks")
+        keys = ("values_not_judged", "never_written", "unused_suppressions", "remarks", "left_out")
         return {k: list(self.json[k]) for k in keys if self.json.get(k)}
 
     def require_clean(self: Self) -> Self:
