@@ -318,7 +318,7 @@ class Generator {
 
   template <class What>
   void add(lit::Thread& thread, What what) {
-    thread.instructions.push_back({std::move(what), {}});
+    thread.instructions.emplace_back().what = std::move(what);
   }
 
   void observe() {

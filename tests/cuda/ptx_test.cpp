@@ -76,8 +76,8 @@ TEST_CASE("ptx: the end barrier is release and acquire at system scope, the star
         CHECK(opcodes(lines, "^(bar|barrier)\\.").size() >= 2);
       }
     }
-    // worlds x vectors, the scalar one, multimem, and all these by rows in fp32; the layouts for few
-    // and many rows
+    // worlds x vectors, the scalar one, multimem, and all these by rows in fp32; the layouts for
+    // few and many rows
     CHECK(seen == 2 * (2 * (2 * 8 + 1 + 2) + std::ssize(kMeasuredLayouts)));
   }
 }
