@@ -123,9 +123,28 @@ Verdict overall(const std::vector<ModeResult>& modes) {
   return v;
 }
 
+// Of a mode of fuzz or check; what the two count differs.
+template <class Mode>
+ModeResult judged_mode(Mode& m, analysis::Verdict verdict) {
+  ModeResult out;
+  out.mode = from_machine(m.mode);
+  out.claimed = m.claimed;
+  out.judged = m.judged;
+  out.verdict = from_analysis(verdict);
+  if (m.settled) out.finding = finding_of(std::move(*m.settled), m.mode);
+  return out;
+}
+
+Result result_of(std::vector<ModeResult> modes, const analysis::Notes& notes) {
+  Result out;
+  out.verdict = overall(modes);
+  out.modes = std::move(modes);
+  out.notes = notes_of(notes);
+  return out;
+}
+
 // A run's findings come one by one, free-running ones without a schedule to write down.
 Result result_of(const Task& task, machine::Boundary mode, const analysis::RunResult& r) {
-  Result out;
   ModeResult m;
   m.mode = from_machine(mode);
   m.claimed = task.claims(mode);
@@ -153,10 +172,9 @@ Result result_of(const Task& task, machine::Boundary mode, const analysis::RunRe
     f.unconfirmed = "a free run cannot be repeated";
     m.finding = std::move(f);
   }
-  out.modes.push_back(std::move(m));
-  out.verdict = overall(out.modes);
-  out.notes = notes_of(r.notes);
-  return out;
+  std::vector<ModeResult> modes;
+  modes.push_back(std::move(m));
+  return result_of(std::move(modes), r.notes);
 }
 
 ReplayResult replay_of(const Held& held, const trace::Trace& recorded, bool token,
@@ -288,21 +306,13 @@ Result Subject::fuzz(const Options& o) const {
         }
         const analysis::Budget budget(o.seconds);
         analysis::FuzzResult r = analysis::fuzz(task, spec, budget, watch_of(o));
-        Result out;
+        std::vector<ModeResult> modes;
         for (analysis::FuzzMode& m : r.modes) {
-          ModeResult mode;
-          mode.mode = from_machine(m.mode);
-          mode.claimed = m.claimed;
-          mode.judged = m.judged;
-          mode.verdict = from_analysis(m.verdict);
-          mode.executions = m.search.schedules;
-          mode.seconds = m.search.seconds;
-          if (m.settled) mode.finding = finding_of(std::move(*m.settled), m.mode);
-          out.modes.push_back(std::move(mode));
+          modes.push_back(judged_mode(m, m.verdict));
+          modes.back().executions = m.search.schedules;
+          modes.back().seconds = m.search.seconds;
         }
-        out.verdict = overall(out.modes);
-        out.notes = notes_of(r.notes);
-        return out;
+        return result_of(std::move(modes), r.notes);
       },
       !held_->subject->forks());
 }
@@ -323,22 +333,14 @@ Result Subject::check(const Options& o) const {
         analysis::LeftByMode left;
         analysis::ExhaustiveResult r = analysis::explore(task, spec, budget, left, watch_of(o));
         if (schedule::interrupted()) throw analysis::Interrupted();
-        Result out;
+        std::vector<ModeResult> modes;
         for (analysis::ExhaustiveMode& m : r.modes) {
-          ModeResult mode;
-          mode.mode = from_machine(m.mode);
-          mode.claimed = m.claimed;
-          mode.judged = m.judged;
-          mode.verdict = from_analysis(m.verdict());
-          mode.executions = m.result.complete + m.result.blocked;
-          mode.explored = m.verdict() == analysis::Verdict::pass ? 1 : m.result.explored;
-          mode.seconds = m.result.seconds;
-          if (m.settled) mode.finding = finding_of(std::move(*m.settled), m.mode);
-          out.modes.push_back(std::move(mode));
+          modes.push_back(judged_mode(m, m.verdict()));
+          modes.back().executions = m.result.complete + m.result.blocked;
+          modes.back().explored = m.verdict() == analysis::Verdict::pass ? 1 : m.result.explored;
+          modes.back().seconds = m.result.seconds;
         }
-        out.verdict = overall(out.modes);
-        out.notes = notes_of(r.notes);
-        return out;
+        return result_of(std::move(modes), r.notes);
       },
       !held_->subject->forks());
 }

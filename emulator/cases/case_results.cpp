@@ -258,9 +258,8 @@ std::vector<std::string> CaseProgram::remarks() const {
         case Remark::Kind::exits_under_store:
           text = fmt::format(
               "the thread that issues {} ends without a wait for what it reads: whether the "
-              "block's "
-              "shared memory is there until then, the manual does not say; cp.async.bulk.wait_group"
-              ".read before the end settles it",
+              "block's shared memory is there until then, the manual does not say; "
+              "cp.async.bulk.wait_group.read before the end settles it",
               a);
           break;
         case Remark::Kind::time_out:

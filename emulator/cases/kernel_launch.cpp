@@ -2,7 +2,6 @@
 // ISA 9.7.15.14), and how its blocks get room on the GPU.
 
 #include "emulator/cases/kernel_detail.hpp"
-#include "emulator/ptx/looks.hpp"
 
 namespace ringfence::cases {
 
@@ -117,23 +116,6 @@ void KernelRun::note_unwaited(Warp& warp, const ptx::Request& request, const Tar
       }
     });
   });
-}
-
-void KernelRun::note_time_outs(const machine::Machine& machine, std::uint32_t look, bool together) {
-  const bool takes = machine.policy().time_out == machine::TimeOut::taken;
-  for (const ptx::Looks::TimeOut& t : kernel_.program.looks->time_outs(look)) {
-    const std::uint16_t site = kernel_.site[look];
-    if (t.traps && !takes) {
-      remark({Remark::Kind::time_out, site, 0});
-    } else if (together) {
-      for (std::uint16_t& known : fault_.time_outs) {
-        if (known == site) break;
-        if (known != 0) continue;
-        known = site;
-        break;
-      }
-    }
-  }
 }
 
 }  // namespace ringfence::cases

@@ -5,6 +5,7 @@
 
 #include "emulator/cases/kernel_detail.hpp"
 #include "emulator/cases/look_ends.hpp"
+#include "emulator/ptx/looks.hpp"
 
 namespace ringfence::cases {
 namespace {
@@ -123,6 +124,23 @@ bool KernelRun::goes_round(Warp& warp, const ptx::Request& request, const Target
   }
   warp.visits.push_back({request.instruction, lanes, state, warp.seen.size()});
   return false;
+}
+
+void KernelRun::note_time_outs(const machine::Machine& machine, std::uint32_t look, bool together) {
+  const bool takes = machine.policy().time_out == machine::TimeOut::taken;
+  const std::uint16_t site = kernel_.site[look];
+  for (const ptx::Looks::TimeOut& t : kernel_.program.looks->time_outs(look)) {
+    if (t.traps && !takes) {
+      remark({Remark::Kind::time_out, site, 0});
+    } else if (together) {
+      for (std::uint16_t& known : fault_.time_outs) {
+        if (known == site) break;
+        if (known != 0) continue;
+        known = site;
+        break;
+      }
+    }
+  }
 }
 
 bool KernelRun::stays(machine::Machine& machine, Warp& warp, const ptx::Request& request,

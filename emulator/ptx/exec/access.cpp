@@ -110,7 +110,7 @@ std::byte* Execution::State::plain(Warp& warp, Space space, std::uint64_t addres
 std::byte* Execution::State::shared_bytes(Warp& warp, std::uint64_t address, std::uint32_t bytes,
                                           std::uint32_t lane) {
   Block& owner = shared_owner(warp, address, lane);
-  const std::uint64_t offset = address & ((1ULL << kSharedBits) - 1);
+  const std::uint64_t offset = address & kOffsetMask;
   const std::uint64_t size = owner.shared.size();
   const auto refuse = [&](FaultKind kind, const std::string& reason) {
     Fault fault(kind, reason, lane);
@@ -177,8 +177,7 @@ bool Execution::State::check_shared_async(Warp& warp, std::uint64_t address, std
     access.op = op;
     const bool in_model = shares_all(warp, lane < kLanes ? lane : 0);
     if (in_model) {
-      share_lines(warp, shared_owner(warp, address, lane), address & ((1ULL << kSharedBits) - 1),
-                  bytes);
+      share_lines(warp, shared_owner(warp, address, lane), address & kOffsetMask, bytes);
     }
     const bool races =
         block.races->access(in_cluster_memory(warp, address), bytes, access).has_value();
@@ -378,7 +377,7 @@ void Execution::State::map_address(Warp& warp, const Op& op, std::uint32_t mask)
                   lane);
     }
     const std::uint64_t window = generic ? kSharedWindow : 0;
-    address = (address - window) & ((1ULL << kSharedBits) - 1);
+    address = (address - window) & kOffsetMask;
     address += window + ((static_cast<std::uint64_t>(target[lane]) + 1) << kSharedBits);
     if (op.immediate == 8) {
       longs(warp, op.d)[lane] = address;

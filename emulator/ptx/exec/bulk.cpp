@@ -19,7 +19,7 @@ std::uint64_t shared_offset(std::uint64_t address) {
   return address & 0xFFFFFFFFU;
 }
 std::uint64_t in_block(std::uint64_t address, std::uint32_t block) {
-  return (address & ((1ULL << kSharedBits) - 1)) | (std::uint64_t{block} + 1) << kSharedBits;
+  return (address & kOffsetMask) | (std::uint64_t{block} + 1) << kSharedBits;
 }
 
 template <class F>

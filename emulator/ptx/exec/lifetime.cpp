@@ -13,8 +13,6 @@
 namespace ringfence::ptx {
 namespace {
 
-constexpr std::uint64_t kOffsetMask = (1ULL << kSharedBits) - 1;
-
 std::string number(std::uint64_t n) { return std::to_string(n); }
 
 }  // namespace

@@ -12,7 +12,6 @@
 namespace ringfence::ptx {
 namespace {
 
-constexpr std::uint64_t kOffsetMask = (1ULL << kSharedBits) - 1;
 // A loop that looks at a phase again has fewer instructions than this.
 constexpr unsigned kMostInLoop = 1024;
 

@@ -22,7 +22,7 @@ std::uint64_t shared_offset(std::uint64_t address) {
 void Execution::State::remote_reduce(Warp& warp, const Access& access, std::uint64_t address,
                                      std::span<std::byte> operand, const BulkCopy& copy) {
   Block& owner = shared_owner(warp, address, copy.lane);
-  const std::uint64_t offset = address & ((1ULL << kSharedBits) - 1);
+  const std::uint64_t offset = address & kOffsetMask;
   if (SharedRaces* const races = warp.block->races) {
     SharedAccess a{in_cluster(warp), copy.lane, true, true};
     a.engine = true;

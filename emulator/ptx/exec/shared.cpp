@@ -10,8 +10,6 @@
 namespace ringfence::ptx {
 namespace {
 
-constexpr std::uint64_t kOffsetMask = (1ULL << kSharedBits) - 1;
-
 // Happens-before between the threads of a cluster, as the memory model has it.
 class ClusterOrder final : public SharedOrder {
  public:

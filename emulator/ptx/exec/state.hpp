@@ -29,6 +29,8 @@ constexpr std::uint64_t kLocalWindow = 0x7F0200000000ULL;
 constexpr std::uint64_t kParamWindow = 0x7F0300000000ULL;
 constexpr std::uint64_t kWindowBytes = 0x100000000ULL;
 constexpr std::uint32_t kSharedBits = 24;
+/// Of such an address, the place in its block's shared memory.
+constexpr std::uint64_t kOffsetMask = (1ULL << kSharedBits) - 1;
 /// Bytes that a bulk or asynchronous copy moves at once.
 constexpr std::uint32_t kPiece = 16;
 /// Nanoseconds that one look at a clock adds at most: differences of 32 bits do not overflow.
@@ -433,7 +435,7 @@ class Execution::State : public std::enable_shared_from_this<Execution::State> {
   std::uint64_t in_cluster_memory(const Warp& warp, std::uint64_t address) const {
     const std::uint64_t window = address >> kSharedBits;
     const std::uint64_t rank = window == 0 ? warp.block->cluster_rank : window - 1;
-    return rank * shared_bytes_ + (address & ((1ULL << kSharedBits) - 1));
+    return rank * shared_bytes_ + (address & kOffsetMask);
   }
 
   // exec/trial.cpp
