@@ -20,6 +20,10 @@ constexpr int kPadWords = 16384;  // 64 KiB a rank
   throw Error(ErrorCode::invalid_argument, message);
 }
 
+void check_eps(float eps) {
+  if (!(eps >= 0.0f) || eps > 3.4e38f) refuse("eps is not a finite number of 0 or more");
+}
+
 void check_shape(const World& world, const TokenweaveOptions& o) {
   if (o.hidden < 1 || o.hidden > kMaxHidden) {
     refuse(fmt::format("hidden {} is not in 1 .. {}", o.hidden, kMaxHidden));
@@ -40,7 +44,7 @@ void check_shape(const World& world, const TokenweaveOptions& o) {
         "--blocks {} or fewer",
         o.blocks, world.size(), o.blocks * world.size(), kPadWords, kPadWords / world.size()));
   }
-  if (!(o.eps >= 0.0f) || o.eps > 3.4e38f) refuse("eps is not a finite number of 0 or more");
+  check_eps(o.eps);
 }
 
 bool on_16_bytes(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; }
@@ -200,6 +204,11 @@ void Tokenweave::set_tensors(size_t member, const TokenweaveTensors& t) {
     refuse("residual, residual_out and gamma must not be null");
   }
   args_.local[world_.members()[member].rank] = {t.residual, t.residual_out, t.gamma, t.beta};
+}
+
+void Tokenweave::set_eps(float eps) {
+  check_eps(eps);
+  args_.eps = eps;
 }
 
 void Tokenweave::enqueue(int64_t tokens, int64_t first) const {

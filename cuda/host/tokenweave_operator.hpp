@@ -64,6 +64,8 @@ class Tokenweave {
   const TokenweaveOptions& options() const { return options_; }
 
   void set_tensors(size_t member, const TokenweaveTensors& tensors);
+  /// Of the calls from here on.
+  void set_eps(float eps);
 
   /// Enqueues all of this process's ranks on their streams, for rows first .. first + tokens of the
   /// buffer and of the residual. Virtual ranks in one launch run on rank 0's stream. Allocates
