@@ -74,7 +74,7 @@ verify::Tensor to_verify(const Tensor& t) {
   out.dtype = verify::parse_dtype(t.dtype);
   const std::size_t element = verify::dtype_bytes(out.dtype);
   if (t.bytes.size() % element != 0) {
-    throw analysis::InputError(fmt::format("a tensor of {} has {} bytes: a multiple of {} is due",
+    throw analysis::InputError(fmt::format("a tensor of {} has {} bytes: expected a multiple of {}",
                                            t.dtype, t.bytes.size(), element));
   }
   out.shape = {static_cast<std::int64_t>(t.bytes.size() / element)};
@@ -104,7 +104,7 @@ Tensor Inputs::tensor(const std::string& memory, std::uint32_t rank) const {
   if (bytes.empty()) {
     throw Error(Error::Kind::input,
                 fmt::format("inputs: memory '{}' has no generated content and none by rank; "
-                            "Content::integers, normal, values or by_rank is due",
+                            "expected Content::integers, normal, values or by_rank",
                             memory));
   }
   return {short_name(source_.payload.dtype(index)),

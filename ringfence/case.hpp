@@ -20,7 +20,7 @@ namespace ringfence {
 // The dtype of a C++ type: "f32", "s32", ...
 template <class T>
 constexpr const char* dtype_of() {
-  static_assert(std::is_arithmetic_v<T>, "a number is due; halves are given as Tensor");
+  static_assert(std::is_arithmetic_v<T>, "expected a number; halves are given as Tensor");
   if constexpr (std::is_floating_point_v<T>) {
     static_assert(sizeof(T) == 4 || sizeof(T) == 8);
     return sizeof(T) == 4 ? "f32" : "f64";

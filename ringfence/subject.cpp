@@ -302,7 +302,7 @@ Result Subject::fuzz(const Options& o) const {
         spec.shrink = o.shrink;
         spec.remedies = o.remedies;
         if (spec.schedules == 0 && o.seconds <= 0) {
-          throw analysis::InputError("fuzz: schedules 0 and no seconds: one of the two is due");
+          throw analysis::InputError("fuzz: schedules 0 and no seconds: expected one of the two");
         }
         const analysis::Budget budget(o.seconds);
         analysis::FuzzResult r = analysis::fuzz(task, spec, budget, watch_of(o));

@@ -125,7 +125,8 @@ class ThreadsProgram final : public schedule::Program {
   std::string last_mismatch() const override { return mismatch_; }
 
   Address address(Word word, const std::source_location& where) const {
-    if (word.index >= data_->words.size()) refuse(where, "a word of other threads: word() is due");
+    if (word.index >= data_->words.size())
+      refuse(where, "a word of other threads: expected word()");
     return {static_cast<machine::RegionId>(first_ + word.index), 0};
   }
   const std::string& name(Word word) const { return data_->words[word.index].name; }
@@ -264,14 +265,14 @@ analysis::SubjectPtr make_threads_subject(const Threads& of) {
   config.protocol = "program";
   config.own = data->name;
   config.ranks = 1;
-  if (data->name.empty()) throw analysis::InputError("threads: a name is due");
+  if (data->name.empty()) throw analysis::InputError("threads: expected a name");
   if (data->threads.empty()) {
-    throw analysis::InputError(data->name + ": no threads; Threads::add is due");
+    throw analysis::InputError(data->name + ": no threads; expected Threads::add");
   }
   for (const Threads::Data::ThreadOf& t : data->threads) {
     if (t.place.rank >= kMostRanks) {
       throw analysis::InputError(
-          fmt::format("{}: rank {}: 0 to {} is due", data->name, t.place.rank, kMostRanks - 1));
+          fmt::format("{}: rank {}: expected 0 to {}", data->name, t.place.rank, kMostRanks - 1));
     }
     config.ranks = std::max(config.ranks, t.place.rank + 1);
   }

@@ -31,7 +31,7 @@ std::int64_t count_of(const Node& node, const char* name, std::int64_t otherwise
   const double n = number_of(node, name, static_cast<double>(otherwise));
   if (n != std::floor(n) || n < 0 || n > 0x1p40) {
     throw InputError(
-        fmt::format("{}: {} is {}; a whole number from 0 on is due", node.text, name, n));
+        fmt::format("{}: {} is {}; expected a whole number from 0 on", node.text, name, n));
   }
   return static_cast<std::int64_t>(n);
 }
@@ -40,7 +40,7 @@ double eps_of(const Node& node) {
   const double eps = number_of(node, "eps", 0);
   // What the kernels are handed is an fp32 number.
   if (!(eps >= 0) || !std::isfinite(eps)) {
-    throw InputError(fmt::format("{}: eps is {}; 0 or more is due", node.text, eps));
+    throw InputError(fmt::format("{}: eps is {}; expected 0 or more", node.text, eps));
   }
   return static_cast<double>(static_cast<float>(eps));
 }

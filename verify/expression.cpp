@@ -67,7 +67,7 @@ class Parser {
     const std::string found =
         at_ < text_.size() ? fmt::format("'{}'", text_[at_]) : std::string("the end");
     throw InputError(
-        fmt::format("'{}', character {}: {} is due, not {}", text_, at_ + 1, wanted, found));
+        fmt::format("'{}', character {}: expected {}, not {}", text_, at_ + 1, wanted, found));
   }
   void space() {
     while (at_ < text_.size() && std::isspace(static_cast<unsigned char>(text_[at_])) != 0) ++at_;

@@ -73,7 +73,7 @@ Tensor widened(const Tensor& row) {
 void check_shape(const std::string& path, const char* name, const Tensor& tensor,
                  const Shape& wanted, const char* meaning) {
   if (tensor.shape != wanted) {
-    throw InputError(fmt::format("{}: tensor '{}' has shape {}: {} {} is right beside the others",
+    throw InputError(fmt::format("{}: tensor '{}' has shape {}: expected {} {} beside the others",
                                  path, name, shape_text(tensor.shape), meaning,
                                  shape_text(wanted)));
   }
@@ -101,8 +101,9 @@ void add_input_name(const std::string& text, const std::string& option, InputNam
     }
     return;
   }
-  throw InputError(fmt::format(
-      "{} {}: NAME=TENSOR is due, NAME being attn, weight, residual, gamma or beta", option, text));
+  throw InputError(
+      fmt::format("{} {}: expected NAME=TENSOR, NAME being attn, weight, residual, gamma or beta",
+                  option, text));
 }
 
 }  // namespace
@@ -144,16 +145,19 @@ LoadedInputs load_inputs(const std::string& path, const InputNames& names, bool 
   }
   const char* const x_name = called[0].c_str();
   if (in.x.shape.size() != 2) {
-    throw InputError(fmt::format("{}: tensor '{}' has shape {}: [tokens, inner] is right", path,
+    throw InputError(fmt::format("{}: tensor '{}' has shape {}: expected [tokens, inner]", path,
                                  x_name, shape_text(in.x.shape)));
   }
   if (in.weight.shape.size() != 2) {
-    throw InputError(fmt::format("{}: tensor '{}' has shape {}: [hidden, inner] is right", path,
+    throw InputError(fmt::format("{}: tensor '{}' has shape {}: expected [hidden, inner]", path,
                                  called[1], shape_text(in.weight.shape)));
   }
   loaded.tokens = in.x.shape[0];
   loaded.inner = in.x.shape[1];
-  loaded.hidden = in.weight.shape[0];
+  // What most of them say: the tensor that is told as wrong should be the one that is.
+  const bool rows = in.residual.shape.size() == 2 &&
+                    in.residual.shape[1] == static_cast<std::int64_t>(in.gamma.elements());
+  loaded.hidden = rows ? in.residual.shape[1] : in.weight.shape[0];
   loaded.dtype = in.x.dtype;
   if (halves ? !is_half(loaded.dtype) : !is_operator_dtype(loaded.dtype)) {
     throw InputError(fmt::format(

@@ -47,7 +47,7 @@ std::vector<std::byte> share_id(const std::string& path, int rank,
     if (in) {
       const std::vector<char> content((std::istreambuf_iterator<char>(in)), {});
       if (content.size() != bytes.size()) {
-        fail(fmt::format("{}: {} bytes where {} are due: it is no id of this program", path,
+        fail(fmt::format("{}: {} bytes, expected {}: it is no id of this program", path,
                          content.size(), bytes.size()));
       }
       std::vector<std::byte> id(content.size());

@@ -171,7 +171,7 @@ SubjectPtr make_case_subject(cases::CaseFile file, programs::Config config) {
   constexpr std::uint32_t kMostCalls = 4096;
   if (config.calls < 1 || config.calls > kMostCalls) {
     throw std::invalid_argument(
-        fmt::format("--calls {}: 1 to {} is due", config.calls, kMostCalls));
+        fmt::format("--calls {}: expected 1 to {}", config.calls, kMostCalls));
   }
   as_invalid_argument([&] { verify::parse_summation(config.summation); });
   const auto subject = std::make_shared<CaseSubject>(

@@ -20,7 +20,7 @@ machine::Policy litmus_policy(const std::string& boundary,
   const auto set_boundary = [&](const std::string& value) {
     const auto mode = machine::parse_boundary(value);
     if (!mode) {
-      throw InputError(fmt::format("--boundary {}: strict, stream or coherent is due", value));
+      throw InputError(fmt::format("--boundary {}: expected strict, stream or coherent", value));
     }
     policy.boundary = *mode;
   };

@@ -15,7 +15,7 @@ namespace ringfence::analysis {
 std::pair<std::string, std::string> key_value(const char* option, const std::string& text) {
   const std::size_t equals = text.find('=');
   if (equals == std::string::npos || equals == 0) {
-    throw InputError(fmt::format("{} {}: NAME=VALUE is due", option, text));
+    throw InputError(fmt::format("{} {}: expected NAME=VALUE", option, text));
   }
   return {text.substr(0, equals), text.substr(equals + 1)};
 }

@@ -192,7 +192,7 @@ void express_reference(const Reader& r, const toml::table& t, CaseFile& c) {
   for (const std::string& name : {f.residual, f.residual_out}) {
     if (c.find(name)->bytes >= all_rows) continue;
     r.fail(t.source(),
-           "reference with round: '{}' holds each rank's own rows alone; all rows are due", name);
+           "reference with round: '{}' holds each rank's own rows alone; expected all rows", name);
   }
   Check& check = c.check;
   const auto define = [&](const std::string& name, const std::string& text) {

@@ -282,7 +282,7 @@ void CaseProgram::load_kernels() {
                     [](const Launch& launch) { return launch.dependent; }));
   if (overlaps_ != 0 && !file_.host.empty()) {
     throw CaseError(fmt::format(
-        "{}: launches with dependent = true and steps of the host; one of the two is due",
+        "{}: launches with dependent = true and steps of the host; expected one of the two",
         file_.path));
   }
   // Where launches overlap each has a host besides.

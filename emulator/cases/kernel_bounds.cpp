@@ -82,7 +82,7 @@ std::string KernelRun::shared_advice(const ptx::SharedBytes& at) const {
     return std::any_of(variables.begin(), variables.end(), sized_at_launch);
   };
   if (!any(program.module->variables) && !any(program.function->variables)) return {};
-  return fmt::format("; shared_bytes = {} in the case, {} or more is due",
+  return fmt::format("; expected shared_bytes = {} in the case, {} or more",
                      execution_.config().dynamic_shared,
                      at.offset + at.bytes - program.static_shared);
 }

@@ -14,9 +14,9 @@ class Reader {
 
   Left read() {
     next("search 1");
-    if (word() != "search" || number() != 1) bad("'search 1', as this version writes it, is due");
+    if (word() != "search" || number() != 1) bad("expected 'search 1', as this version writes it");
     next("counts");
-    if (word() != "counts") bad("'counts' is due");
+    if (word() != "counts") bad("expected 'counts'");
     left_.complete = number();
     left_.blocked = number();
     left_.bounded = number();
@@ -39,7 +39,7 @@ class Reader {
       } else if (kind == "event" && !left_.items.empty()) {
         event();
       } else {
-        bad("'ordered', 'lanes', 'agent', 'item', its 'event', or 'end' is due");
+        bad("expected 'ordered', 'lanes', 'agent', 'item', its 'event', or 'end'");
       }
     }
   }
@@ -51,7 +51,7 @@ class Reader {
   void next(const char* due) {
     std::string text;
     ++line_;
-    if (!std::getline(in_, text)) bad(std::string("the file ends; '") + due + "' is due");
+    if (!std::getline(in_, text)) bad(std::string("the file ends; expected '") + due + "'");
     words_ = std::istringstream(text);
   }
   std::string word() {
@@ -61,12 +61,12 @@ class Reader {
   }
   std::uint64_t number() {
     std::uint64_t n = 0;
-    if (!(words_ >> n)) bad("a number is due");
+    if (!(words_ >> n)) bad("expected a number");
     return n;
   }
   double real() {
     double x = 0;
-    if (!(words_ >> x)) bad("a number is due");
+    if (!(words_ >> x)) bad("expected a number");
     return x;
   }
   CellKey cell() {
@@ -87,19 +87,19 @@ class Reader {
   }
   std::uint16_t site() {
     const std::uint64_t n = number();
-    if (n > 0xffff) bad("a site below 65536 is due");
+    if (n > 0xffff) bad("expected a site below 65536");
     return static_cast<std::uint16_t>(n);
   }
   void lanes() {
     LeftOut order;
-    if (!(words_ >> std::hex >> order.label >> std::dec)) bad("a label in hexadecimal is due");
+    if (!(words_ >> std::hex >> order.label >> std::dec)) bad("expected a label in hexadecimal");
     order.first = site();
     order.second = site();
     left_.left_out.push_back(order);
   }
   void agent() {
     std::uint64_t label = 0;
-    if (!(words_ >> std::hex >> label)) bad("a label in hexadecimal is due");
+    if (!(words_ >> std::hex >> label)) bad("expected a label in hexadecimal");
     left_.agents.push_back(label);
   }
   Name name(bool of_agent) {
@@ -113,7 +113,7 @@ class Reader {
   }
   void event() {
     Graph& graph = left_.items.back().graph;
-    if (graph.size() == kMaxEvents) bad("at most a million events of one graph are due");
+    if (graph.size() == kMaxEvents) bad("expected at most a million events of one graph");
     Event e;
     e.self = name(true);
     e.piece = static_cast<std::uint16_t>(number());

@@ -213,10 +213,11 @@ Exit run_campaign(CampaignOptions o, const std::vector<Task>& cases, CampaignSea
                   const ReportOptions& reports) {
   const Task& base = cases.front();
   if (o.swarm && (!base.config().case_file.empty() || !base.config().input.empty())) {
-    throw UsageError("--swarm draws the sizes: neither --case nor --input, which fix them, is due");
+    throw UsageError(
+        "--swarm draws the sizes: expected neither --case nor --input, which fix them");
   }
   if (o.exhaustive && (search.strategy.faults.any() || !search.corpus.empty() || o.swarm)) {
-    throw UsageError("--exhaustive explores all: neither --faults, --corpus nor --swarm is due");
+    throw UsageError("--exhaustive explores all: expected neither --faults, --corpus nor --swarm");
   }
   // A second unit of one case would be the same search again.
   if (o.exhaustive && !given(o.units_given)) o.units = cases.size();

@@ -29,14 +29,14 @@ constexpr const char* kSuffix = ".results.jsonl";
 void check_head(const std::string& path, const nlohmann::json& head) {
   const auto text = head.find("campaign");
   if (text == head.end() || !text->is_string()) {
-    fail(path, 1, "no results of a campaign: {\"campaign\": ...} is due");
+    fail(path, 1, "expected the results of a campaign, {\"campaign\": ...}");
   }
   if (head.value("version", 0) != kCampaignVersion) {
-    fail(path, 1, fmt::format("version {} is due", kCampaignVersion));
+    fail(path, 1, fmt::format("expected version {}", kCampaignVersion));
   }
   for (const char* key : {"units", "seed", "schedules"}) {
     if (!head.contains(key) || !head[key].is_number_unsigned()) {
-      fail(path, 1, fmt::format("a number '{}' is due", key));
+      fail(path, 1, fmt::format("expected a number '{}'", key));
     }
   }
 }
@@ -44,32 +44,32 @@ void check_head(const std::string& path, const nlohmann::json& head) {
 void check_unit(const std::string& path, std::size_t line, const nlohmann::json& unit) {
   for (const char* key : {"unit", "seed", "schedules", "points"}) {
     if (!unit.contains(key) || !unit[key].is_number_unsigned()) {
-      fail(path, line, fmt::format("a number '{}' is due", key));
+      fail(path, line, fmt::format("expected a number '{}'", key));
     }
   }
   if (!unit.contains("seconds") || !unit["seconds"].is_number()) {
-    fail(path, line, "a number 'seconds' is due");
+    fail(path, line, "expected a number 'seconds'");
   }
   const auto verdict = unit.find("verdict");
-  if (verdict == unit.end() || !verdict->is_string()) fail(path, line, "a 'verdict' is due");
+  if (verdict == unit.end() || !verdict->is_string()) fail(path, line, "expected a 'verdict'");
   const auto modes = unit.find("modes");
   if (modes == unit.end() || !modes->is_object() || modes->empty()) {
-    fail(path, line, "'modes', with a verdict each, are due");
+    fail(path, line, "expected 'modes', with a verdict each");
   }
   std::string worst = "pass";
   for (const auto& [mode, of_mode] : modes->items()) {
     if (of_mode != "pass" && of_mode != "finding" && of_mode != "unknown") {
-      fail(path, line, fmt::format("mode '{}': pass, finding or unknown is due", mode));
+      fail(path, line, fmt::format("mode '{}': expected pass, finding or unknown", mode));
     }
     if (of_mode == "finding" || (of_mode == "unknown" && worst == "pass")) worst = of_mode;
   }
   if (*verdict != worst) {
     fail(path, line,
-         fmt::format("the verdict '{}' contradicts its modes {}: '{}' is due",
+         fmt::format("the verdict '{}' contradicts its modes {}: expected '{}'",
                      verdict->get<std::string>(), modes->dump(), worst));
   }
   const auto findings = unit.find("findings");
-  if (findings == unit.end() || !findings->is_array()) fail(path, line, "'findings' are due");
+  if (findings == unit.end() || !findings->is_array()) fail(path, line, "expected 'findings'");
   for (const auto& f : *findings) {
     const auto text = [&](const char* key) {
       return f.is_object() && f.contains(key) && f[key].is_string();
@@ -166,8 +166,8 @@ CampaignWriter::CampaignWriter(const std::string& folder, const std::string& nam
     for (const CampaignLines& lines : read_campaign_folder(folder)) {
       if (lines.head["campaign"] != head["campaign"]) {
         throw UsageError(fmt::format(
-            "--campaign {}: {} holds another campaign ({}, this is {}): an empty folder, or the "
-            "same options and version, are due",
+            "--campaign {}: {} holds another campaign ({}, this is {}): expected an empty folder, "
+            "or the same options and version",
             folder, lines.path, lines.head["campaign"].get<std::string>(),
             head["campaign"].get<std::string>()));
       }

@@ -107,7 +107,8 @@ Task resolve(const CaseOptions& o) {
   if (!is_case(config)) refuse_kernel_policies(c.policy);
   if (c.policy.load_buffering != machine::LoadBuffering::off) {
     throw UsageError(
-        "--policy load-buffering=on: off is due; what depends on what in a kernel is not known, so "
+        "--policy load-buffering=on: expected off; what depends on what in a kernel is not known, "
+        "so "
         "'ringfence litmus' alone explores load buffering");
   }
   c.ignore = parse_ignore(o.ignore);
@@ -118,10 +119,10 @@ Task resolve(const CaseOptions& o) {
     c.modes = c.judged = {*mode};
   } else {
     throw UsageError(
-        fmt::format("--boundary {}: strict, stream, coherent or all is due", o.boundary));
+        fmt::format("--boundary {}: expected strict, stream, coherent or all", o.boundary));
   }
   if (given(o.eps) && !(std::isfinite(config.eps) && config.eps >= 0)) {
-    throw UsageError(fmt::format("--eps {}: a finite number of at least 0 is due", config.eps));
+    throw UsageError(fmt::format("--eps {}: expected a finite number of at least 0", config.eps));
   }
   if (config.input.empty() && !config.input_map.empty()) {
     throw UsageError("--map: without --input there are no tensors to name");

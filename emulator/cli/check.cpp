@@ -157,7 +157,7 @@ Exit run(const CheckOptions& options) {
   if (!o.resume.empty() && sums != "rank-order" && sums != "exact") {
     throw UsageError(fmt::format(
         "--resume: not with --policy summation={}, whose orders are searched one after the other; "
-        "rank-order or exact is due",
+        "expected rank-order or exact",
         sums));
   }
   ShownProgress shown("executions");

@@ -248,13 +248,13 @@ Exit run(const FuzzOptions& options) {
   c.survive = o.survive;
   if (given(o.depth_given) && o.strategy != "pct") {
     throw UsageError(
-        fmt::format("--depth {}: --strategy {} has none of its own; --strategy pct is due", o.depth,
-                    o.strategy));
+        fmt::format("--depth {}: --strategy {} has none of its own; expected --strategy pct",
+                    o.depth, o.strategy));
   }
   if (!o.corpus.empty()) {
     if (o.strategy != "portfolio") {
       throw UsageError(fmt::format(
-          "--corpus: --strategy {} makes no schedule of others; --strategy portfolio is due",
+          "--corpus: --strategy {} makes no schedule of others; expected --strategy portfolio",
           o.strategy));
     }
     open_corpus(o.corpus);

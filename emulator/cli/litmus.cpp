@@ -46,7 +46,7 @@ std::vector<litmus::Expectation> expectations_of(const LitmusOptions& o) {
   if (o.expect.empty() || o.expect == "hang" || o.expect == "no-hang") return {};
   if (!std::filesystem::is_regular_file(o.expect)) {
     throw UsageError(
-        fmt::format("--expect {}: the file of expectations, hang or no-hang is due", o.expect));
+        fmt::format("--expect {}: expected the file of expectations, hang or no-hang", o.expect));
   }
   return litmus::parse_expectation_file(o.expect);
 }
@@ -82,7 +82,7 @@ void add_results(const LitmusOptions& o, const std::string& file, const litmus::
   TestResult r;
   r.file = file;
   r.error = fmt::format(
-      "{}: {} has no line for {}; '{} Never', 'Sometimes' or 'Always' is due, or '{},1'", file,
+      "{}: {} has no line for {}; expected '{} Never', 'Sometimes' or 'Always', or '{},1'", file,
       o.expect, test.name, test.name, file);
   results.push_back(std::move(r));
 }
@@ -107,7 +107,7 @@ std::vector<std::string> files_of(const LitmusOptions& o) {
     }
     if (found.empty()) {
       throw UsageError(
-          fmt::format("{}: a folder without *.litmus and *.test files; a test is due", given));
+          fmt::format("{}: a folder without *.litmus and *.test files; expected a test", given));
     }
     std::sort(found.begin(), found.end());
     files.insert(files.end(), found.begin(), found.end());

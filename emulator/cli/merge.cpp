@@ -47,8 +47,8 @@ void add(const CampaignLines& lines, const std::string& folder, Sum& sum) {
     sum.corpus = what != lines.head.end() && what->is_object() && what->value("corpus", false);
   } else if (sum.campaign != campaign) {
     throw UsageError(
-        fmt::format("{}: is of campaign {}, the folders before it of {}; one campaign "
-                    "is due",
+        fmt::format("{}: is of campaign {}, the folders before it of {}; expected "
+                    "one campaign",
                     lines.path, campaign, sum.campaign));
   }
   sum.canary |= lines.canary;
@@ -108,8 +108,8 @@ Exit run(const MergeOptions& o) {
     const auto all = read_campaign_folder(folder);
     if (all.empty()) {
       throw UsageError(
-          fmt::format("{}: no *.results.jsonl there; a folder that fuzz --campaign "
-                      "wrote is due",
+          fmt::format("{}: no *.results.jsonl there; expected a folder that "
+                      "fuzz --campaign wrote",
                       folder));
     }
     for (const CampaignLines& lines : all) add(lines, folder, sum);

@@ -19,7 +19,7 @@ void check_writable(const char* option, const std::string& path) {
   namespace fs = std::filesystem;
   std::error_code error;
   if (fs::is_directory(path, error)) {
-    throw UsageError(fmt::format("{} {}: is a folder; a file's name is due", option, path));
+    throw UsageError(fmt::format("{} {}: is a folder; expected a file's name", option, path));
   }
   fs::path folder = fs::path(path).parent_path();
   if (folder.empty()) folder = ".";

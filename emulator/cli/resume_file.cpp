@@ -36,27 +36,27 @@ LeftByMode read_resume(const std::string& path, const SearchOf& search) {
   LeftByMode out;
   if (path.empty() || !std::filesystem::exists(path)) return out;
   if (std::filesystem::is_directory(path)) {
-    throw UsageError(fmt::format("--resume {}: is a folder; a file's name is due", path));
+    throw UsageError(fmt::format("--resume {}: is a folder; expected a file's name", path));
   }
   std::ifstream in(path, std::ios::binary);
   std::string line;
   if (!in || !std::getline(in, line) || line != kHead) {
     throw UsageError(
-        fmt::format("--resume {}: line 1: '{}' is due, as check writes it", path, kHead));
+        fmt::format("--resume {}: line 1: expected '{}', as check writes it", path, kHead));
   }
   int at = 1;
   for (const Line& due : head_lines(search)) {
     ++at;
     if (std::getline(in, line) && line == due.text) continue;
-    throw UsageError(fmt::format("--resume {}: line {}: {}: '{}'; '{}' is due, or a new file", path,
-                                 at, due.other, line, due.text));
+    throw UsageError(fmt::format("--resume {}: line {}: {}: '{}'; expected '{}', or a new file",
+                                 path, at, due.other, line, due.text));
   }
   while (std::getline(in, line)) {
     ++at;
     const auto mode =
         line.starts_with("mode ") ? machine::parse_boundary(line.substr(5)) : std::nullopt;
     if (!mode) {
-      throw UsageError(fmt::format("--resume {}: line {}: 'mode' and its name are due", path, at));
+      throw UsageError(fmt::format("--resume {}: line {}: expected 'mode' and its name", path, at));
     }
     const int first = at + 1;
     std::string text;

@@ -23,7 +23,7 @@ std::optional<std::uint32_t> number(std::string_view text) {
 std::uint32_t variable(const Environment& environment, const char* name) {
   const char* text = environment(name);
   if (const auto n = number(text)) return *n;
-  throw UsageError(fmt::format("{}={}: a number is due", name, text));
+  throw UsageError(fmt::format("{}={}: expected a number", name, text));
 }
 
 }  // namespace
@@ -36,7 +36,7 @@ Shard find_shard(const std::string& given, const Environment& environment) {
                                               : number(std::string_view(given).substr(slash + 1));
     if (!i || !n || *i < 1 || *i > *n) {
       throw UsageError(
-          fmt::format("--shard {}: I/N with I from 1 to N is due, such as 3/8", given));
+          fmt::format("--shard {}: expected I/N with I from 1 to N, such as 3/8", given));
     }
     return {*i - 1, *n};
   }
@@ -56,7 +56,7 @@ Shard find_shard(const std::string& given, const Environment& environment) {
       index -= variable(environment, p.first);
     }
     if (index >= count) {
-      throw UsageError(fmt::format("{} is {} of {}={}: less is due, they count from 0", p.index,
+      throw UsageError(fmt::format("{} is {} of {}={}: expected less, they count from 0", p.index,
                                    index, p.count, count));
     }
     return {index, count};

@@ -38,7 +38,7 @@ std::uint32_t number(const char* option, const std::string& text, const std::str
   const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), n);
   if (error != std::errc{} || end != part.data() + part.size() || n == 0) {
     throw UsageError(fmt::format(
-        "{} {}: numbers from 1 on are due, such as 8, 2,4,8 or 2..64 (doubling)", option, text));
+        "{} {}: expected numbers from 1 on, such as 8, 2,4,8 or 2..64 (doubling)", option, text));
   }
   return n;
 }
@@ -73,7 +73,8 @@ std::vector<Transport> transports(const std::string& text) {
     } else if (part == "put") {
       out.push_back(Transport::put);
     } else {
-      throw UsageError(fmt::format("--transport {}: some of multimem, peer and put are due", text));
+      throw UsageError(
+          fmt::format("--transport {}: expected some of multimem, peer and put", text));
     }
   }
   return out;
@@ -89,7 +90,7 @@ std::map<std::string, std::string> settings(const std::vector<std::string>& give
   for (const std::string& s : given) {
     const std::size_t equals = s.find('=');
     if (equals == std::string::npos || equals == 0) {
-      throw UsageError(fmt::format("--set {}: NAME=VALUE is due", s));
+      throw UsageError(fmt::format("--set {}: expected NAME=VALUE", s));
     }
     if (!set.emplace(s.substr(0, equals), s.substr(equals + 1)).second) {
       throw UsageError(fmt::format("--set {}: given twice", s));

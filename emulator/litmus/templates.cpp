@@ -321,7 +321,7 @@ std::vector<Test> parse_templates(std::string_view text, const std::string& file
     const std::string instance = filled(body, cells);
     if (instance.find('$') != std::string::npos) {
       throw ParseError(file_name, {line, 1},
-                       "the row has too few cells; one for each of $0, $1, … is due");
+                       "the row has too few cells; expected one for each of $0, $1, …");
     }
     for (Test& t : Instance(instance, file_name, name + "#" + number(++row)).read()) {
       tests.push_back(std::move(t));

@@ -32,7 +32,7 @@ void validate(const Config& config) {
   const ProtocolDefinition& protocol = definition_of(config.protocol);
   const auto in_range = [](const char* option, std::uint32_t value, std::uint32_t most) {
     if (value < 1 || value > most) {
-      throw std::invalid_argument(fmt::format("{} {}: 1 to {} is due", option, value, most));
+      throw std::invalid_argument(fmt::format("{} {}: expected 1 to {}", option, value, most));
     }
   };
   in_range("--calls", config.calls, kMaxCalls);

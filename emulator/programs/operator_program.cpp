@@ -36,7 +36,7 @@ OperatorProgram::OperatorProgram(const Config& config, const Switches& switches)
       row_bytes_(static_cast<std::uint64_t>(payload_.problem().hidden) * element_bytes_) {
   if (switches.waves && payload_.calls() * (payload_.groups() + 1) > kMaxHostLabels) {
     throw std::invalid_argument(
-        fmt::format("--calls {}: at most {} are due with {} waves", payload_.calls(),
+        fmt::format("--calls {}: expected at most {} with {} waves", payload_.calls(),
                     kMaxHostLabels / (payload_.groups() + 1), payload_.groups()));
   }
 }
@@ -429,7 +429,7 @@ std::string OperatorProgram::last_mismatch() const {
       return fmt::format("{}: {} (0x{:0{}x}), but rank {} has {} (0x{:0{}x})", where(), m.got,
                          m.got_bits, digits, m.base, m.expected, m.expected_bits, digits);
     case What::wrong_slot:
-      return fmt::format("{} holds {} after the last launch: {} is due", slot_name(m.slot).text,
+      return fmt::format("{} holds {} after the last launch: expected {}", slot_name(m.slot).text,
                          m.got, m.due);
   }
   return {};

@@ -40,7 +40,8 @@ verify::Fill parse_payload(const std::string& name) {
   if (name == "exact") return verify::Fill::exact_rows;
   if (name == "integers") return verify::Fill::integers;
   if (name == "normal") return verify::Fill::normal;
-  throw std::invalid_argument(fmt::format("--payload {}: exact, integers or normal is due", name));
+  throw std::invalid_argument(
+      fmt::format("--payload {}: expected exact, integers or normal", name));
 }
 
 verify::Flavour flavour_of(const std::string& protocol) { return definition_of(protocol).flavour; }
@@ -50,7 +51,7 @@ verify::Problem read_problem(const Config& config, verify::Inputs* inputs) {
   p.flavour = flavour_of(config.protocol);
   if (config.ranks < 1 || config.ranks > verify::kMaxRanks) {
     throw std::invalid_argument(
-        fmt::format("--ranks {}: 1 to {} is due", config.ranks, verify::kMaxRanks));
+        fmt::format("--ranks {}: expected 1 to {}", config.ranks, verify::kMaxRanks));
   }
   p.ranks = static_cast<int>(config.ranks);
   p.tokens = config.tokens;

@@ -40,7 +40,7 @@ const ProtocolDefinition& definition_of(const std::string& protocol) {
   std::vector<std::string> names;
   for (const ProtocolDefinition& d : all) names.emplace_back(d.name);
   throw std::invalid_argument(
-      fmt::format("--protocol {}: {} is due", protocol, fmt::join(names, " or ")));
+      fmt::format("--protocol {}: expected {}", protocol, fmt::join(names, " or ")));
 }
 
 const std::vector<Protocol>& protocols() {

@@ -125,7 +125,8 @@ void SwitchList::apply(const std::string& protocol, const SwitchSettings& set) {
                                               value, protocol, fmt::join(names(), ", ")));
     }
     if (!found->set(value)) {
-      throw std::invalid_argument(fmt::format("--set {}={}: {} is due", key, value, found->words));
+      throw std::invalid_argument(
+          fmt::format("--set {}={}: expected {}", key, value, found->words));
     }
   }
 }

@@ -12,7 +12,7 @@ constexpr std::array<std::string_view, kFaultKinds> kWords{"kill",  "restart",  
                                                            "delay", "late-signal", "dirty-pad"};
 
 [[noreturn]] void fail(std::string_view what, const std::string& due) {
-  throw std::invalid_argument("--faults " + std::string(what) + ": " + due + " is due");
+  throw std::invalid_argument("--faults " + std::string(what) + ": expected " + due);
 }
 
 FaultKind kind_of(std::string_view word) {

@@ -109,8 +109,8 @@ Profile read(const Reader& r, const toml::table& root) {
     r.only(*table, fmt::format("[{}]", key.str()), known);
   }
   const auto* version = root.get("version");
-  if (version == nullptr) r.fail(root.source(), "the file lacks the key 'version': 1 is due");
-  if (version->value<std::int64_t>() != 1) r.fail(version->source(), "version: 1 is due");
+  if (version == nullptr) r.fail(root.source(), "the file lacks the key 'version': expected 1");
+  if (version->value<std::int64_t>() != 1) r.fail(version->source(), "version: expected 1");
   const auto* name = root.get("name");
   if (name == nullptr) r.fail(root.source(), "the file lacks the key 'name'");
   if (!name->is_string() || name->as_string()->get().empty()) {
@@ -135,8 +135,8 @@ Profile read(const Reader& r, const toml::table& root) {
   const double least = 1 / (1 / p.block.load + 1 / p.block.store);
   if (p.block.copy < least * 0.999 || p.block.copy > p.block.store) {
     r.fail(root["block"]["copy_gb_s"].node()->source(),
-           "block.copy_gb_s: {:.1f} (loads and stores one after the other) to {:.1f} "
-           "(block.store_gb_s) is due",
+           "block.copy_gb_s: expected {:.1f} (loads and stores one after the other) to {:.1f} "
+           "(block.store_gb_s)",
            least, p.block.store);
   }
   return p;
@@ -159,7 +159,7 @@ Profile read_profile(const std::string& path_or_name) {
   if (!f || text.fail()) {
     std::vector<std::string> names;
     for (const Builtin& b : builtins()) names.emplace_back(b.name);
-    throw ProfileError(fmt::format("{}: cannot be read: {}; a file is due, or one of {}",
+    throw ProfileError(fmt::format("{}: cannot be read: {}; expected a file, or one of {}",
                                    path_or_name, std::strerror(errno), fmt::join(names, ", ")));
   }
   return parse_profile(text.str(), path_or_name);

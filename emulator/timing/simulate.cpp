@@ -53,24 +53,24 @@ void check(const Profile& p, const Sizes& s) {
   const std::uint32_t gpus = gpus_of(s);
   const auto refuse = [](const std::string& text) { throw std::invalid_argument(text); };
   if (s.ranks < 1 || s.ranks > static_cast<std::uint32_t>(verify::kMaxRanks)) {
-    refuse(fmt::format("--ranks {}: 1 to {} is due", s.ranks, verify::kMaxRanks));
+    refuse(fmt::format("--ranks {}: expected 1 to {}", s.ranks, verify::kMaxRanks));
   }
   if (s.tokens < 1 || s.tokens > kMostTokens) {
-    refuse(fmt::format("--tokens {}: 1 to {} is due", s.tokens, kMostTokens));
+    refuse(fmt::format("--tokens {}: expected 1 to {}", s.tokens, kMostTokens));
   }
   if (s.hidden < 8 || s.hidden % 8 != 0) {
-    refuse(fmt::format("--hidden {}: a multiple of 8 is due, such as {}", s.hidden,
+    refuse(fmt::format("--hidden {}: expected a multiple of 8, such as {}", s.hidden,
                        round_up(std::max(s.hidden, 1u), 8)));
   }
-  if (s.blocks < 1) refuse(fmt::format("--blocks {}: 1 or more is due", s.blocks));
+  if (s.blocks < 1) refuse(fmt::format("--blocks {}: expected 1 or more", s.blocks));
   if (s.waves < 1 || s.waves > kMostWaves) {
-    refuse(fmt::format("--waves {}: 1 to {} is due", s.waves, kMostWaves));
+    refuse(fmt::format("--waves {}: expected 1 to {}", s.waves, kMostWaves));
   }
   if (s.transport == Transport::put && s.set.contains("tile_rows") && s.waves > 1) {
-    refuse(fmt::format("--waves {} --set tile_rows: one of them is due", s.waves));
+    refuse(fmt::format("--waves {} --set tile_rows: expected one of them", s.waves));
   }
   if (gpus < 1 || gpus > s.ranks || s.ranks % gpus != 0) {
-    refuse(fmt::format("--gpus {}: a divisor of --ranks {} is due", gpus, s.ranks));
+    refuse(fmt::format("--gpus {}: expected a divisor of --ranks {}", gpus, s.ranks));
   }
   const std::uint32_t together = s.ranks / gpus * s.blocks;
   if (together > p.multiprocessors) {
@@ -80,15 +80,15 @@ void check(const Profile& p, const Sizes& s) {
   }
   if (s.transport == Transport::multimem && gpus != s.ranks) {
     refuse(fmt::format(
-        "--transport multimem --gpus {}: a GPU for each of {} ranks is due; or --transport peer",
+        "--transport multimem --gpus {}: expected a GPU for each of {} ranks; or --transport peer",
         gpus, s.ranks));
   }
   if (s.waves > 1 && s.inner == 0) {
-    refuse(fmt::format("--waves {}: there is no product to overlap; --inner is due", s.waves));
+    refuse(fmt::format("--waves {}: there is no product to overlap; expected --inner", s.waves));
   }
   for (const char* key : {"groups", "waves", "grid"}) {
     if (s.set.contains(key)) {
-      refuse(fmt::format("--set {}: simulate sets it itself; --blocks or --waves is due", key));
+      refuse(fmt::format("--set {}: simulate sets it itself; expected --blocks or --waves", key));
     }
   }
   programs::validate(run_config(s));

@@ -27,7 +27,7 @@ std::string shown(std::string_view text) {
 
 Fields::Fields(std::string where, const nlohmann::json& object)
     : where_(std::move(where)), object_(object) {
-  if (!object.is_object()) fail(fmt::format("an object is due here, not {}", object.type_name()));
+  if (!object.is_object()) fail(fmt::format("expected an object here, not {}", object.type_name()));
 }
 
 void Fields::fail(const std::string& what) const { throw TraceError(where_ + ": " + what); }

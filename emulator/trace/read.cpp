@@ -314,7 +314,7 @@ Trace parse(const std::string& file, std::string_view text) {
 Trace read_file(const std::string& path) {
   std::error_code none;
   if (std::filesystem::is_directory(path, none)) {
-    throw TraceError(fmt::format("{}: is a folder; a trace file is due", path));
+    throw TraceError(fmt::format("{}: is a folder; expected a trace file", path));
   }
   std::ifstream in(path, std::ios::binary);
   std::string text, part(1 << 16, '\0');

@@ -78,14 +78,14 @@ Json plain_config(const programs::Config& like) {
 Json typed(const std::string& text, const Json& like, std::string_view key) {
   if (!like.is_number()) return text;
   const Json value = Json::parse(text, nullptr, false);
-  if (!value.is_number()) fail(fmt::format("'{}={}': a number is due", key, text.substr(0, 40)));
+  if (!value.is_number()) fail(fmt::format("'{}={}': expected a number", key, text.substr(0, 40)));
   return value;
 }
 
 std::pair<std::string_view, std::string_view> split(std::string_view item, char at) {
   const std::size_t n = item.find(at);
   if (n == std::string_view::npos || n == 0) {
-    fail(fmt::format("'{}': KEY{}VALUE is due", item.substr(0, 60), at));
+    fail(fmt::format("'{}': expected KEY{}VALUE", item.substr(0, 60), at));
   }
   return {item.substr(0, n), item.substr(n + 1)};
 }
@@ -94,7 +94,7 @@ std::uint64_t number(std::string_view text) {
   std::uint64_t n = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
   if (text.empty() || error != std::errc{} || end != text.data() + text.size()) {
-    fail(fmt::format("'{}': a number is due", text.substr(0, 40)));
+    fail(fmt::format("'{}': expected a number", text.substr(0, 40)));
   }
   return n;
 }

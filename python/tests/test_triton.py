@@ -191,7 +191,7 @@ def test_what_is_wrong_with_a_launch_is_told() -> None:
         (lambda: k[1,](flag, 5, "release", 1), "4 arguments given, 3 are free"),
         (lambda: k[1,](flag, 5, semantics="release"), "no argument 'semantics'; there is flag, epoch, sem"),
         (lambda: k[1,](flag, "x", sem="release"), "a memory, an address"),
-        (lambda: rf.triton(print), "a @triton.jit function is due"),
+        (lambda: rf.triton(print), "expected a @triton.jit function"),
     ]:
         with pytest.raises(rf.InputError, match=what):
             wrong()

@@ -32,7 +32,7 @@ void search(benchmark::State& state, typename P::Shape shape, bool sets, bool fa
     executions = r.complete + r.blocked;
     events = r.events;
     if (r.verdict != (fails ? check::Verdict::fail : check::Verdict::pass)) {
-      state.SkipWithError("not the verdict that is due");
+      state.SkipWithError("not the expected verdict");
     }
   }
   state.counters["executions"] = static_cast<double>(executions);
@@ -79,7 +79,7 @@ void cas_buffered(benchmark::State& state, bool par) {
     executions = r.complete + r.blocked;
     events = r.events;
     if (r.verdict != check::Verdict::pass || r.blocked > 0 || r.unjudged > 0 || race) {
-      state.SkipWithError("not the verdict that is due");
+      state.SkipWithError("not the expected verdict");
     }
   }
   state.counters["executions"] = static_cast<double>(executions);

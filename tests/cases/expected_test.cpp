@@ -380,7 +380,7 @@ TEST_CASE("an expected value that cannot be is refused with its line, and what w
   CHECK(says(with("sum = 'datum'"), "'datum'"));
   CHECK(says(with("sum = 'pad'"), "init holds no values"));
   CHECK(says(with("sum = 'data'\nmax = 'data'"), "one of"));
-  CHECK(says(with("value = 'sum(data'"), "')' is due"));
+  CHECK(says(with("value = 'sum(data'"), "expected ')'"));
   CHECK(says(with("value = 'summ(data)'"), "no function 'summ'"));
   CHECK(says(with("value = 'a'", "[check.let]\na = 'b'\nb = 'a'"), "defined by itself"));
   CHECK(says(with("concat = 'data'"), "'out' has 96 bytes"));

@@ -42,7 +42,7 @@ TEST_CASE("unknown options, words and subcommands are refused with a hint") {
   refused(f, "run --policy summation=wrong", {"wrong", "rank-order"});
   refused(f, "fuzz --ignore bad-luck", {"bad-luck", "data-race"});
   refused(f, "fuzz --strategy psychic", {"psychic", "pct"});
-  refused(f, "fuzz --depth 5", {"--depth 5", "portfolio", "--strategy pct is due"});
+  refused(f, "fuzz --depth 5", {"--depth 5", "portfolio", "expected --strategy pct"});
   refused(f, "fuzz --executor threads", {"threads", "processes"});
   refused(f, "fuzz --set end.putt=relaxed", {"end.putt", "end.put"});
   refused(f, "fuzz --set end.put=loose", {"end.put", "loose", "relaxed"});
@@ -93,12 +93,12 @@ TEST_CASE("launches that no GPU makes are refused when the case is read") {
 TEST_CASE("numbers that are none, or not above 0, are refused in a short line") {
   const Folder f;
   refused(f, "run --stall nan", {"--stall", "above 0", "nan"});
-  refused(f, "run --stall 0", {"--stall", "a number above 0 is due, not 0;"});
+  refused(f, "run --stall 0", {"--stall", "expected a number above 0, not 0;"});
   refused(f, "fuzz --time nan", {"--time", "above 0"});
   refused(f, "fuzz --time inf", {"--time", "above 0"});
   refused(f, "fuzz --stale nan", {"--stale", "from 0 to 1"});
   refused(f, "fuzz --stale 1.5", {"--stale", "from 0 to 1", "1.5"});
-  refused(f, "fuzz --schedules 0", {"--schedules", "a number above 0 is due, not 0;"});
+  refused(f, "fuzz --schedules 0", {"--schedules", "expected a number above 0, not 0;"});
   refused(f, "check --time nan", {"--time", "above 0"});
   refused(f, "relax --fuzz 0", {"--fuzz", "above 0"});
 }
@@ -116,7 +116,7 @@ TEST_CASE("a report goes neither over a file that is read nor over another repor
 
 TEST_CASE("a folder, and a device without an end, are no files to read") {
   const Folder f;
-  refused(f, "replay .", {".: is a folder", "trace file is due"});
+  refused(f, "replay .", {".: is a folder", "expected a trace file"});
   refused(f, "replay /dev/zero", {"/dev/zero: more than 256 MiB"});
   std::filesystem::create_directory(f / "left");
   refused(f, "check --resume left", {"--resume left: is a folder"});
@@ -132,10 +132,10 @@ TEST_CASE("what cannot be simulated is refused") {
   refused(f, "simulate --tokens 8,,16", {"--tokens 8,,16", "2..64"});
   refused(f, "simulate --blocks 0", {"--blocks 0", "from 1"});
   refused(f, "simulate --transport ring", {"ring", "multimem, peer and put"});
-  refused(f, "simulate --waves 2", {"--waves 2", "--inner is due"});
+  refused(f, "simulate --waves 2", {"--waves 2", "expected --inner"});
   refused(f, "simulate --set start", {"--set start", "NAME=VALUE"});
   refused(f, "simulate --set starts=none", {"starts", "start=none"});
-  refused(f, "simulate --set waves=yes", {"waves", "--waves is due"});
+  refused(f, "simulate --set waves=yes", {"waves", "expected --blocks or --waves"});
   refused(f, "simulate --profile no.toml", {"no.toml", "cannot be read", "h200"});
   refused(f, "simulate --svg no/such/p.svg", {"--svg", "there is no folder"});
   std::ofstream(f / "bad.toml") << "version = 1\nname = \"x\"\nspeed = 3\n";

@@ -101,7 +101,7 @@ TEST_CASE(
   CHECK(lines(bad.err) == 1);
   const Result pct = ringfence(f, "fuzz --strategy pct --corpus d");
   CHECK(pct.status == 2);
-  CHECK(pct.err.find("--strategy portfolio is due") != std::string::npos);
+  CHECK(pct.err.find("expected --strategy portfolio") != std::string::npos);
   CHECK(lines(pct.err) == 1);
   std::ofstream(f / "file") << "x";
   const Result file = ringfence(f, "fuzz --strategy portfolio --corpus file/c");

@@ -59,7 +59,7 @@ TEST_CASE("a litmus test that is not as expected is a mismatch") {
   CHECK(r.out.find("DIFFERS") != std::string::npos);
 }
 
-TEST_CASE("a litmus file that cannot be read is bad input: file, line, column, what is due") {
+TEST_CASE("a litmus file that cannot be read is bad input: file, line, column, what was expected") {
   const Folder f;
   std::ofstream(f / "bad.litmus") << "PTX bad\n{\nx=0;\n}\n P0@cta 0,gpu 0 ;\n ld.strange r0, x ;\n"
                                      "exists (P0:r0 == 1)\n";
@@ -97,7 +97,7 @@ TEST_CASE("a hang is a verdict of its own: who, where, and what was expected of 
   CHECK(ringfence(f, "litmus lost.litmus --expect e.txt").status == 1);
   const Result none = ringfence(f, "litmus lost.litmus --expect hangs");
   CHECK(none.status == 2);
-  CHECK(none.err.find("--expect hangs: the file of expectations, hang or no-hang is due") !=
+  CHECK(none.err.find("--expect hangs: expected the file of expectations, hang or no-hang") !=
         std::string::npos);
 }
 
@@ -141,7 +141,8 @@ TEST_CASE("of a folder all tests are judged, by name; one without any is bad inp
   CHECK(json_of(f / "r.json")["tests"][0]["file"] == "suite/a/one.litmus");
   const Result none = ringfence(f, "litmus none");
   CHECK(none.status == 2);
-  CHECK(none.err == "ringfence: none: a folder without *.litmus and *.test files; a test is due\n");
+  CHECK(none.err ==
+        "ringfence: none: a folder without *.litmus and *.test files; expected a test\n");
   CHECK(ringfence(f, "litmus suite --expect suite").status == 2);
 }
 

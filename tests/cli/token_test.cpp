@@ -72,7 +72,7 @@ TEST_CASE("a word of a compiled kernel finds its case") {
   CHECK(ringfence(f, "replay " + token_in(r.out) + " --no-remedies").status == 1);
 }
 
-TEST_CASE("a word that is no trace is bad input, in one line that says what is due") {
+TEST_CASE("a word that is no trace is bad input, in one line that says what was expected") {
   const Folder f;
   for (const std::string token :
        {"rf1,", "rf1,tokenweave", "rf1,tokenweave,boundary=coherent,end=complete,digest=12",

@@ -241,7 +241,7 @@ def main():
     parts = {"kills": kills, "limits": limits, "signals": signals, "crowd": crowd}
     for part in options.parts:
         if part not in parts:
-            parser.error(f"{part}: one of {', '.join(parts)} is due")
+            parser.error(f"{part}: expected one of {', '.join(parts)}")
     failures = Failures()
     for name, part in parts.items():
         if options.parts and name not in options.parts:

@@ -21,7 +21,7 @@ while (my $line = <$l>) {
   } elsif ($line =~ /^\+ (.*)/ && $at eq $file) {
     my $to = $1;
     my $found = () = $text =~ /\Q$from\E/g;
-    die "$list: mutant $number: '$from' stands $found times in $file; once is due\n"
+    die "$list: mutant $number: '$from' stands $found times in $file; expected once\n"
       if $found != 1;
     die "$list: mutant $number: no MUTANT in '$to'\n" if $to !~ /\bMUTANT\b/;
     $to =~ s/\bMUTANT\b/ringfence_mutant($number)/g;

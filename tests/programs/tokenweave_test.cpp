@@ -220,7 +220,7 @@ TEST_CASE("tokenweave: slots left behind are found after the last launch") {
   bench.ignore = {machine::FindingKind::data_race, machine::FindingKind::stale_read};
   CHECK(search(bench, Boundary::coherent, 1, 50) == "unrestored-signal");
   CHECK(bench.program->last_mismatch() ==
-        "start/end pad of rank 0, block 0, from rank 3 holds 1 after the last launch: 0 is due");
+        "start/end pad of rank 0, block 0, from rank 3 holds 1 after the last launch: expected 0");
 }
 
 TEST_CASE("sum orders: all permutations up to 8 ranks, rotations of both directions beyond") {

@@ -71,7 +71,7 @@ TEST_CASE("a bad profile is refused with the key, the line and what would be rig
   refused("swap_ns = [900, \"2026-11-29e-h200x2-costs.txt: peer compare-and-swap\"]",
           "swap_ns = 900", {"link.swap_ns", "[value, \"source\"]"});
   refused("\"taken to be square\"", "\"\"", {"product.tile_columns", "source"});
-  refused("version = 1", "version = 2", {"version", "1 is due"});
+  refused("version = 1", "version = 2", {"version", "expected 1"});
   refused("name = \"h200\"", "name = \"\"", {"name"});
   refused("copy_gb_s = [48.2,", "copy_gb_s = [70,", {"block.copy_gb_s", "41.9", "61.6"});
   refused("[launch]", "[launch", {"mine.toml"});

@@ -63,7 +63,7 @@ TEST_CASE("a clean run's trace has no finding") {
 TEST_CASE("text that is no trace is refused with the line and what would be right") {
   CHECK(error_of("") == "t.jsonl:1: the file is empty; a trace has at least two lines");
   CHECK(error_of("{]\n") == "t.jsonl:1: not JSON at byte 2 of the line; each line is one object");
-  CHECK(error_of("[]\n") == "t.jsonl:1: an object is due here, not array");
+  CHECK(error_of("[]\n") == "t.jsonl:1: expected an object here, not array");
   CHECK(error_of("{}\n") ==
         "t.jsonl:1: no trace: the first line is an object with the key 'ringfence-trace'");
   CHECK(error_of("{\"ringfence-gpu-trace\":1}\n").find("which cannot be replayed") !=

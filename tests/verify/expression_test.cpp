@@ -99,7 +99,7 @@ TEST_CASE("names that are listed are rounded, where they are used and nowhere el
 
 TEST_CASE("a text that is no expression is refused where it goes wrong") {
   const auto parse = [](const char* text) { return Expression::parse(text); };
-  CHECK_ERROR(parse("sum(data"), "character 9", "')' is due");
+  CHECK_ERROR(parse("sum(data"), "character 9", "expected ')'");
   CHECK_ERROR(parse("data +"), "a number, a name", "the end");
   CHECK_ERROR(parse("data data"), "an operator", "'d'");
   CHECK_ERROR(parse("nosuch(data)"), "no function 'nosuch'", "rmsnorm");

@@ -348,6 +348,9 @@ TEST_CASE("inputs that do not fit together are refused by file and tensor") {
   replace(file, "weight", Tensor(Dtype::bf16, {8, 12}));
   CHECK_ERROR(refused(file), "'weight' has shape [8, 12]", "[8, 16]");
   file = operator_file();
+  replace(file, "weight", Tensor(Dtype::bf16, {16, 8}));  // the other way round
+  CHECK_ERROR(refused(file), "'weight' has shape [16, 8]", "expected [hidden, inner] = [8, 16]");
+  file = operator_file();
   replace(file, "residual", Tensor(Dtype::bf16, {8, 4}));
   CHECK_ERROR(refused(file), "'residual' has shape [8, 4]", "[4, 8]");
   file = operator_file();

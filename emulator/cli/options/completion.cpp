@@ -181,7 +181,7 @@ std::string completion(const CLI::App& app, const std::string& shell) {
   if (shell == "bash") return bash(subs, common);
   if (shell == "zsh") return zsh(subs, common);
   if (shell == "fish") return fish(subs, common);
-  throw UsageError(fmt::format("--completion {}: bash, zsh or fish is due", shell));
+  throw UsageError(fmt::format("--completion {}: expected bash, zsh or fish", shell));
 }
 
 }  // namespace ringfence::cli

@@ -20,7 +20,7 @@ CLI::Validator number(const char* description, const char* due, Right right) {
       [due, right](std::string& text) {
         double value = 0;
         if (CLI::detail::lexical_cast(text, value) && right(value)) return std::string();
-        return fmt::format("{} is due, not {}", due, text);
+        return fmt::format("expected {}, not {}", due, text);
       },
       description);
 }
@@ -72,7 +72,7 @@ void check_outputs_apart(const CLI::App& sub) {
     each(name, [&](const std::string& path, const std::string& id) {
       const auto [at, first] = taken.emplace(id, name);
       if (first) return;
-      throw UsageError(fmt::format("{} {}: the file of {} too; a name of its own is due", name,
+      throw UsageError(fmt::format("{} {}: the file of {} too; expected a name of its own", name,
                                    path, at->second));
     });
   }

@@ -162,7 +162,7 @@ void PyPtoSwitches::check(const Config&, const verify::Problem& p) const {
   if (tiles > kMaxTiles) {
     const auto rows = static_cast<std::uint64_t>(p.tokens);
     throw std::invalid_argument(fmt::format(
-        "--set tile_rows={}: {} tiles in a call and at most {} are due: use tile_rows={} or more",
+        "--set tile_rows={}: {} tiles in a call, expected at most {}: use tile_rows={} or more",
         tile_rows, tiles, kMaxTiles,
         (rows * groups + kMaxTiles - groups) / (kMaxTiles - groups + 1)));
   }

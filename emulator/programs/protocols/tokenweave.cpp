@@ -154,14 +154,14 @@ void TokenWeaveSwitches::check(const Config& config, const verify::Problem& prob
   }
   if (threads != 0 && static_cast<std::uint32_t>(threads) < config.ranks) {
     throw std::invalid_argument(
-        fmt::format("--set threads={}: {} ranks need a thread each; at least {} are due", threads,
+        fmt::format("--set threads={}: {} ranks need a thread each; expected at least {}", threads,
                     config.ranks, (config.ranks + 31) / 32 * 32));
   }
   const std::uint32_t blocks =
       grid.empty() ? config.blocks : *std::max_element(grid.begin(), grid.end());
   if (blocks * groups > kMaxBlocks) {
     throw std::invalid_argument(fmt::format(
-        "{} blocks in {} groups: at most {} blocks in all are due", blocks, groups, kMaxBlocks));
+        "{} blocks in {} groups: expected at most {} blocks in all", blocks, groups, kMaxBlocks));
   }
 }
 

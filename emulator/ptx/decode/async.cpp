@@ -108,8 +108,8 @@ void Decoder::check_bulk_bytes(std::uint64_t bytes) const {
   const auto size = static_cast<std::uint32_t>(bytes);
   if (size % 16 != 0 || size > kMostSharedBytes) {
     fail("a bulk copy of " + std::to_string(static_cast<std::int32_t>(size)) +
-         " bytes: a multiple of 16, and at most the " + std::to_string(kMostSharedBytes) +
-         " bytes of a block's shared memory, is due");
+         " bytes: expected a multiple of 16, and at most the " + std::to_string(kMostSharedBytes) +
+         " bytes of a block's shared memory");
   }
 }
 

@@ -127,7 +127,7 @@ def _number(value: Any, what: str) -> int | float:
         number = value.item()
         if isinstance(number, (int, float)):
             return number
-    raise InputError(f"argument {what}: a number is due, not {value!r}")
+    raise InputError(f"argument {what}: expected a number, not {value!r}")
 
 
 def _whole(value: Any, type_name: str) -> int | str:
@@ -136,7 +136,7 @@ def _whole(value: Any, type_name: str) -> int | str:
     number = _number(value, type_name)
     if isinstance(number, float):
         if not number.is_integer():
-            raise InputError(f"argument {type_name}: a whole number is due, not {number}")
+            raise InputError(f"argument {type_name}: expected a whole number, not {number}")
         number = int(number)
     bits = int(type_name[1:])
     least, most = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if type_name[0] == "s" else (0, (1 << bits) - 1)
@@ -248,5 +248,5 @@ def argument(value: Any, ptx_type: str | None, context: Context) -> Any:
     if isinstance(value, Formula) or callable(value) or isinstance(value, (int, float, list, tuple, np.ndarray)):
         return scalar(_type_of_parameter(ptx_type, value), value, context)
     raise InputError(
-        f"argument {value!r}: a memory, an address of one, a number, rf.rank, rf.struct, bytes or a function is due"
+        f"argument {value!r}: expected a memory, an address of one, a number, rf.rank, rf.struct, bytes or a function"
     )

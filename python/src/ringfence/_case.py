@@ -40,7 +40,7 @@ def _modes(modes: str | Sequence[str] | None) -> list[str]:
     listed = [modes] if isinstance(modes, str) else list(modes or [])
     for m in listed:
         if m not in _MODES:
-            raise InputError(f"mode {m!r}: one of {', '.join(_MODES)} is due")
+            raise InputError(f"mode {m!r}: expected one of {', '.join(_MODES)}")
     return listed
 
 

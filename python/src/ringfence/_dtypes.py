@@ -77,7 +77,7 @@ def dtype_name(dtype: Any) -> str:
         return word
     if word in _WORDS:
         return _WORDS[word]
-    raise InputError(f"dtype {dtype!r}: one of {', '.join(sorted(_WORDS))} is due")
+    raise InputError(f"dtype {dtype!r}: expected one of {', '.join(sorted(_WORDS))}")
 
 
 def safetensors_name(name: str) -> str:
@@ -137,11 +137,11 @@ def to_bits(values: Array, name: str) -> Array:
         return np.ascontiguousarray(values.astype(_ml_or_fail(name))).view(bits_dtype(name))
     if not is_float(name):
         if values.dtype.kind == "f" and not np.array_equal(values, np.trunc(values)):
-            raise InputError(f"{name}: whole numbers are due")
+            raise InputError(f"{name}: expected whole numbers")
         wide = values.astype(object) if values.dtype.kind == "f" else values
         least, most = np.iinfo(bits_dtype(name)).min, np.iinfo(bits_dtype(name)).max
         if values.size and (int(wide.min()) < least or int(wide.max()) > most):
-            raise InputError(f"{name}: numbers from {least} to {most} are due")
+            raise InputError(f"{name}: expected numbers from {least} to {most}")
     return np.ascontiguousarray(values.astype(bits_dtype(name)))
 
 

@@ -102,7 +102,7 @@ class Kernel:
                 raise InputError(f"{self.name}: its block is {list(self._block)}, as it was compiled; give the grid")
             return Configured(self, dims, tuple(self._block))
         if not isinstance(dims, tuple) or len(dims) != 2:
-            raise InputError(f"{self.name}[grid, block]: a grid and a block are due, each a number or a tuple")
+            raise InputError(f"{self.name}[grid, block]: expected a grid and a block, each a number or a tuple")
         return Configured(self, dims[0], dims[1])
 
 
@@ -145,9 +145,9 @@ def _dim(value: Any, what: str) -> list[int]:
     try:
         sizes = [int(v) for v in value]
     except TypeError:
-        raise InputError(f"{what} {value!r}: a number, a tuple or a function of the rank is due") from None
+        raise InputError(f"{what} {value!r}: expected a number, a tuple or a function of the rank") from None
     if not 1 <= len(sizes) <= 3:
-        raise InputError(f"{what} {value!r}: 1 to 3 numbers are due")
+        raise InputError(f"{what} {value!r}: expected 1 to 3 numbers")
     return sizes
 
 
@@ -373,7 +373,7 @@ def cuda(
     toolkit, or from PyPI: pip install nvidia-cuda-nvrtc.
     """
     if compiler not in (None, "nvcc", "nvrtc"):
-        raise InputError(f"compiler {compiler!r}: nvcc or nvrtc is due")
+        raise InputError(f"compiler {compiler!r}: expected nvcc or nvrtc")
     if _is_text(source):
         text, path, stamp, stem = str(source), "", 0, "kernel"
     else:

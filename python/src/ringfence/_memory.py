@@ -222,7 +222,7 @@ class Node:
 
     def __init__(self, ranks: int, *, seed: int = 1) -> None:
         if not 1 <= ranks <= 64:
-            raise InputError(f"Node(ranks={ranks}): 1 to 64 is due")
+            raise InputError(f"Node(ranks={ranks}): expected 1 to 64")
         self.ranks = ranks
         self.seed = seed
         self.memories: dict[str, Memory] = {}
@@ -257,12 +257,12 @@ class Node:
             raise InputError(f"memory {name!r}: there is one of this name")
         sizes = (shape,) if isinstance(shape, (int, np.integer)) else tuple(int(n) for n in shape)
         if any(n < 1 for n in sizes):
-            raise InputError(f"memory {name!r}: shape {list(sizes)}: sizes of at least 1 are due")
+            raise InputError(f"memory {name!r}: shape {list(sizes)}: expected sizes of at least 1")
         words = ("zero", "poison", *_GENERATED)
         if isinstance(init, str) and init not in words:
-            raise InputError(f"memory {name!r}: init {init!r}: one of {', '.join(words)} is due")
+            raise InputError(f"memory {name!r}: init {init!r}: expected one of {', '.join(words)}")
         if isinstance(init, int) and not isinstance(init, bool) and not 0 <= init <= 255:
-            raise InputError(f"memory {name!r}: init {init}: a byte is due; for elements give an array")
+            raise InputError(f"memory {name!r}: init {init}: expected a byte; for elements give an array")
         memory = Memory(
             self, name, kind, tuple(int(n) for n in sizes), _dtypes.dtype_name(dtype), init, same, once, distance
         )

@@ -124,7 +124,7 @@ def test(
 
         parameters = inspect.signature(fn).parameters
         if "node" not in parameters:
-            raise InputError(f"{fn.__name__}: a function of `node` is due, which gives a case")
+            raise InputError(f"{fn.__name__}: expected a function of `node`, which gives a case")
 
         @functools.wraps(fn)
         def run(ringfence: Runner, ranks: int, **fixtures: Any) -> None:

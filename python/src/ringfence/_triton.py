@@ -57,7 +57,7 @@ def _typed(value: Any, name: str) -> tuple[str, bool]:
         return _typed(value[0], name)[0], False
     if callable(value):
         return "i32", False
-    raise InputError(f"argument {name}: {value!r}: a memory, an address, a tensor map or a number is due")
+    raise InputError(f"argument {name}: {value!r}: expected a memory, an address, a tensor map or a number")
 
 
 class _Compiled:
@@ -326,7 +326,7 @@ def triton(
     if not hasattr(kernel, "arg_names") or not hasattr(kernel, "params"):
         if hasattr(kernel, "configs"):
             raise InputError("an autotuned kernel: rf.triton_configs gives one kernel for each of its configurations")
-        raise InputError(f"{kernel!r}: a @triton.jit function is due")
+        raise InputError(f"{kernel!r}: expected a @triton.jit function")
     for key, value in (("num_warps", num_warps), ("num_stages", num_stages), ("num_ctas", num_ctas)):
         if value is not None:
             options[key] = value
@@ -337,7 +337,7 @@ def triton(
 def triton_configs(kernel: Any, constexprs: Constexprs | None = None, **options: Any) -> list[TritonKernel]:
     """One kernel for each configuration of a @triton.autotune kernel: what its tuner would choose among."""
     if not hasattr(kernel, "configs"):
-        raise InputError(f"{kernel!r}: a @triton.autotune kernel is due")
+        raise InputError(f"{kernel!r}: expected a @triton.autotune kernel")
     out = []
     for config in kernel.configs:
         chosen = {"num_warps": config.num_warps, "num_stages": config.num_stages, "num_ctas": config.num_ctas}
