@@ -26,14 +26,6 @@ const programs::Protocol* find_protocol(const std::string& name) {
   return nullptr;
 }
 
-const programs::Protocol& protocol_of(const std::string& name) {
-  if (const programs::Protocol* p = find_protocol(name)) return *p;
-  std::vector<std::string> known;
-  for (const programs::Protocol& p : programs::protocols()) known.push_back(p.name);
-  throw UsageError(
-      fmt::format("--protocol {}: unknown; there are {}", name, fmt::join(known, ", ")));
-}
-
 // Sizes and dtype come from the file; giving them as well is only right if they agree.
 void adopt_input(const CaseOptions& o, programs::Config& config) {
   const verify::LoadedInputs in =
@@ -74,6 +66,14 @@ void adopt_model(const CaseOptions& o, programs::Config& config) {
 }
 
 }  // namespace
+
+const programs::Protocol& protocol_of(const std::string& name) {
+  if (const programs::Protocol* p = find_protocol(name)) return *p;
+  std::vector<std::string> known;
+  for (const programs::Protocol& p : programs::protocols()) known.push_back(p.name);
+  throw UsageError(
+      fmt::format("--protocol {}: unknown; there are {}", name, fmt::join(known, ", ")));
+}
 
 Task resolve(const CaseOptions& o) {
   Task c;

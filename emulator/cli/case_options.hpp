@@ -29,6 +29,9 @@ struct CaseOptions {
   std::vector<CLI::Option*> no_case;  // options that a case file answers
 };
 
+// By its name; throws UsageError with those that are there.
+const programs::Protocol& protocol_of(const std::string& name);
+
 // Throws UsageError or std::invalid_argument.
 Task resolve(const CaseOptions& options);
 

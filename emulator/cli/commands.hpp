@@ -16,6 +16,7 @@ void add_replay(CLI::App& app, Exit& exit);
 void add_simulate(CLI::App& app, Exit& exit);
 void add_merge(CLI::App& app, Exit& exit);
 void add_diff(CLI::App& app, Exit& exit);
+void add_switches(CLI::App& app, Exit& exit);
 void add_ptx(CLI::App& app, Exit& exit);
 void add_gpu(CLI::App& app, Exit& exit);
 // After all others: it tells of them.

@@ -39,11 +39,19 @@ struct Config {
   std::string own;
 };
 
+// A switch of a protocol: --set KEY=VALUE.
+struct ProtocolSwitch {
+  std::string key;
+  std::string values;       // "relaxed, acquire, release or acq_rel"
+  std::string without;      // the order or the scope that it has where it is not given, else empty
+  bool takes_away = false;  // given at all, it takes something away
+};
+
 // A protocol that can be named, and the switches it takes.
 struct Protocol {
   std::string name;
   std::string summary;
-  std::vector<std::string> switches;      // "start.put=ORDER", ...
+  std::vector<ProtocolSwitch> switches;
   std::vector<machine::Boundary> claims;  // the boundary modes it is meant for
 };
 

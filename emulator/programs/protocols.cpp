@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "emulator/machine/names.hpp"
 #include "emulator/programs/protocol.hpp"
 
 // All protocols, in the order of --help: a new one is its file in protocols/ and a line here.
@@ -47,7 +48,16 @@ const std::vector<Protocol>& protocols() {
   static const std::vector<Protocol> all = [] {
     std::vector<Protocol> out;
     for (const ProtocolDefinition& d : definitions()) {
-      out.push_back({d.name, d.summary, d.switches().names(), d.claims});
+      Protocol p{d.name, d.summary, {}, d.claims};
+      const SwitchList switches = d.switches();
+      for (const Switch& s : switches.all()) {
+        p.switches.push_back({s.key, s.words,
+                              s.order != nullptr   ? std::string(machine::name(*s.order))
+                              : s.scope != nullptr ? std::string(machine::name(*s.scope))
+                                                   : "",
+                              s.fault});
+      }
+      out.push_back(std::move(p));
     }
     return out;
   }();

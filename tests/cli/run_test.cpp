@@ -18,8 +18,9 @@ TEST_CASE("--version names version and toolchain, --help the subcommands that ex
   CHECK(lines(version.out) == 2);
   const Result help = ringfence(f, "--help");
   CHECK(help.status == 0);
-  const std::set<std::string> expected{"check", "diff", "fuzz",  "gpu",    "help", "litmus",
-                                       "merge", "ptx",  "relax", "replay", "run",  "simulate"};
+  const std::set<std::string> expected{"check",  "diff",     "fuzz",    "gpu",   "help",
+                                       "litmus", "merge",    "ptx",     "relax", "replay",
+                                       "run",    "simulate", "switches"};
   std::set<std::string> listed;
   std::istringstream in(help.out.substr(help.out.find("Subcommands:")));
   std::string line, word;
@@ -28,6 +29,33 @@ TEST_CASE("--version names version and toolchain, --help the subcommands that ex
     if (std::istringstream(line) >> word) listed.insert(word);
   }
   CHECK(listed == expected);
+}
+
+TEST_CASE("the switches that are listed of a protocol are those that --set takes") {
+  const Folder f;
+  const Result protocols = ringfence(f, "switches");
+  CHECK(protocols.status == 0);
+  for (const std::string protocol : {"tokenweave", "put-notify"}) {
+    CHECK(("\n" + protocols.out).find("\n" + protocol + " ") != std::string::npos);
+    const Result listed = ringfence(f, "switches " + protocol);
+    CHECK(listed.status == 0);
+    std::istringstream in(listed.out.substr(listed.out.find("without it")));
+    std::string line, key;
+    std::getline(in, line);
+    int keys = 0;
+    while (std::getline(in, line) && std::istringstream(line) >> key) {
+      // None takes this value; a key that is not there is refused by its name.
+      const Result r =
+          ringfence(f, "run --protocol " + protocol + " --set " + key + "=no-such-value");
+      CHECK(r.status == 2);
+      CHECK_MESSAGE(r.err.find("no-such-value: expected ") != std::string::npos, r.err);
+      ++keys;
+    }
+    CHECK(keys >= 7);
+  }
+  const Result none = ringfence(f, "switches nothing");
+  CHECK(none.status == 2);
+  CHECK(none.err.find("there are tokenweave, pypto") != std::string::npos);
 }
 
 TEST_CASE("both protocols compute the reference's numbers over rank processes") {

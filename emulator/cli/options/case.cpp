@@ -72,13 +72,13 @@ void add_case_options(CLI::App& app, CaseOptions& o) {
                                  "given: {}",
                                  known))
           ->group(group);
-  std::string switches = "A switch of the protocol, KEY=VALUE; may be repeated.";
-  for (const programs::Protocol& p : programs::protocols()) {
-    switches += fmt::format(" {}: {}.", p.name, fmt::join(p.switches, ", "));
-  }
-  switches +=
-      " With --case: FILE:LINE/WHAT=VALUE of the PTX, WHAT being order, scope, fence or barrier.";
-  app.add_option("--set", o.set, switches)->group(group)->allow_extra_args(false);
+  app.add_option(
+         "--set", o.set,
+         "A switch of the protocol, KEY=VALUE; may be repeated (ringfence switches PROTOCOL "
+         "lists them). With --case: FILE:LINE/WHAT=VALUE of the PTX, WHAT being order, "
+         "scope, fence or barrier.")
+      ->group(group)
+      ->allow_extra_args(false);
   o.no_case = {protocol, ranks, o.tokens, o.hidden, o.inner, blocks,
                o.dtype,  o.eps, input,    payload,  model};
 }

@@ -20,7 +20,8 @@ void add_check(CLI::App& app, Exit& exit) {
   add_case_options(*sub, o->c);
   add_model_options(*sub, o->c);
   const char* group = "Search";
-  sub->add_option("--schedules", o->executions, "At most so many executions for each mode")
+  sub->add_option("--executions,--schedules", o->executions,
+                  "At most so many executions for each mode")
       ->check(above_zero())
       ->group(group);
   sub->add_option("--time", o->seconds, "At most so many seconds for all modes together")

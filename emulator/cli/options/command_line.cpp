@@ -41,7 +41,7 @@ std::string usage_line(const CLI::App& app, const CLI::ParseError& error) {
   return fmt::format("{}; see {} --help", line, command);
 }
 
-// CLI11 says only that some subcommand is due.
+// CLI11 says only that some subcommand is missing.
 void check_subcommand(const CLI::App& app, int argc, char** argv) {
   if (argc < 2 || argv[1][0] == '-') return;
   std::string known;
@@ -82,6 +82,7 @@ int command_line(int argc, char** argv) {
     add_simulate(app, exit);
     add_diff(app, exit);
     add_merge(app, exit);
+    add_switches(app, exit);
     add_ptx(app, exit);
     add_gpu(app, exit);
     add_help(app, exit);

@@ -43,7 +43,7 @@ void add_litmus(CLI::App& app, Exit& exit) {
       ->group(group)
       ->allow_extra_args(false);
   group = "Search";
-  sub->add_option("--schedules", o->executions, "At most so many executions of a test")
+  sub->add_option("--executions,--schedules", o->executions, "At most so many executions of a test")
       ->check(above_zero())
       ->group(group);
   sub->add_option("--time", o->seconds, "At most so many seconds for a test")

@@ -21,7 +21,8 @@ void add_relax(CLI::App& app, Exit& exit) {
   add_case_options(*sub, o->c);
   add_model_options(*sub, o->c);
   const char* group = "Search";
-  sub->add_option("--schedules", o->executions, "At most so many executions for each check")
+  sub->add_option("--executions,--schedules", o->executions,
+                  "At most so many executions for each check")
       ->check(above_zero())
       ->capture_default_str()
       ->group(group);
