@@ -31,10 +31,7 @@ Exit run(const SwitchesOptions& o) {
   };
   row("--set", "values", "without it");
   for (const programs::ProtocolSwitch& s : p.switches) {
-    row(s.key, s.values,
-        !s.without.empty() ? s.without
-        : s.takes_away     ? "in place"
-                           : "");
+    row(s.key, s.values, s.values == "none" ? "in place" : s.without);
   }
   return Exit::clean;
 }

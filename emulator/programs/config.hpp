@@ -42,9 +42,8 @@ struct Config {
 // A switch of a protocol: --set KEY=VALUE.
 struct ProtocolSwitch {
   std::string key;
-  std::string values;       // "relaxed, acquire, release or acq_rel"
-  std::string without;      // the order or the scope that it has where it is not given, else empty
-  bool takes_away = false;  // given at all, it takes something away
+  std::string values;   // "relaxed, acquire, release or acq_rel"
+  std::string without;  // the order or the scope that it has where it is not given, else empty
 };
 
 // A protocol that can be named, and the switches it takes.

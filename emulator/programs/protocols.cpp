@@ -54,8 +54,7 @@ const std::vector<Protocol>& protocols() {
         p.switches.push_back({s.key, s.words,
                               s.order != nullptr   ? std::string(machine::name(*s.order))
                               : s.scope != nullptr ? std::string(machine::name(*s.scope))
-                                                   : "",
-                              s.fault});
+                                                   : ""});
       }
       out.push_back(std::move(p));
     }

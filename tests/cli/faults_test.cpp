@@ -155,8 +155,7 @@ TEST_CASE("wrong faults are one line that says what would be right") {
     CHECK(lines(r.err) == 1);
   }
   const Result r = ringfence(f, "fuzz --schedules 1 --faults kil");
-  CHECK(r.err.find("kill, restart, pause, delay, late-signal and dirty-pad") !=
-        std::string::npos);
+  CHECK(r.err.find("kill, restart, pause, delay, late-signal and dirty-pad") != std::string::npos);
 }
 
 TEST_CASE("a trace with a broken fault is refused with its line") {

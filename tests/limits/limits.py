@@ -236,7 +236,7 @@ def main():
     parser.add_argument("parts", nargs="*", help="kills, limits, signals, crowd (default: all)")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--slack", type=float, default=0.0)
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     program = os.path.abspath(options.ringfence)
     parts = {"kills": kills, "limits": limits, "signals": signals, "crowd": crowd}
     for part in options.parts:
