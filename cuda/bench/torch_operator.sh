@@ -2,8 +2,9 @@
 # Verifies ringfence.torch on one GPU, in one call of under ten minutes with its build, without a network:
 # PyTorch, nvcc, g++, pytest and the header-only libraries of build.sh have to be there.
 #
-#   torch_operator.sh RESULTS
+#   torch_operator.sh RESULTS [INCLUDE_FOLDER...]
 #
+# INCLUDE_FOLDER: what build.sh is given, beside /usr/include/eigen3.
 # RESULTS: a folder for summary.txt and log.txt. Exit status 0 where every part passed.
 #
 # NVLink multicast stays off: the script stops where one of the three switches is set to anything but
@@ -17,9 +18,9 @@ for pair in NCCL_NVLS_ENABLE=0 TORCH_SYMM_MEM_DISABLE_MULTICAST=1 NVSHMEM_DISABL
   fi
   export "$name=$value"
 done
-if [ $# -ne 1 ]; then echo "usage: torch_operator.sh RESULTS" >&2; exit 2; fi
+if [ $# -lt 1 ]; then echo "usage: torch_operator.sh RESULTS [INCLUDE_FOLDER...]" >&2; exit 2; fi
 mkdir -p "$1" || exit 2
-results=$(readlink -f "$1")
+results=$(readlink -f "$1"); shift
 root=$(cd "$(dirname "$0")/../.." && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -55,7 +56,7 @@ part() {
 
 export CUDA_HOME=${CUDA_HOME:-$(dirname "$(dirname "$(readlink -f "$(command -v nvcc)")")")}
 # Both builds at once: each has one file that takes most of its time.
-bash cuda/bench/build.sh "$work/build" > "$work/gpu_build.txt" 2>&1 & gpu_build=$!
+bash cuda/bench/build.sh "$work/build" /usr/include/eigen3 "$@" > "$work/gpu_build.txt" 2>&1 & gpu_build=$!
 part "build of ringfence-torch" 300 python3 -m pip wheel -v --no-index --no-deps --no-build-isolation -w "$work/wheel" python/torch
 wait "$gpu_build" || { failures=$((failures + 1)); say "FAILED  build of ringfence-gpu"; tail -n 5 "$work/gpu_build.txt"; }
 part "install" 60 python3 -m pip install --no-index --no-deps --target "$work/site" "$work"/wheel/*.whl
@@ -85,7 +86,12 @@ part "graphs" 150 bash -c "tests -k graphs"
 part "compiled" 150 bash -c "tests -k compiled"
 part "processes" 240 bash -c "tests -k processes"
 part "figures" 90 bash -c "tests -k figures"
-grep '^R [0-9]' "$log" >> "$summary"
+grep '^R [0-9]' "$log" | tee -a "$summary"
+for ranks in 2 4; do
+  part "the kernel alone, R $ranks" 60 "$gpu" bench --virtual-ranks "$ranks" --tokens 8,64,256,1024 --hidden 8192 \
+    --inner $((64 * ranks)) --block-list 8 --methods fused --timeout 10
+  tee -a "$summary" < "$work/last.txt"
+done
 if command -v compute-sanitizer > /dev/null; then
   # Each tensor an allocation of its own, so that what lies beside it is not there.
   part "memcheck" 200 env PYTORCH_NO_CUDA_MEMORY_CACHING=1 compute-sanitizer --tool memcheck --report-api-errors no \

@@ -16,6 +16,7 @@ import ringfence as rf  # noqa: E402
 import ringfence.torch as rt  # noqa: E402
 from conftest import ROOT  # noqa: E402
 from ringfence.torch import _native  # noqa: E402
+from torch_rows import require_rows  # noqa: E402
 
 R, T, H, K = 4, 10, 64, 24
 EPS = 1e-6
@@ -39,26 +40,27 @@ def operands(tokens: int = T, dtype: Any = torch.bfloat16) -> tuple[Any, Any]:
     return torch.randn(R, tokens, K, generator=g).to(dtype), torch.randn(R, H, K, generator=g).to(dtype)
 
 
-def by_hand(x: Any, residual: Any, weight: Any) -> tuple[Any, Any]:
-    """One row at a time, in float64 but for the roundings that the operator names."""
-    z = (x.double().sum(0).to(x.dtype).double() + residual[0].double()).to(x.dtype)
-    rms = (z.double().pow(2).mean(-1, keepdim=True) + EPS).sqrt()
-    return ((z.double() / rms).to(x.dtype).double() * weight.double()).to(x.dtype), z
-
-
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("tokens", [1, 3, 4, 10])
 def test_every_rank_gets_all_rows_of_out_and_its_own_of_the_residual(group: Any, tokens: int, dtype: Any) -> None:
     x, residual, weight = inputs(tokens, dtype)
     out, after = rt.fused_all_reduce_add_rms_norm(x, residual, weight, EPS, group)
-    want, z = by_hand(x, residual, weight)
-    for rank in range(R):
-        torch.testing.assert_close(out[rank], want)
-        first, last = rt.owned_rows(tokens, group, rank)
-        torch.testing.assert_close(after[rank, first:last], z[first:last])
-        others = [t for t in range(tokens) if not first <= t < last]
-        assert torch.equal(after[rank, others], residual[rank, others])
+    require_rows(x, residual, weight, EPS, out, after)
     assert torch.equal(rt.gather_residual(after, group), torch.cat([after[r, slice(*rt.owned_rows(tokens, group, r))] for r in range(R)]))
+
+
+def test_rows_that_are_wrong_by_one_rounding_too_many_are_noticed(group: Any) -> None:
+    x, residual, weight = inputs()
+    out, after = rt.fused_all_reduce_add_rms_norm(x, residual, weight, EPS, group)
+    for tensor, at in ((out, (1, 3, 5)), (after, (1, 3, 5)), (after, (1, 0, 5))):
+        kept = tensor.clone()
+        tensor.view(torch.int16)[at] += 2
+        with pytest.raises(AssertionError):
+            require_rows(x, residual, weight, EPS, out, after)
+        tensor.copy_(kept)
+    unscaled = (x.float().sum(0) + residual[0].float()).bfloat16()
+    with pytest.raises(AssertionError, match="out of rank 0: .* elements"):
+        require_rows(x, residual, weight, EPS, unscaled.expand_as(out), after)
 
 
 def test_own_rows_are_split_evenly_and_cover_all(group: Any) -> None:
@@ -247,6 +249,26 @@ def test_a_stale_library_refuses_to_load_and_says_what_it_was_built_for(
     assert last.startswith(f"ImportError: ringfence-torch was built for {key} {value}, and here is {key} {BUILT[key]}: build it again")
 
 
+@pytest.mark.skipif(not _native.installed(), reason="ringfence-torch is not installed: ./dev torch-test builds it")
+def test_the_native_part_says_which_torch_it_is_for_and_loads() -> None:
+    from importlib.metadata import metadata
+
+    import ringfence_torch
+
+    said = metadata("ringfence-torch")
+    public, _, local = torch.__version__.partition("+")
+    assert f"torch{public}" in said["Version"] and local in said["Version"]
+    assert f"torch=={public}" in said.get_all("Requires-Dist")
+    assert f"ringfence=={_native.version()}" in said.get_all("Requires-Dist")
+    assert ringfence_torch.BUILD["torch"] == torch.__version__
+    workspace = _native.load().Workspace
+    with pytest.raises(RuntimeError, match="^invalid: 9 ranks: use 1 to 8$"):
+        workspace(-1, 9, 0, "", torch.bfloat16, False, 8, H, "auto", 0, False, False, 1.0)
+    if not torch.cuda.is_available():
+        with pytest.raises(RuntimeError, match="^no-device: device 0 is not there"):
+            workspace(-1, 2, 0, "", torch.bfloat16, False, 8, H, "auto", 0, False, False, 1.0)
+
+
 WORKER = """
     import sys, warnings
     import torch, torch.distributed as dist
@@ -307,6 +329,30 @@ def test_without_peer_access_a_group_falls_back_with_one_warning_and_the_same_ro
     """
     for p in processes(tmp_path, body):
         assert p.returncode == 0 and p.stdout == "done\n", p.stderr
+
+
+def test_ranks_that_ask_for_different_things_are_told_and_do_not_wait(tmp_path: Path) -> None:
+    body = """
+        from ringfence.torch import _groups, _native
+        ws = _groups.Workspace(dist.group.WORLD.group_name, torch.device("cpu"), _groups.Options(blocks=8 * rank))
+        try:
+            ws.grow((32, torch.bfloat16, False), 1024)
+        except ValueError as error:
+            print(error)
+        def absent(self):
+            self._gather(None)  # what the other rank gathers there
+            raise ImportError("not built")
+        if rank == 1:
+            _groups.Workspace._obstacle = absent
+        try:
+            _groups.Workspace(dist.group.WORLD.group_name, torch.device("cpu"), _groups.Options())
+        except ImportError as error:
+            print(error)
+    """
+    said = [p.stdout.splitlines() for p in processes(tmp_path, body)]
+    assert said[0][0].endswith(": blocks is 0 on rank 0 and 8 on rank 1: all ranks have to give the same"), said
+    assert said[1][0].endswith(": blocks is 8 on rank 1 and 0 on rank 0: all ranks have to give the same"), said
+    assert said[0][1] == said[1][1] == "rank 1: not built"
 
 
 def test_a_process_outside_a_group_is_told_so(tmp_path: Path) -> None:
