@@ -133,7 +133,16 @@ class Workspace:
         self.group = _process_group(name)
         self.rank = dist.get_rank(self.group)
         self.size = dist.get_world_size(self.group)
-        self.fallback = self._agree(self._obstacle())
+        missing, reason = None, None
+        try:
+            reason = self._obstacle()
+        except ImportError as error:
+            missing = str(error)  # told by all: the others would wait for this rank
+        seen = self._gather((missing, reason))
+        for rank, (lacks, _) in enumerate(seen):
+            if lacks is not None:
+                raise ImportError(f"rank {rank}: {lacks}")
+        self.fallback = next((f"{r} (rank {i})" for i, (_, r) in enumerate(seen) if r is not None), None)
         if self.fallback is not None:
             self._warn()
 
@@ -148,10 +157,6 @@ class Workspace:
         every: list[Any] = [None] * self.size
         dist.all_gather_object(every, mine, group=self.group)
         return every
-
-    def _agree(self, mine: str | None) -> str | None:
-        """The first rank's reason, the same on all of them."""
-        return next((f"{r} (rank {i})" for i, r in enumerate(self._gather(mine)) if r is not None), None)
 
     def _obstacle(self) -> str | None:
         """Why this rank cannot use the kernels. Collective."""
@@ -195,6 +200,8 @@ class Workspace:
 
     def grow(self, key: tuple[int, torch.dtype, bool], max_tokens: int) -> Native | None:
         """Collective."""
+        if self.virtual is None:
+            self._require_same({"hidden": key[0], "dtype": key[1], "a weight in fp32": key[2], "max_tokens": max_tokens})
         old = self.natives.get(key)
         if old is not None:
             torch.cuda.synchronize(self.device)
@@ -233,6 +240,17 @@ class Workspace:
         made = Native(handle, max_tokens, dtype)
         self.natives[key] = made
         return made
+
+    def _require_same(self, asked: dict[str, Any]) -> None:
+        """Ranks that ask for different things would wait for one another in kernels."""
+        mine = {**asked, **dataclasses.asdict(self.options)}
+        for rank, theirs in enumerate(self._gather(mine)):
+            for name, value in theirs.items():
+                if value != mine[name]:
+                    raise InputError(
+                        f"group '{self.name}': {name} is {mine[name]} on rank {self.rank} and {value} on rank {rank}: "
+                        "all ranks have to give the same"
+                    )
 
     def check(self) -> None:
         if self.device.type == "cuda":

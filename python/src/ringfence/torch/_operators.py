@@ -7,7 +7,6 @@ as many tokens reads the same rows.
 
 from __future__ import annotations
 
-import re
 from typing import Any, Callable
 
 import torch
@@ -329,23 +328,25 @@ def _fake_matmul_out(
     check_matmul(x, w, residual, weight, eps, out=out, residual_out=residual_out)
 
 
-def _no_backward(name: str, mutated: tuple[str, ...]) -> Callable[..., Any]:
+def _no_backward(name: str) -> Callable[..., Any]:
     """The operator for autograd's dispatch keys: it has no backward, and says so before it computes."""
     base, _, overload = name.partition(".")
     op = getattr(getattr(torch.ops.ringfence, base), overload or "default")
     names = [a.name for a in op._schema.arguments]
+    mutated = [
+        (a.name, i) for i, a in enumerate(op._schema.arguments) if a.alias_info is not None and a.alias_info.is_write
+    ]
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        given = {**dict(zip(names, args)), **kwargs}
         if torch.is_grad_enabled():
-            for argument, value in given.items():
+            for argument, value in (*zip(names, args), *kwargs.items()):
                 if isinstance(value, Tensor) and value.requires_grad:
                     raise RuntimeError(
                         f"ringfence::{base} has no backward, and {argument} requires a gradient: call it under "
                         "torch.no_grad() or torch.inference_mode()"
                     )
-        for argument in mutated:
-            torch.autograd.graph.increment_version(given[argument])
+        for argument, place in mutated:
+            torch.autograd.graph.increment_version(args[place] if place < len(args) else kwargs[argument])
         with torch._C._AutoDispatchBelowAutograd():
             return op(*args, **kwargs)
 
@@ -366,8 +367,7 @@ def _register() -> None:
         for key in ("CPU", "CUDA"):
             _library.impl(name, real[name], key)
         torch.library.register_fake(f"ringfence::{name}", fake[name], lib=_library)
-        mutated = tuple(re.findall(r"Tensor\(\w!\) (\w+)", schema))
-        _library.impl(name, _no_backward(name, mutated), "Autograd")
+        _library.impl(name, _no_backward(name), "Autograd")
 
 
 _register()
