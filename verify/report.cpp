@@ -15,7 +15,9 @@ constexpr int kNameWidth = 24;
 std::string ratio_text(const Comparison& c) {
   if (c.bit_exact) return "exact";
   if (std::isinf(c.max_error_over_bound)) return "inf";
-  return fmt::format("{:.3f}", c.max_error_over_bound);
+  // A wrong exponent is off by more digits than a column has.
+  const double ratio = c.max_error_over_bound;
+  return ratio < 1e6 ? fmt::format("{:.3f}", ratio) : fmt::format("{:.3g}", ratio);
 }
 
 // Three digits, no wider than its column.

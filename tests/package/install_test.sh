@@ -1,5 +1,5 @@
 #!/bin/sh
-# install_test.sh BUILD SOURCE CXX: installs into a folder, looks for all that is due there, builds a
+# install_test.sh BUILD SOURCE CXX: installs into a folder, looks for all that should be there, builds a
 # project with find_package(ringfence), runs it and the installed program.
 set -eu
 build=$1 source=$2 cxx=$3
@@ -26,3 +26,7 @@ cmake -G Ninja -S "$work/consumer" -B "$work/built" -DCMAKE_PREFIX_PATH="$work/p
   cmake --build "$work/built" > "$work/log" 2>&1 || { cat "$work/log"; exit 1; }
 cd "$work"
 [ "$(built/consumer)" = equal ]
+# The reporter: a row for each tensor, and of a wrong one the element.
+built/doctests --reporters=numerics --no-colors=true > reported
+grep -Eq '^ *out +bf16 +192 +0 .*ok$' reported && grep -Eq '^ *lost +bf16 +192 +1 ' reported &&
+  grep -q 'lost: worst \[1, 5\]' reported || { cat reported; exit 1; }

@@ -54,6 +54,13 @@ TEST_CASE("the table has a header, a line for each tensor, and the first mismatc
         "residual_out: first [1, 17]: got 1.25 (0x3fa0), expected 1.5 (0x3fc0), bound 0.01\n");
 }
 
+TEST_CASE("a wrong exponent does not break the table's columns") {
+  Comparison c = bad();
+  c.max_error_over_bound = 1.38e40;
+  const std::string table = comparison_table({c});
+  CHECK(table.find("          3    1.38e+40    0.0156") != std::string::npos);
+}
+
 TEST_CASE("units in the last place do not stand beside ok") {
   CHECK(comparison_table({good()}).find("ulp") == std::string::npos);
 }
