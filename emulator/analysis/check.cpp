@@ -47,6 +47,17 @@ std::vector<std::string> left_out_texts(const Task& task, const ExhaustiveMode& 
     const std::string first = program->site_name(orders[i].first);
     const std::string second = program->site_name(orders[i].second);
     const std::string warp = schedule::text(schedule::unpack(orders[i].label));
+    if (orders[i].what == check::LeftOut::What::unreached) {
+      out.push_back(fmt::format("an execution in which others wait for {}, at {}", warp, first));
+      continue;
+    }
+    if (orders[i].what == check::LeftOut::What::look) {
+      out.push_back(fmt::format(
+          "a look in vain of {}, at {}, which writes what it found over the write that it races "
+          "with, at {}",
+          warp, first, second));
+      continue;
+    }
     out.push_back(
         first == second
             ? fmt::format("the warp of {}, or another lane of it, first at {}", warp, first)

@@ -79,7 +79,7 @@ LitmusOutcome explore_litmus(const litmus::Test& test, const std::string& file,
       r.seconds += one.seconds;
       r.out_of_order += one.out_of_order;
       r.load_buffering = r.load_buffering && one.unjudged == 0;
-      r.searched = r.searched && one.explored == 1 && one.bounded == 0;
+      r.searched = r.searched && one.explored == 1 && one.bounded == 0 && one.left_out.empty();
     }
   } catch (const litmus::NotModelled& e) {
     r.not_modelled = fmt::format("{}: {}", file, e.what());

@@ -28,7 +28,10 @@ void KernelRun::wait_for_room(Warp& warp) {
 }
 
 void KernelRun::ended(Warp& warp) {
+  // Who waits for the block's end waits for all of its warps.
+  warp.agent->arrived(&live_[warp.block], all_lanes(warp));
   if (--live_[warp.block] != 0) return;
+  warp.agent->left(&live_[warp.block], all_lanes(warp));
   if (settings_.self != nullptr) block_triggers(warp);
   if (!execution_.config().asks_for_room) return;
   warp.agent->act(warp.last_site, [&](machine::Machine&) {

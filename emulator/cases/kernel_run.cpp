@@ -365,6 +365,11 @@ void KernelRun::depart(ptx::SyncToken token, const ptx::Agents& agents,
   departures_.push_back({token, agents, order});
 }
 
+void KernelRun::released_by_exit(ptx::SyncToken token, const ptx::Agents& exited) {
+  Warp& warp = warp_of(exited);
+  if (warp.agent != nullptr) warp.agent->arrived(&tokens_[token], exited.mask);
+}
+
 void KernelRun::remark(const Remark& remark) {
   for (Remark& known : fault_.remarks) {
     if (known == remark) return;
@@ -466,6 +471,7 @@ void KernelRun::close_tokens(Warp& warp) {
   tokens_.clear();
   warp.agent->closed(&outside_);
   for (const std::uint8_t& block : triggered_) warp.agent->closed(&block);
+  for (const std::uint32_t& block : live_) warp.agent->closed(&block);
 }
 
 void KernelRun::fence(const ptx::Agents& agents, const ptx::Fence& fence,

@@ -143,6 +143,7 @@ class KernelRun final : public ptx::GlobalMemory {
   void before_barrier(const ptx::Agents& agents) override;
   void barrier_step(const ptx::Agents& agents, const ptx::BarrierStep& step) override;
   Look look(const ptx::Agents& agents, const ptx::BarrierLook& look, bool waits, bool now) override;
+  void released_by_exit(ptx::SyncToken token, const ptx::Agents& exited) override;
   void uneven_barrier(const ptx::Agents& agents, const ptx::UnevenBarrier& barrier) override;
   void read_unfenced(const ptx::Agents& agents, std::uint32_t read, std::uint32_t write) override {
     static_cast<void>(agents);

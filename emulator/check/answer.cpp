@@ -36,10 +36,59 @@ const Message* Walk::last(const std::vector<const Message*>& among, const Before
   return best;
 }
 
+// A look in vain that writes what it found is no event. To those that are morally strong with it
+// its write says nothing; one that is not it may come behind, in coherence order, of which both are
+// then the last ones.
+void Walk::note_look_over(const Question& q) {
+  if (!weak_events_ || q.kind != machine::AccessKind::rmw || q.wanted == nullptr) return;
+  if (q.wanted->condition == nullptr) return;
+  bool in_vain = false;
+  for (const Message* m = q.cell->newest; m != nullptr; m = m->older) {
+    const std::uint64_t value = value_of(*m, q.size);
+    in_vain = in_vain || ((q.may & bit(*m)) != 0 && !q.wanted->holds(value) &&
+                          q.wanted->condition->writes(value));
+  }
+  for (const Message* m = q.cell->newest; m != nullptr && in_vain; m = m->older) {
+    const machine::Access its{
+        .order = m->order, .scope = m->scope, .element = m->element, .proxy = m->proxy};
+    if (m->initial || (q.known & bit(*m)) != 0 ||
+        execution_->machine().morally_strong(q.who, *q.access, m->at.thread, its)) {
+      continue;
+    }
+    sets_.leave_out({current().label, q.access->site, m->site, LeftOut::What::look});
+  }
+}
+
+// The same where the write comes when the wait is over.
+void Walk::note_write_under(const Question& q, const Message& m) {
+  if (!weak_events_) return;
+  const CellKey cell = cell_asked(q);
+  const auto in_vain = [&](const Live& look) {
+    bool vain = false;
+    for (const Message* x = q.cell->newest; x != nullptr; x = x->older) {
+      const std::uint64_t value = value_of(*x, q.size);
+      // Behind what the wait ended with, in coherence order, it is behind all of its looks.
+      if (name_of(*x) == look.event.self && (m.before & bit(*x)) != 0) return false;
+      vain = vain || (!look.wanted->holds(value) && look.condition->writes(value));
+    }
+    return vain;
+  };
+  for (const Live& l : lives_) {
+    if (!l.executed || l.event.write || l.event.cell != cell || !l.rmw || !l.condition ||
+        l.thread == q.who || !in_vain(l) ||
+        execution_->machine().morally_strong(q.who, *q.access, l.thread, l.access)) {
+      continue;
+    }
+    const std::uint64_t label = names_of_.label(l.event.self.agent);
+    sets_.leave_out({label, l.access.site, m.site, LeftOut::What::look});
+  }
+}
+
 void Walk::on_read(const Question& q, std::span<Message* const> options) {
   prepared_ = 0;
   asked_ = !q.access->of_barrier;  // those read the newest
   if (abandoned_) return;
+  note_look_over(q);
   AgentState& agent = current();
   const CellKey cell = cell_asked(q);
   if (stuck_.contains(q.who)) {
@@ -359,6 +408,7 @@ void Walk::on_message(const Question& q, const Message& m) {
   }
   const std::uint32_t at = keep(given, std::move(live));
   writes_[key_of(m, cell)] = at;
+  note_write_under(q, m);
   if (given != kNone) return;
   w.limit = lives_.size();
   w.own.push_back(lives_[at].event);

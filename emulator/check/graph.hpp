@@ -62,13 +62,26 @@ struct Event {
 
 using Graph = std::vector<Event>;
 
-// An order that was not explored: the warp with this label, or another lane of it, first at the
-// site where both are one; else of its lanes, one of which acted at `first` before another one did
-// something that comes before `second`. Sites are the program's.
+// An order that was not explored, or what else executions have and no run does. Sites are the
+// program's.
 struct LeftOut {
+  enum class What : std::uint8_t {
+    // The warp with this label, or another lane of it, first at the site where both are one; else
+    // of its lanes, one of which acted at `first` before another one did something that comes
+    // before
+    // `second`.
+    lanes,
+    // An execution was not reached: what it has waits for this warp, which stands at `first`, an
+    // access that it does not have.
+    unreached,
+    // A look in vain of this warp, at `first`, which writes what it found, over the write at
+    // `second`, which it races with.
+    look
+  };
   std::uint64_t label = 0;
   std::uint16_t first = 0;
   std::uint16_t second = 0;
+  What what = What::lanes;
   friend auto operator<=>(const LeftOut&, const LeftOut&) = default;
 };
 

@@ -78,12 +78,17 @@ Prefix Walk::lanes_past(AgentId agent) const {
 }
 
 void Walk::on_lanes_arrive(AgentId id, std::span<const ThreadId> lanes, const void* barrier) {
+  // A host has none: what it knows it hands on to the lanes of its launches.
+  if (execution_->record(id).thread == machine::kNoThread) {
+    lane_arrivals_[barrier].join(lanes_past(id));
+  }
   for (const ThreadId thread : lanes) lane_arrivals_[barrier].join(lane(id, thread).past);
 }
 
 void Walk::on_lanes_leave(AgentId id, std::span<const ThreadId> lanes, const void* barrier) {
   const auto at = lane_arrivals_.find(barrier);
   if (at == lane_arrivals_.end()) return;
+  if (execution_->record(id).thread == machine::kNoThread) join_lanes(id, at->second);
   for (const ThreadId thread : lanes) lane(id, thread).past.join(at->second);
 }
 

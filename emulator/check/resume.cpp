@@ -31,7 +31,11 @@ class Reader {
       if (kind == "ordered") {
         ordered();
       } else if (kind == "lanes") {
-        lanes();
+        left_out(LeftOut::What::lanes);
+      } else if (kind == "unreached") {
+        left_out(LeftOut::What::unreached);
+      } else if (kind == "look") {
+        left_out(LeftOut::What::look);
       } else if (kind == "agent") {
         agent();
       } else if (kind == "item") {
@@ -39,7 +43,8 @@ class Reader {
       } else if (kind == "event" && !left_.items.empty()) {
         event();
       } else {
-        bad("expected 'ordered', 'lanes', 'agent', 'item', its 'event', or 'end'");
+        bad("expected 'ordered', 'lanes', 'unreached', 'look', 'agent', 'item', its 'event', or "
+            "'end'");
       }
     }
   }
@@ -90,8 +95,9 @@ class Reader {
     if (n > 0xffff) bad("expected a site below 65536");
     return static_cast<std::uint16_t>(n);
   }
-  void lanes() {
+  void left_out(LeftOut::What what) {
     LeftOut order;
+    order.what = what;
     if (!(words_ >> std::hex >> order.label >> std::dec)) bad("expected a label in hexadecimal");
     order.first = site();
     order.second = site();
@@ -149,7 +155,9 @@ std::string to_text(const Left& left) {
     out << "ordered " << c.region << ' ' << c.offset << ' ' << int{c.size} << '\n';
   }
   for (const LeftOut& o : left.left_out) {
-    out << "lanes " << std::hex << o.label << std::dec << ' ' << o.first << ' ' << o.second << '\n';
+    constexpr const char* kWords[] = {"lanes", "unreached", "look"};
+    out << kWords[static_cast<int>(o.what)] << ' ' << std::hex << o.label << std::dec << ' '
+        << o.first << ' ' << o.second << '\n';
   }
   for (const std::uint64_t label : left.agents) {
     out << "agent " << std::hex << label << std::dec << '\n';

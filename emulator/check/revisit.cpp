@@ -35,6 +35,7 @@ void Walk::on_blocked(const Question& q) {
     return;
   }
   if (current_ != kNoAgent) {
+    if (is_of_current(q.who)) note_look_over(q);
     const Name self{agents_[current_].index, agents_[current_].nth};
     const std::uint32_t given = find(self, piece_, false);
     if (given != kNone && !lives_[given].executed && lives_[given].event.stuck &&

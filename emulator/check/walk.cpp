@@ -360,7 +360,41 @@ AgentId Walk::repeat(const schedule::ReadyView& ready) {
     }
   }
   if (best == kNoAgent && remaining_ == 0) return extend(ready);
-  return best != kNoAgent ? best : next_yielding(ready);
+  if (best == kNoAgent) best = next_yielding(ready);
+  if (best == kNoAgent) note_unreached(ready);
+  return best;
+}
+
+// Nobody can step along the graph. That is no execution where one of those that should stands
+// before its event, or waits for what is there. But where each of them waits for another agent to
+// come to somewhere, and one stands before an access that the graph does not have, the graph lacks
+// what its events need: such a wait is missing in their pasts.
+void Walk::note_unreached(const schedule::ReadyView& ready) {
+  bool any = false;
+  for (std::uint32_t at = 0; at < given_; ++at) {
+    const Live& l = lives_[at];
+    if (l.executed) continue;
+    const std::uint32_t index = l.event.self.agent;
+    const AgentId id = index < id_of_.size() ? id_of_[index] : kNoAgent;
+    if (id == kNoAgent) {
+      any = true;
+      continue;
+    }
+    const schedule::AgentStatus status = execution_->record(id).status;
+    if (status == schedule::AgentStatus::ready || agents_[id].stuck) return;
+    if (status != schedule::AgentStatus::awaiting) {
+      any = true;
+    } else if (l.event.self.nth == agents_[id].nth && source_is_there(at)) {
+      return;
+    }
+  }
+  for (std::uint32_t i = 0; i < ready.count() && any; ++i) {
+    const AgentId id = ready.at(i);
+    if (agents_[id].late || agents_[id].stuck) continue;
+    const std::uint16_t site = execution_->record(id).access.site;
+    sets_.leave_out({agents_[id].label, site, site, LeftOut::What::unreached});
+    return;
+  }
 }
 
 bool Walk::yields(AgentId id) const { return execution_->record(id).pending == Pending::yield; }

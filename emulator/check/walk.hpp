@@ -128,6 +128,9 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
   void on_spawn(schedule::AgentId id, std::uint64_t label) override;
   void on_arrive(schedule::AgentId id, const void* barrier) override;
   void on_leave(schedule::AgentId id, const void* barrier) override;
+  void on_gone(schedule::AgentId id, const void* barrier) override {
+    arrivals_[barrier].join(agents_[id].past);
+  }
   void on_late(schedule::AgentId id, const void* barrier, std::uint16_t site) override;
   void on_close(const void* barrier) override {
     arrivals_.erase(barrier);
@@ -245,6 +248,7 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
   bool yields(schedule::AgentId id) const;
   schedule::AgentId next_yielding(const schedule::ReadyView& ready);
   void relate();
+  void note_unreached(const schedule::ReadyView& ready);
   bool waits(std::uint32_t event, std::uint32_t other) const;
   std::uint32_t find(const Name& self, std::uint32_t piece, bool write) const;
   std::uint32_t find_write(const Name& self, const CellKey& cell) const;
@@ -269,6 +273,8 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
   const machine::Message* last(const std::vector<const machine::Message*>& among,
                                const Before* before = nullptr) const;
   void sticks(const Question& q, std::uint32_t given);
+  void note_look_over(const Question& q);
+  void note_write_under(const Question& q, const machine::Message& m);
   void offer_reads(const Question& q, const Event& event,
                    const std::vector<const machine::Message*>& candidates,
                    const machine::Message* chosen);

@@ -95,7 +95,7 @@ void print_verdict(Verdict verdict, const std::vector<ModeResult>& modes, const 
              : verdict == Verdict::pass    ? "PASS: no execution of these sizes fails (except load "
                                              "buffering)"
              : verdict == Verdict::finding ? "FAIL"
-             : left_out ? "UNKNOWN: threads acted in one order, and another one could end otherwise"
+             : left_out ? "UNKNOWN: some executions were not explored, and could end otherwise"
              : !notes.unexplored.empty() ? "UNKNOWN: an order that decides was not explored"
              : !notes.time_outs.empty()  ? "UNKNOWN: a time-out that leads on was not taken"
              : none_ends                 ? "UNKNOWN: no execution comes to its end, as what stops "

@@ -253,6 +253,9 @@ class GlobalMemory {
   virtual void arrive(SyncToken token, const Agents& agents, bool stays,
                       const SyncOrder& order = {}) = 0;
   virtual void depart(SyncToken token, const Agents& agents, const SyncOrder& order = {}) = 0;
+  /// Threads that have exited and did not arrive there: the barrier that completes now did not wait
+  /// for them. That orders no memory, but those that it lets go on do so only behind their exit.
+  virtual void released_by_exit(SyncToken, const Agents& exited) { static_cast<void>(exited); }
   /// Before such a barrier completes. Throws Fault where that is one.
   virtual void uneven_barrier(const Agents&, const UnevenBarrier& barrier) {
     static_cast<void>(barrier);

@@ -159,6 +159,7 @@ class Execution final : public machine::Chooser, public ReadyView {
   void end_agent(AgentId id);
   // Told to the strategy (see Strategy).
   void arrived(AgentId id, const void* barrier) { strategy_->on_arrive(id, barrier); }
+  void gone(AgentId id, const void* barrier) { strategy_->on_gone(id, barrier); }
   void left(AgentId id, const void* barrier) { strategy_->on_leave(id, barrier); }
   void closed(const void* barrier) { strategy_->on_close(barrier); }
   Strategy& strategy() { return *strategy_; }

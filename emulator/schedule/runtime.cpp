@@ -448,6 +448,7 @@ void Runtime::leave(Agent& agent, BlockBarrier& barrier) {
   }
   Inside inside(*this);
   ++barrier.left_;
+  if (!execution_.free_running()) execution_.gone(agent.id_, &barrier);
   if (barrier.threads_.empty() || barrier.threads_.size() + barrier.left_ < barrier.expected_) {
     return;
   }

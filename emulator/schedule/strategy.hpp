@@ -76,6 +76,9 @@ class Strategy {
   // its parent waits for all its children.
   virtual void on_arrive(AgentId, const void* /*barrier*/) {}
   virtual void on_leave(AgentId, const void* /*barrier*/) {}
+  // An agent is waited for there no more: that orders no memory, but who goes on from there does so
+  // only behind it.
+  virtual void on_gone(AgentId, const void* /*barrier*/) {}
   // An agent came to what an earlier one's arrival had opened for others. It could have been first,
   // at that site of the program.
   virtual void on_late(AgentId, const void* /*barrier*/, std::uint16_t /*site*/) {}

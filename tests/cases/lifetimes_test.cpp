@@ -182,6 +182,32 @@ TEST_CASE("threads that meet at a block's barrier from two instructions: a note,
   CHECK(judge("clean", counted, cuda()).remarks.empty());
 }
 
+TEST_CASE("who goes on from a barrier that exits release does so behind what those threads did") {
+  // Block 0 waits for a 1, which another one stores and `last` may take away: at the barrier that
+  // only the exit behind a load of something else completes.
+  const auto taken = [](const std::string& barrier, unsigned cluster, const std::string& word) {
+    const std::string exch = "  atom.relaxed.gpu.global.exch.b32 %v0, [%m+" + word + "], 4;\n";
+    return Case{
+        kernel("k",
+               "  setp.eq.u32 %p0, %b, 0;\n  @%p0 bra POLL;\n  setp.eq.u32 %p0, %b, 1;\n"
+               "  @%p0 bra STORE;\n  setp.ge.u32 %p0, %t, 32;\n  setp.eq.or.u32 %p0, %b, 3, %p0;\n"
+               "  @%p0 bra EXIT;\n" +
+                   barrier + "  setp.ne.u32 %p0, %t, 0;\n  @%p0 bra END;\n" + exch +
+                   "  bra END;\nPOLL:\n  setp.ne.u32 %p0, %t, 0;\n  @%p0 bra END;\nW:\n"
+                   "  ld.relaxed.gpu.global.u32 %v0, [%m];\n  setp.ne.u32 %p1, %v0, 1;\n"
+                   "  @%p1 bra W;\n  bra END;\nSTORE:\n  setp.ne.u32 %p0, %t, 0;\n"
+                   "  @%p0 bra END;\n  st.relaxed.gpu.global.u32 [%m], 1;\n  bra END;\nEXIT:\n"
+                   "  and.b32 %v0, %t, 31;\n  setp.ne.u32 %p0, %v0, 0;\n  @%p0 bra END;\n"
+                   "  ld.relaxed.gpu.global.u32 %v0, [%m+8];\nEND:\n",
+               cluster > 1 ? ".reqnctapercluster 2" : ""),
+        launch("k", cluster > 1 ? 4 : 3, 64)};
+  };
+  judge("deadlock", taken("  bar.sync 0;\n", 1, "0"));
+  judge("clean", taken("  bar.sync 0;\n", 1, "16"));
+  judge("deadlock", taken(kSync, 2, "0"));
+  judge("clean", taken(kSync, 2, "16"));
+}
+
 TEST_CASE("shared memory of a peer is there once its block has begun, and until it ends") {
   judge("clean", cluster(kSync + kLoad + kSync));
   const Found early = judge("cluster-lifetime", cluster(kLoad + kSync));
@@ -405,6 +431,27 @@ TEST_CASE(
   Case c = chain({kTrigger + kStore, kTrigger, kRead});
   c.launches = launch("k0", 1, 1) + launch("k1", 1, 1, kAhead) + launch("k2", 1, 1);
   judge("clean", c);
+}
+
+TEST_CASE("a dependent launch may take the value that a wait of the launch before waits for") {
+  // Block 0 waits for the 1 that another of its warps stores behind its trigger. Block 1 triggers
+  // by its end, which is behind what each of its warps does.
+  const auto ahead = [](const std::string& second) {
+    Case c =
+        chain({"  and.b32 %v0, %t, 31;\n  setp.ne.u32 %p0, %v0, 0;\n  @%p0 bra END;\n"
+               "  setp.eq.u32 %p1, %t, 32;\n  setp.eq.u32 %p0, %b, 1;\n  @%p0 bra ONE;\n"
+               "  @%p1 bra STORE;\nW:\n  ld.relaxed.gpu.global.u32 %v0, [%m];\n"
+               "  setp.ne.u32 %p1, %v0, 1;\n  @%p1 bra W;\n  bra END;\nSTORE:\n" +
+                   kTrigger +
+                   "  st.relaxed.gpu.global.u32 [%m], 1;\n  bra END;\nONE:\n"
+                   "  @%p1 bra END;\n  ld.relaxed.gpu.global.u32 %v0, [%m+8];\nEND:\n",
+               second});
+    c.launches = launch("k0", 2, 64) + launch("k1", 1, 1, kAhead);
+    return c;
+  };
+  const std::string take = "  atom.relaxed.gpu.global.exch.b32 %v0, [%m], 4;\n";
+  judge("deadlock", ahead(take));
+  judge("clean", ahead(kWait + take));
 }
 
 TEST_CASE("a launch begins early only when every block of the one before has triggered or ended") {

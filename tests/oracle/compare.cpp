@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -71,7 +72,17 @@ class Comparison {
       // out.
       const bool missed = result_.blocked > 0 && !kernel_.mbarriers.empty();
       judged_.undefined = result_.verdict == check::Verdict::fail || missed;
-      judged_.whole = !judged_.undefined && result_.explored == 1 && result_.bounded == 0;
+      // Orders of lanes that were left out show where one matters; what has no run at all does not.
+      const bool lacks = std::any_of(
+          result_.left_out.begin(), result_.left_out.end(),
+          [](const check::LeftOut& o) { return o.what != check::LeftOut::What::lanes; });
+      judged_.whole = !judged_.undefined && !lacks && result_.explored == 1 && result_.bounded == 0;
+    }
+    for (const check::LeftOut& o : result_.left_out) {
+      constexpr const char* kWhat[] = {"lanes", "unreached", "look"};
+      judged_.left_out +=
+          fmt::format("{}{} {} {:x}", judged_.left_out.empty() ? "" : ", ",
+                      kWhat[static_cast<int>(o.what)], program()->site_name(o.first), o.label);
     }
     judged_.executions = result_.complete + result_.blocked;
     if (judged_.whole && limits_.schedules > 0) fuzz(ignore);

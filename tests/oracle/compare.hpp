@@ -30,6 +30,7 @@ struct Judged {
   // still fails: what is undefined leaves nothing to compare.
   bool whole = false;
   bool undefined = false;
+  std::string left_out;  // what check names as not explored
   std::uint64_t executions = 0;
   Outcomes outcomes;  // of complete executions
   // What fuzz shows and check does not, one line each; empty: they agree.

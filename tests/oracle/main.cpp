@@ -2,7 +2,8 @@
 //   kernel_oracle FIRST COUNT [--schedules N] [--seconds S] [--axioms] [--write FOLDER]
 //                 [--without shared|barriers|mbarriers|clusters|forms|loops|votes]...
 //                 [--with copies|dependent]...
-//   kernel_oracle show SEED
+//                 [--verbose]
+//   kernel_oracle show SEED [--without ...]... [--with ...]...
 // --axioms: kernels without loops, the outcomes of check against those of the axioms. Prints each
 // disagreement, shrunk, as a case and its PTX, and writes them into FOLDER; exit status 1 if there
 // was one, or if more than 2 % stay undecided.
@@ -29,6 +30,7 @@ struct Options {
   oracle::Limits limits;
   oracle::GeneratorOptions generator;
   bool axioms = false;
+  bool verbose = false;
   std::string folder;
 };
 
@@ -87,6 +89,10 @@ int run(const Options& o) {
       const std::string text = difference(kernel, o, &j);
       const bool decided = j.verdict != oracle::Verdict::unknown && (j.whole || j.undefined);
       ++(o.axioms ? judged : !decided ? unknown : j.verdict == oracle::Verdict::pass ? pass : fail);
+      if (!o.axioms && !decided && o.verbose) {
+        std::printf("seed %llu undecided: %s\n", static_cast<unsigned long long>(seed),
+                    j.left_out.empty() ? "a bound" : j.left_out.c_str());
+      }
       if (text.empty()) continue;
       ++differ;
       std::printf("seed %llu differs: %s", static_cast<unsigned long long>(seed), text.c_str());
@@ -116,14 +122,12 @@ int run(const Options& o) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc == 3 && std::string(argv[1]) == "show") {
-    const oracle::Kernel k = oracle::generate(std::strtoull(argv[2], nullptr, 10));
-    std::printf("%s\n%s", oracle::to_case(k, "kernel.ptx").c_str(), oracle::to_ptx(k).c_str());
-    return 0;
-  }
   Options o;
   bool right = argc >= 3;
-  if (right) {
+  const bool shows = right && std::string(argv[1]) == "show";
+  if (shows) {
+    o.first = std::strtoull(argv[2], nullptr, 10);
+  } else if (right) {
     o.first = std::strtoull(argv[1], nullptr, 10);
     o.count = std::strtoull(argv[2], nullptr, 10);
   }
@@ -132,6 +136,8 @@ int main(int argc, char** argv) {
     if (name == "--axioms") {  // those that they can judge
       o.axioms = true;
       o.generator.loops = o.generator.votes = false;
+    } else if (name == "--verbose") {
+      o.verbose = true;
     } else if (++i == argc) {
       right = false;
     } else if (name == "--schedules") {
@@ -147,11 +153,15 @@ int main(int argc, char** argv) {
     }
   }
   if (!right) {
-    std::fprintf(stderr,
-                 "usage: kernel_oracle FIRST COUNT [--schedules N] [--seconds S] [--axioms] "
-                 "[--write FOLDER] [--without FEATURE]... [--with copies|dependent]...\n       "
-                 "kernel_oracle show SEED\n");
+    std::fprintf(
+        stderr,
+        "usage: kernel_oracle FIRST COUNT [--schedules N] [--seconds S] [--axioms] "
+        "[--write FOLDER] [--verbose] [--without FEATURE]... [--with copies|dependent]...\n       "
+        "kernel_oracle show SEED [--without FEATURE]... [--with FEATURE]...\n");
     return 2;
   }
-  return run(o);
+  if (!shows) return run(o);
+  const oracle::Kernel k = oracle::generate(o.first, o.generator);
+  std::printf("%s\n%s", oracle::to_case(k, "kernel.ptx").c_str(), oracle::to_ptx(k).c_str());
+  return 0;
 }

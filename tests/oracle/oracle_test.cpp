@@ -73,6 +73,41 @@ TEST_CASE("without loops, check has the outcomes that the axioms admit") {
   CHECK(judged >= 150);
 }
 
+TEST_CASE(
+    "a look in vain that writes over a write that it races with leaves the search undecided") {
+  // T0 waits by atom.add of 0 for the 1 of T2. T1 stores there, too.
+  Kernel kernel;
+  kernel.warps = 3;
+  kernel.locations = {{}};
+  kernel.threads.resize(3);
+  const auto step = [](oracle::Step::Kind kind, std::uint32_t value, oracle::Order order) {
+    oracle::Step s;
+    s.kind = kind;
+    s.value = value;
+    s.order = order;
+    return s;
+  };
+  using oracle::Order;
+  kernel.threads[0] = {step(oracle::Step::Kind::poll_add, 1, Order::relaxed)};
+  kernel.threads[1] = {step(oracle::Step::Kind::store, 1, Order::weak)};
+  kernel.threads[2] = {step(oracle::Step::Kind::store, 1, Order::relaxed)};
+  oracle::Limits limits;
+  limits.schedules = 100;
+  const oracle::Judged over = oracle::judge(kernel, limits, true);
+  CHECK_FALSE(over.whole);
+  CHECK(over.left_out.find("look") != std::string::npos);
+  // A strong write is in one order with the looks.
+  kernel.threads[1][0].order = Order::relaxed;
+  const oracle::Judged strong = oracle::judge(kernel, limits, true);
+  CHECK(strong.whole);
+  CHECK_MESSAGE(strong.left_out.empty(), strong.left_out);
+  CHECK_MESSAGE(strong.difference.empty(), strong.difference);
+  // So are looks that only read.
+  kernel.threads[1][0].order = Order::weak;
+  kernel.threads[0][0].kind = oracle::Step::Kind::poll;
+  CHECK(oracle::judge(kernel, limits, true).whole);
+}
+
 TEST_CASE("a poll by an atomic that the value passes is a deadlock, also where another one polls") {
   // T0 stores 2, then 3; T1 waits by atom.cas for the 2, and T2 by atom.add of 0 for the 3.
   Kernel kernel;

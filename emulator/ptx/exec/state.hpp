@@ -324,6 +324,8 @@ class Execution::State : public std::enable_shared_from_this<Execution::State> {
 
   // exec/sync.cpp
   void find_open_barriers();
+  /// All lanes that have a thread, live or not.
+  std::uint32_t threads_of(const Warp& warp) const;
   void barrier(Warp& warp, std::size_t split, const Op& op);
   void try_complete(Block& block, std::uint32_t number);
   void check_even(const Block& block, std::uint32_t number);

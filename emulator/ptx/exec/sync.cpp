@@ -38,6 +38,11 @@ void Execution::State::find_open_barriers() {
   }
 }
 
+std::uint32_t Execution::State::threads_of(const Warp& warp) const {
+  const std::uint32_t lanes = threads_ - warp.index * kLanes;
+  return lanes >= kLanes ? 0xFFFFFFFFU : (1U << lanes) - 1;
+}
+
 void Execution::State::barrier(Warp& warp, std::size_t split_index, const Op& op) {
   const BarrierOp& form = program_.barriers[op.detail];
   const std::uint32_t mask = warp.splits[split_index].mask;
@@ -118,6 +123,12 @@ void Execution::State::try_complete(Block& block, std::uint32_t number) {
   }
   if (barrier.count == 0 ? !everyone : warps * kLanes < barrier.count) return;
   if (barrier.count == 0) check_even(block, number);
+  for (const Warp& warp : block.warps) {
+    const std::uint32_t arrived = barrier.arrived[warp.index];
+    const std::uint32_t exited = threads_of(warp) & ~warp.live & ~arrived;
+    if (exited == 0 || (barrier.count != 0 && arrived == 0)) continue;
+    memory_.released_by_exit(barrier.token, agents(warp, exited));
+  }
   barrier.active = false;
   ++barrier.generation;
   std::fill(barrier.arrived.begin(), barrier.arrived.end(), 0);
@@ -174,8 +185,7 @@ void Execution::State::check_even(const Block& block, std::uint32_t number) {
   }
   if (first == nullptr) return;
   for (const Warp& warp : block.warps) {
-    const std::uint32_t lanes = threads_ - warp.index * kLanes;
-    const std::uint32_t all = lanes >= kLanes ? 0xFFFFFFFFU : (1U << lanes) - 1;
+    const std::uint32_t all = threads_of(warp);
     if (warp.live == all) continue;
     found.other = warp.index * kLanes + first_lane(all & ~warp.live);
     found.other_instruction = warp.exit_pc;
@@ -489,6 +499,16 @@ void Execution::State::try_complete_cluster(Cluster& cluster) {
           return;
         }
       }
+    }
+  }
+  for (const Block* block : cluster.blocks) {
+    for (const Warp& warp : block->warps) {
+      std::uint32_t exited = threads_of(warp) & ~warp.live;
+      each_lane(exited, [&](std::uint32_t lane) {
+        if (warp.cluster_phase.empty() || warp.cluster_phase[lane] <= cluster.phase) return;
+        exited &= ~(1U << lane);  // it arrived first
+      });
+      if (exited != 0) memory_.released_by_exit(cluster.token, agents(warp, exited));
     }
   }
   ++cluster.phase;
