@@ -87,12 +87,13 @@ struct Initial {
     file
   };
   Kind kind = Kind::zero;
-  std::string dtype;              // integers, normal, adversarial: as verify::parse_dtype takes it
-  bool same = false;              // generated: the same on all ranks
-  bool once = false;              // generated, file: before the first call alone
-  std::uint64_t columns = 0;      // adversarial: elements of a row; 0: what [check] says, else 64
-  std::string file;               // relative to the case file's folder
-  std::string tensor;             // "{rank}" and "{call}" in it stand for the numbers
+  std::string dtype;          // integers, normal, adversarial: as verify::parse_dtype takes it
+  bool same = false;          // generated: the same on all ranks
+  bool once = false;          // generated, file: before the first call alone
+  std::uint64_t columns = 0;  // adversarial: elements of a row; 0: what [check] says, else 64
+  std::string file;           // relative to the case file's folder
+  std::string tensor;         // "{rank}" and "{call}" in it stand for the numbers
+  std::string unset;  // file: a tensor of what is not initialised, u64 [first byte, end) in turn
   std::uint8_t fill = 0;          // of every byte
   std::vector<Content> contents;  // zero elsewhere
 };
@@ -101,7 +102,9 @@ struct Memory {
   std::string name;
   MemoryKind kind = MemoryKind::symmetric;
   std::uint64_t bytes = 0;
-  std::uint64_t distance = 0;  // from each rank's replica to the next one's; 0: any
+  std::uint64_t distance = 0;            // from each rank's replica to the next one's; 0: any
+  std::vector<std::uint64_t> addresses;  // of the replicas, by rank, 0: any; empty: any
+  std::string variables;                 // of this PTX file's module: the memory is where they lie
   Initial initial;
   std::uint32_t line = 0;
 };

@@ -274,10 +274,21 @@ Argument read_argument(const Reader& r, const toml::node& n, std::uint32_t ranks
   } else if (type == "f32" || type == "f64") {
     real_argument(r, value, type, ranks, out);
   } else if (type == "bytes") {
-    for (const toml::node& b : r.array(value, "bytes")) {
-      out.bytes.push_back(static_cast<std::uint8_t>(r.number(b, "a byte", 0, 255)));
+    const auto one = [&](const toml::node& list) {
+      std::vector<std::uint8_t> bytes;
+      for (const toml::node& b : r.array(list, "bytes")) {
+        bytes.push_back(static_cast<std::uint8_t>(r.number(b, "a byte", 0, 255)));
+      }
+      if (bytes.empty()) r.fail(list.source(), "bytes is empty");
+      return bytes;
+    };
+    const toml::array& list = r.array(value, "bytes");
+    if (!list.empty() && list[0].is_array()) {
+      for (const toml::node& n : by_rank(r, value, type, ranks)) out.by_rank.push_back(one(n));
+      out.bytes = out.by_rank[0];
+    } else {
+      out.bytes = one(value);
     }
-    if (out.bytes.empty()) r.fail(value.source(), "bytes is empty");
   } else {
     r.fail(key.source(),
            "unknown kind of argument '{}'; known: memory, multicast, peers, replicas, distances, "

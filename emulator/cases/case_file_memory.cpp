@@ -6,6 +6,7 @@
 
 #include "emulator/cases/case_reader.hpp"
 #include "emulator/cases/encode.hpp"
+#include "emulator/cases/space.hpp"
 #include "verify/dtype.hpp"
 #include "verify/error.hpp"
 
@@ -50,7 +51,7 @@ bool is_content(const toml::table& t) {
   for (const auto& [key, value] : t) {
     const std::string_view k = key.str();
     if (k == "same" || k == "columns" || k == "once" || k == "fill" || k == "file" ||
-        k == "tensor") {
+        k == "tensor" || k == "unset") {
       continue;
     }
     if (const auto* const word = value.as_string()) {
@@ -158,10 +159,14 @@ Initial read_initial(const Reader& r, const toml::node& n, std::string_view wher
   }
   if (const auto* once = t.get("once")) out.once = read_flag(r, *once, where, "once");
   if (t.contains("file")) {
-    r.only(t, fmt::format("{}: init", where), {"file", "tensor", "once"});
+    r.only(t, fmt::format("{}: init", where), {"file", "tensor", "once", "unset"});
     out.kind = Initial::Kind::file;
     out.file = r.text(r.need(t, where, "file"), "file");
     out.tensor = r.text(r.need(t, where, "tensor"), "tensor");
+    if (const auto* unset = t.get("unset")) {
+      if (!out.once) r.fail(unset->source(), "{}: init has 'unset' beside once = true", where);
+      out.unset = r.text(*unset, "unset");
+    }
     return out;
   }
   if (t.contains("fill")) {
@@ -188,10 +193,27 @@ Initial read_initial(const Reader& r, const toml::node& n, std::string_view wher
   return out;
 }
 
+void read_addresses(const Reader& r, const toml::node& n, std::string_view where,
+                    std::uint32_t ranks, Memory& out) {
+  const toml::array& list = r.array(n, "addresses");
+  if (list.size() != ranks || out.distance != 0) {
+    r.fail(n.source(), "{}: addresses has one for each of {} ranks, and no distance beside it",
+           where, ranks);
+  }
+  for (const toml::node& one : list) {
+    const std::uint64_t at = r.number(one, "addresses", 0, Space::kBase + kMaxMemory);
+    if (at != 0 && (at < Space::kBase || at % Space::kPageBytes != 0)) {
+      r.fail(one.source(), "{}: an address is a multiple of {:#x}, at least {:#x}; 0: any", where,
+             Space::kPageBytes, Space::kBase);
+    }
+    out.addresses.push_back(at);
+  }
+}
+
 Memory read_memory(const Reader& r, const toml::table& t, std::string_view name,
                    std::uint32_t ranks) {
   const std::string where = fmt::format("[memory.{}]", name);
-  r.only(t, where, {"kind", "bytes", "init", "distance"});
+  r.only(t, where, {"kind", "bytes", "init", "distance", "addresses", "variables"});
   Memory m;
   m.name = name;
   m.line = static_cast<std::uint32_t>(t.source().begin.line);
@@ -236,6 +258,8 @@ Memory read_memory(const Reader& r, const toml::table& t, std::string_view name,
              where, kPage);
     }
   }
+  if (const auto* a = t.get("addresses")) read_addresses(r, *a, where, ranks, m);
+  if (const auto* v = t.get("variables")) m.variables = r.text(*v, "variables");
   return m;
 }
 

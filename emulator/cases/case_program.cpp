@@ -97,6 +97,11 @@ void CaseProgram::map_memories() {
     consume(file_.check.reference->residual_out);
   }
   for (const ExpectedValue& e : file_.check.expected) consume(e.memory);
+  for (const Memory& m : file_.memories) {
+    for (const std::uint64_t at : m.addresses) {
+      if (at != 0) space_.keep(at, m.bytes);
+    }
+  }
   const auto& restored = file_.check.restored;
   for (std::size_t m = 0; m < file_.memories.size(); ++m) {
     const Memory& memory = file_.memories[m];
@@ -109,7 +114,7 @@ void CaseProgram::map_memories() {
       region.name = fmt::format("{} of rank {}", memory.name, r);
       region.spec = {static_cast<std::uint16_t>(r),
                      pad ? machine::RegionKind::signal : machine::RegionKind::data, memory.bytes,
-                     memory.initial.kind != Initial::Kind::poison};
+                     memory.initial.kind != Initial::Kind::poison && memory.initial.unset.empty()};
       const auto all = [&](std::uint8_t byte) {
         region.initial.push_back({0, std::vector<std::byte>(memory.bytes, std::byte{byte})});
       };
@@ -120,14 +125,27 @@ void CaseProgram::map_memories() {
       }
       if (memory.initial.once) {
         const auto content = payload_.content(0, r, m);
-        region.initial.push_back({0, {content.begin(), content.end()}});
+        for (const auto& [begin, end] : payload_.given(r, m)) {
+          region.initial.push_back({begin,
+                                    {content.begin() + static_cast<std::ptrdiff_t>(begin),
+                                     content.begin() + static_cast<std::ptrdiff_t>(end)}});
+        }
       }
       region.spec.sparse = memory.bytes > kMostDense && region.initial.empty();
       const std::string name = region.name;
       const std::uint32_t index = add_region(std::move(region));
       memory_region_[m].push_back(index);
       Mapping mapping{name, 0, memory.bytes, false, {index}, r};
-      if (memory.distance == 0) {
+      if (!memory.addresses.empty() && memory.addresses[r] != 0) {
+        mapping.address = memory.addresses[r];
+        if (const Mapping* const other = space_.overlap(mapping.address, memory.bytes)) {
+          throw CaseError(
+              fmt::format("{}:{}: [memory.{}]: the address {:#x} of rank {} is on pages "
+                          "of {}",
+                          file_.path, memory.line, memory.name, mapping.address, r, other->name));
+        }
+        memory_address_[m].push_back(space_.add_at(std::move(mapping)));
+      } else if (memory.distance == 0) {
         memory_address_[m].push_back(space_.add(std::move(mapping)));
       } else {
         if (r == 0) first = space_.reserve(memory.distance, file_.ranks);
@@ -138,9 +156,9 @@ void CaseProgram::map_memories() {
     // What is made anew for each call is data.
     if (!payload_.renewed(m)) signals_.follow(memory_region_[m], memory.bytes);
     // What was never written and is not initialised is a finding where it is read.
-    usage_.follow(
-        memory_region_[m], memory.bytes,
-        memory.initial.kind == Initial::Kind::zero || memory.initial.kind == Initial::Kind::fill);
+    usage_.follow(memory_region_[m], memory.bytes,
+                  memory.initial.kind == Initial::Kind::zero ||
+                      memory.initial.kind == Initial::Kind::fill || !memory.initial.unset.empty());
     multicast_address_.push_back(
         memory.kind == MemoryKind::symmetric
             ? space_.add({memory.name + " (multicast)", 0, memory.bytes, true, memory_region_[m]})
@@ -217,6 +235,16 @@ std::uint64_t CaseProgram::globals_of(PtxFile& file, const std::string& shown,
   if (program.global_bytes == 0) return 0;
   file.globals.resize(file_.ranks, 0);
   if (file.globals[rank] != 0) return file.globals[rank];
+  for (std::size_t m = 0; m < file_.memories.size(); ++m) {
+    const Memory& memory = file_.memories[m];
+    if (memory.variables != shown) continue;
+    if (memory.bytes < program.global_bytes) {
+      throw CaseError(fmt::format("{}:{}: [memory.{}] has {} bytes; the variables of {} take {}",
+                                  file_.path, memory.line, memory.name, memory.bytes, shown,
+                                  program.global_bytes));
+    }
+    return file.globals[rank] = memory_address_[m][rank];
+  }
   const std::string name = fmt::format("variables of {} on rank {}", shown, rank);
   const std::uint32_t index = add_region(
       {name,
@@ -238,7 +266,7 @@ void CaseProgram::use_stream(std::uint32_t number) {
 
 void CaseProgram::load_kernels() {
   Edits left = settings_.edits;
-  constexpr std::size_t kMostLaunches = 16;  // of an agent's label
+  constexpr std::size_t kMostLaunches = schedule::kMaxGroup + 1;  // of an agent's label
   if (file_.launches.size() + file_.host.size() > kMostLaunches) {
     throw CaseError(fmt::format("{}: {} launches and steps of the host; at most {} fit", file_.path,
                                 file_.launches.size() + file_.host.size(), kMostLaunches));
@@ -285,10 +313,11 @@ void CaseProgram::load_kernels() {
         "{}: launches with dependent = true and steps of the host; expected one of the two",
         file_.path));
   }
-  // Where launches overlap each has a host besides.
-  if (overlaps_ != 0 && file_.launches.size() >= kMostLaunches) {
+  // Where launches overlap each has a host, and each that may a stream, besides.
+  constexpr std::size_t kMostOverlapping = kMostStreams - 1;
+  if (overlaps_ != 0 && file_.launches.size() > kMostOverlapping) {
     throw CaseError(fmt::format("{}: {} launches, some of them dependent; at most {} fit",
-                                file_.path, file_.launches.size(), kMostLaunches - 1));
+                                file_.path, file_.launches.size(), kMostOverlapping));
   }
 }
 
@@ -406,6 +435,7 @@ void CaseProgram::run_launch(Agent& host, std::uint32_t rank, std::uint32_t call
   settings.plain_multicast = shared_->policy.plain_multicast == machine::PlainMulticast::allow;
   settings.fresh_lines = shared_->policy.fresh_lines == machine::FreshLines::on;
   settings.note_unfenced = shared_->policy.async_war == machine::AsyncWar::note;
+  settings.print = print_;
   settings.self = self;
   settings.before = before;
   if (!prepared.first_shared[rank].empty()) {

@@ -58,6 +58,10 @@ class CaseProgram final : public schedule::Program, private machine::FindingFilt
   // before a run has ended whole.
   std::vector<std::string> values_not_judged() const;
   std::vector<std::string> never_written() const;
+  // Of a memory whose init says what is unset, of at most 64 MiB: what nobody wrote in those runs,
+  // [begin, end) in turn.
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> not_written(std::string_view memory,
+                                                                   std::uint32_t rank) const;
   // What was told to be passed over, and was not in any run of this process and its children.
   std::vector<std::string> unused_suppressions() const;
   // What kernels did in any run that a verdict tells and does not judge: one text for each.
@@ -72,6 +76,8 @@ class CaseProgram final : public schedule::Program, private machine::FindingFilt
   // Every memory as the last run left it, as "NAME.RANK": of the dtype and shape that is expected
   // of it, else of its init's dtype, else bytes. While the executor lives.
   verify::Safetensors final_memories() const;
+  // Where what kernels print goes, of runs in this process; else nobody sees it.
+  void print_to(std::function<void(const std::string&)> print) { print_ = std::move(print); }
   // How sums are formed that hardware does in an order of its own; empty if there are none.
   std::string numerics() const;
   // By the launches that ended in this process, over all runs.
@@ -235,6 +241,7 @@ class CaseProgram final : public schedule::Program, private machine::FindingFilt
   Shared* shared_ = nullptr;
   std::byte* results_ = nullptr;
   const machine::Machine* machine_ = nullptr;  // of the last run
+  std::function<void(const std::string&)> print_;
   std::string mismatch_;
   ptx::ExecutionCounts counts_;
 };

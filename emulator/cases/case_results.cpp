@@ -198,6 +198,7 @@ std::vector<std::string> CaseProgram::never_written() const {
   if (complete_runs_ == 0) return out;
   constexpr std::size_t kMostTexts = 16;
   for (std::size_t m = 0; m < file_.memories.size(); ++m) {
+    if (!file_.memories[m].initial.unset.empty()) continue;  // such a read is a finding
     for (std::uint32_t r = 0; r < file_.ranks; ++r) {
       std::uint64_t begin = 0, end = 0;
       for (std::uint32_t call = 0; call < calls_ && end == 0; ++call) {
@@ -215,6 +216,21 @@ std::vector<std::string> CaseProgram::never_written() const {
                                   file_.memories[m].name, r,
                                   gap.by_peer ? "a peer reads them" : "the consumer reads them"));
       }
+    }
+  }
+  return out;
+}
+
+std::vector<std::pair<std::uint64_t, std::uint64_t>> CaseProgram::not_written(
+    std::string_view memory, std::uint32_t rank) const {
+  const std::size_t m = index_of(memory);
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> out;
+  for (const Usage::Gap& gap :
+       usage_.never_written(memory_region_[m][rank], 0, file_.memories[m].bytes)) {
+    if (!out.empty() && out.back().second == gap.first) {
+      out.back().second = gap.last + 1;
+    } else {
+      out.emplace_back(gap.first, gap.last + 1);
     }
   }
   return out;

@@ -73,7 +73,8 @@ KernelRun::KernelRun(const Kernel& kernel, ptx::LaunchConfig config, const Space
       space_(space),
       settings_(settings),
       fault_(fault),
-      execution_(kernel.program, with_budget(std::move(config), settings.budget), *this, clock) {
+      execution_(kernel.program, with_budget(std::move(config), settings.budget), *this, clock,
+                 settings.print) {
   const ptx::LaunchConfig& c = execution_.config();
   threads_a_block_ = c.block[0] * c.block[1] * c.block[2];
   warps_a_block_ = (threads_a_block_ + kLanes - 1) / kLanes;

@@ -15,6 +15,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -112,6 +113,7 @@ class KernelRun final : public ptx::GlobalMemory {
     // end to begin.
     Succession* self = nullptr;
     Succession* before = nullptr;
+    std::function<void(const std::string&)> print;  // what the kernel prints; none: nobody sees it
     std::uint64_t mbarriers_at = 0;  // behind those, what mbarriers' steps leave: as the bytes lie
   };
   // All outlive the run; `clock` is the rank's. Throws ptx::Error where the configuration does not

@@ -146,12 +146,47 @@ void put_number(std::string& text, std::string_view place, std::uint32_t number)
 // Files by their paths: one has the tensors of several memories, ranks and calls.
 using Files = std::map<std::string, verify::Safetensors>;
 
+const verify::Safetensors& opened(const CaseFile& file, const std::string& path, Files& files) {
+  auto there = files.find(path);
+  if (there == files.end()) there = files.emplace(path, file.tensors(path)).first;
+  return there->second;
+}
+
+// What lies between the pieces that a tensor of u64 says are not initialised; one that is not
+// there says none.
+std::vector<std::pair<std::uint64_t, std::uint64_t>> between_unset(const CaseFile& file,
+                                                                   const Memory& memory,
+                                                                   std::uint32_t rank,
+                                                                   Files& files) {
+  const std::string path = file.beside(memory.initial.file);
+  std::string name = memory.initial.unset;
+  put_number(name, "{rank}", rank);
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> out;
+  std::uint64_t at = 0;
+  const verify::Tensor* const t = opened(file, path, files).find(name);
+  const std::size_t numbers = t == nullptr ? 0 : t->bytes.size() / 8;
+  for (std::size_t i = 0; i + 1 < numbers; i += 2) {
+    std::uint64_t piece[2];
+    std::memcpy(piece, t->bytes.data() + i * 8, sizeof piece);
+    if (t->dtype != verify::Dtype::u64 || piece[0] < at || piece[1] <= piece[0] ||
+        piece[1] > memory.bytes) {
+      throw CaseError(
+          fmt::format("{}: memory '{}': the tensor '{}' in {} has u64 in pairs, each piece of the "
+                      "memory [first "
+                      "byte, end) behind the one before",
+                      file.path, memory.name, name, path));
+    }
+    if (at < piece[0]) out.emplace_back(at, piece[0]);
+    at = piece[1];
+  }
+  if (at < memory.bytes) out.emplace_back(at, memory.bytes);
+  return out;
+}
+
 verify::Tensor from_file(const CaseFile& file, const Memory& memory, std::uint32_t rank,
                          std::uint32_t call, Files& files) {
   const std::string path = file.beside(memory.initial.file);
-  auto there = files.find(path);
-  if (there == files.end()) there = files.emplace(path, file.tensors(path)).first;
-  const verify::Safetensors& tensors = there->second;
+  const verify::Safetensors& tensors = opened(file, path, files);
   std::string name = memory.initial.tensor;
   put_number(name, "{rank}", rank);
   put_number(name, "{call}", memory.initial.once ? 0 : call);
@@ -202,6 +237,9 @@ Payload::Payload(const CaseFile& file, std::uint32_t calls, std::uint64_t seed,
           filled_[m] = t.bytes.size();
           at(call, rank, m) = std::move(t.bytes);
           at(call, rank, m).resize(memory.bytes);
+          if (!memory.initial.unset.empty()) {
+            given_[{m, rank}] = between_unset(file, memory, rank, files);
+          }
         } else {
           at(call, rank, m) = generate(file, m, rank, seed, memory.initial.once ? 0 : call);
         }
@@ -213,6 +251,13 @@ Payload::Payload(const CaseFile& file, std::uint32_t calls, std::uint64_t seed,
 
 bool Payload::any_renewed() const {
   return std::find(renewed_.begin(), renewed_.end(), true) != renewed_.end();
+}
+
+std::vector<std::pair<std::uint64_t, std::uint64_t>> Payload::given(std::uint32_t rank,
+                                                                    std::size_t memory) const {
+  const auto known = given_.find({memory, rank});
+  if (known != given_.end()) return known->second;
+  return {{0, content(0, rank, memory).size()}};
 }
 
 std::span<const std::byte> Payload::content(std::uint32_t call, std::uint32_t rank,

@@ -3,8 +3,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "emulator/cases/case_file.hpp"
@@ -34,6 +36,9 @@ class Payload {
   // Empty for memories of other content.
   std::span<const std::byte> content(std::uint32_t call, std::uint32_t rank,
                                      std::size_t memory) const;
+  // Of one that is recorded once: its initialised bytes, [begin, end) in turn; else all.
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> given(std::uint32_t rank,
+                                                             std::size_t memory) const;
   // Of a renewed memory: what its elements are, and how many bytes of it the payload fills.
   verify::Dtype dtype(std::size_t memory) const { return dtype_[memory]; }
   std::size_t filled(std::size_t memory) const { return filled_[memory]; }
@@ -52,6 +57,10 @@ class Payload {
   std::vector<std::size_t> filled_;
   std::vector<std::vector<std::byte>> content_;
   std::vector<std::optional<Expected>> expected_;
+  // By memory and rank, where not all is initialised.
+  std::map<std::pair<std::size_t, std::uint32_t>,
+           std::vector<std::pair<std::uint64_t, std::uint64_t>>>
+      given_;
 };
 
 }  // namespace ringfence::cases

@@ -20,6 +20,19 @@ std::uint64_t Space::reserve(std::uint64_t distance, std::uint64_t count) {
   return first;
 }
 
+void Space::keep(std::uint64_t address, std::uint64_t bytes) {
+  const auto end =
+      static_cast<std::size_t>((address + bytes - kBase + kPageBytes - 1) >> kPageBits);
+  if (pages_.size() < end + 1) pages_.resize(end + 1, -1);
+}
+
+const Mapping* Space::overlap(std::uint64_t address, std::uint64_t bytes) const {
+  for (std::uint64_t at = address; at < address + bytes; at += kPageBytes) {
+    if (const Mapping* const there = find(at)) return there;
+  }
+  return nullptr;
+}
+
 std::uint64_t Space::add_at(Mapping mapping) {
   const auto first = static_cast<std::size_t>((mapping.address - kBase) >> kPageBits);
   const std::uint64_t pages = (mapping.bytes + (1ULL << kPageBits) - 1) >> kPageBits;

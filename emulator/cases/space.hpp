@@ -19,12 +19,19 @@ struct Mapping {
 
 class Space {
  public:
+  static constexpr std::uint64_t kBase = 0x1000000000ULL;
+  static constexpr std::uint64_t kPageBytes = std::uint64_t{1} << 21;
+
   // Returns the address: a multiple of 2 MiB, with an unmapped page behind the mapping.
   std::uint64_t add(Mapping mapping);
   // An address for `count` mappings that are `distance` apart, itself a multiple of `distance` if
   // that is a power of two; and one of them, at its address.
   std::uint64_t reserve(std::uint64_t distance, std::uint64_t count);
   std::uint64_t add_at(Mapping mapping);
+  // What add and reserve leave alone from then on: for a mapping whose address is given.
+  void keep(std::uint64_t address, std::uint64_t bytes);
+  // A mapping that has some of these pages; null: there is none.
+  const Mapping* overlap(std::uint64_t address, std::uint64_t bytes) const;
   // The mapping whose pages hold the address; null if there is none. An address behind its end but
   // on its last page is found too.
   const Mapping* find(std::uint64_t address) const {
@@ -37,8 +44,8 @@ class Space {
   const Mapping* nearest(std::uint64_t address) const;
 
  private:
-  static constexpr std::uint64_t kBase = 0x1000000000ULL;
   static constexpr unsigned kPageBits = 21;
+  static_assert(kPageBytes == std::uint64_t{1} << kPageBits);
 
   std::vector<Mapping> mappings_;
   std::vector<std::int32_t> pages_;  // page -> mapping, -1: none

@@ -73,6 +73,18 @@ void Machine::set_initial(Address to, std::span<const std::byte> bytes) {
   Region& r = *regions_[to.region];
   std::memcpy(&r.bytes[to.offset], bytes.data(), bytes.size());
   r.initial.clear();
+  if (!r.spec.initialised && !bytes.empty()) {
+    r.given.emplace_back(to.offset / kLineBytes,
+                         (to.offset + bytes.size() + kLineBytes - 1) / kLineBytes);
+    unset_ground(r);
+  }
+}
+
+void Machine::unset_ground(Region& r) {
+  r.ground_unset.assign(r.lines.size(), true);
+  for (const auto& [first, end] : r.given) {
+    for (std::uint64_t i = first; i < end; ++i) r.ground_unset[i] = false;
+  }
 }
 
 void Machine::peek(Address from, std::span<std::byte> out) const {
@@ -155,7 +167,7 @@ void Machine::reset() {
       }
       r->changed.clear();
       if (!r->spec.sparse) std::memcpy(r->bytes.data(), r->initial.data(), r->bytes.size());
-      if (!r->spec.initialised) r->ground_unset.assign(r->lines.size(), true);
+      if (!r->spec.initialised) unset_ground(*r);
       r->ground_changed = false;
     }
   }

@@ -94,7 +94,9 @@ struct RegionSpec {
   std::uint16_t rank = 0;
   RegionKind kind = RegionKind::data;
   std::uint64_t bytes = 0;
-  bool initialised = true;  // zero, or what set_initial gives; otherwise reading it is a finding
+  // Zero, or what set_initial gives; otherwise reading a line to which that gave nothing is a
+  // finding.
+  bool initialised = true;
   // Shared memory of a block: most of it is kept elsewhere as plain bytes. It has storage once
   // open_region() was called, and a line of it is used from adopt() on.
   bool shared = false;
@@ -478,6 +480,7 @@ class Machine {
           lines(m),
           touched(m),
           ground_unset(m),
+          given(m),
           blocks(m),
           touched_blocks(m),
           changed(m),
@@ -488,6 +491,8 @@ class Machine {
     LazyArray<Line*> lines;
     std::pmr::vector<std::uint32_t> touched;
     std::pmr::vector<bool> ground_unset;  // by line, only if not initialised
+    // Then: the lines [first, second) that have content at the start.
+    std::pmr::vector<std::pair<std::uint64_t, std::uint64_t>> given;
     // Whole blocks of the region; where one is set, none of its lines is.
     LazyArray<Block*> blocks;
     std::pmr::vector<std::uint32_t> touched_blocks;
@@ -707,6 +712,7 @@ class Machine {
   bool collapse(Region& region, Block& block, const Clock& all);
   // Before `count` lines from `first` on come to hold other plain bytes.
   void keep_initial(Region& region, std::uint32_t first, std::uint32_t count);
+  static void unset_ground(Region& region);
   // The part of a span from `done` on that was accessed as one block; 0: none.
   bool read_whole_block(Now& now, std::uint64_t offset, std::byte* out);
   bool write_whole_block(Now& now, std::uint64_t offset, const std::byte* in);

@@ -8,8 +8,10 @@
 namespace ringfence::schedule {
 namespace {
 
-// From the top: role 4 bits, group 4, rank 10, call 12, block 16, index 16.
-constexpr std::uint32_t kMaxRank = 1023, kMaxCall = 4095, kMaxGroup = 15, kMaxBlock = 65535;
+// From the top: the group's upper bits 3, role 3, its lower bits 4, rank 10, call 12, block 16,
+// index 16.
+constexpr std::uint32_t kMaxRank = 1023, kMaxCall = 4095, kMaxBlock = 65535;
+constexpr unsigned kLowGroup = 4;
 
 void require(std::uint32_t value, std::uint32_t limit, const char* what) {
   if (value > limit) {
@@ -31,15 +33,16 @@ std::uint64_t pack(const AgentLabel& l) {
   require(l.group, kMaxGroup, "group");
   require(l.block, kMaxBlock, "block");
   require(l.index, kMaxBlock, "index");
-  return std::uint64_t{static_cast<std::uint8_t>(l.role)} << 58 | std::uint64_t{l.group} << 54 |
-         std::uint64_t{l.rank} << 44 | std::uint64_t{l.call} << 32 | std::uint64_t{l.block} << 16 |
-         l.index;
+  const std::uint64_t group = l.group;
+  return (group >> kLowGroup) << 61 | std::uint64_t{static_cast<std::uint8_t>(l.role)} << 58 |
+         (group & 15) << 54 | std::uint64_t{l.rank} << 44 | std::uint64_t{l.call} << 32 |
+         std::uint64_t{l.block} << 16 | l.index;
 }
 
 AgentLabel unpack(std::uint64_t p) {
   AgentLabel l;
-  l.role = static_cast<Role>(p >> 58 & 15);
-  l.group = static_cast<std::uint16_t>(p >> 54 & kMaxGroup);
+  l.role = static_cast<Role>(p >> 58 & 7);
+  l.group = static_cast<std::uint16_t>((p >> 61) << kLowGroup | (p >> 54 & 15));
   l.rank = static_cast<std::uint16_t>(p >> 44 & kMaxRank);
   l.call = static_cast<std::uint16_t>(p >> 32 & kMaxCall);
   l.block = static_cast<std::uint32_t>(p >> 16 & kMaxBlock);

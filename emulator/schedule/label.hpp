@@ -16,11 +16,13 @@ enum class Role : std::uint8_t {
   consumer,  // the launch that reads the result
 };
 
+inline constexpr std::uint32_t kMaxGroup = 127;
+
 struct AgentLabel {
   Role role = Role::host;
   std::uint16_t rank = 0;   // up to 1023
   std::uint16_t call = 0;   // up to 4095
-  std::uint16_t group = 0;  // up to 15: groups of ranks that run at once
+  std::uint16_t group = 0;  // up to kMaxGroup: groups of ranks that run at once
   std::uint32_t block = 0;  // up to 65535
   std::uint32_t index = 0;  // up to 65535
 

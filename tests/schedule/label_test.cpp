@@ -15,7 +15,7 @@ TEST_CASE("a label survives packing, and its text reads back as the same label")
       {.role = Role::product,
        .rank = 1023,
        .call = 4095,
-       .group = 15,
+       .group = 127,
        .block = 65535,
        .index = 65535},
       {.role = Role::task, .rank = 1, .block = 2, .index = 7},
@@ -41,7 +41,7 @@ TEST_CASE("labels are written as the traces write them") {
 TEST_CASE("a label that does not fit is refused") {
   CHECK_THROWS_AS(pack({.rank = 1024}), std::invalid_argument);
   CHECK_THROWS_AS(pack({.call = 4096}), std::invalid_argument);
-  CHECK_THROWS_AS(pack({.group = 16}), std::invalid_argument);
+  CHECK_THROWS_AS(pack({.group = 128}), std::invalid_argument);
   CHECK_THROWS_AS(pack({.block = 65536}), std::invalid_argument);
   CHECK_THROWS_AS(pack({.index = 65536}), std::invalid_argument);
 }
