@@ -18,6 +18,8 @@ void add_merge(CLI::App& app, Exit& exit);
 void add_diff(CLI::App& app, Exit& exit);
 void add_switches(CLI::App& app, Exit& exit);
 void add_ptx(CLI::App& app, Exit& exit);
+void add_exec(CLI::App& app, Exit& exit);
+void add_nvcc(CLI::App& app, Exit& exit);
 void add_gpu(CLI::App& app, Exit& exit);
 // After all others: it tells of them.
 void add_help(CLI::App& app, Exit& exit);

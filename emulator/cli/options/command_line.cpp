@@ -14,6 +14,7 @@
 #include "emulator/analysis/version.hpp"
 #include "emulator/cli/commands.hpp"
 #include "emulator/cli/errors.hpp"
+#include "emulator/cli/exec.hpp"
 #include "emulator/cli/gpu.hpp"
 #include "emulator/cli/log.hpp"
 #include "emulator/cli/options/validators.hpp"
@@ -60,6 +61,15 @@ int command_line(int argc, char** argv) {
   if (has_cuda() && argc > 1 && std::string_view(argv[1]) == "gpu") {
     return run_gpu(argc - 1, argv + 1);
   }
+  // What follows is nvcc's to read.
+  const bool for_nvcc = argc > 2 && std::string_view(argv[1]) == "nvcc";
+  if (for_nvcc && std::string_view(argv[2]) != "--help" && std::string_view(argv[2]) != "-h") {
+    try {
+      return status(nvcc({argv + 2, argv + argc}));
+    } catch (const UsageError& e) {
+      return complain(Exit::bad_input, e.what());
+    }
+  }
   const schedule::LastWords last{status(Exit::interrupted), status(Exit::unknown)};
   const schedule::InterruptOnSignals signals(&last);
   // A limit of file sizes (ulimit -f) is an error of the write that meets it.
@@ -84,6 +94,8 @@ int command_line(int argc, char** argv) {
     add_merge(app, exit);
     add_switches(app, exit);
     add_ptx(app, exit);
+    add_exec(app, exit);
+    add_nvcc(app, exit);
     add_gpu(app, exit);
     add_help(app, exit);
     app.add_flag_callback(

@@ -1,0 +1,62 @@
+#include "emulator/exec/devices.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace ringfence::exec {
+
+void cut(Pieces& pieces, std::uint64_t begin, std::uint64_t end) {
+  Pieces out;
+  for (const auto& [first, last] : pieces) {
+    if (first < std::min(last, begin)) out.emplace_back(first, std::min(last, begin));
+    if (std::max(first, end) < last) out.emplace_back(std::max(first, end), last);
+  }
+  pieces = std::move(out);
+}
+
+void Allocation::put(std::uint64_t at, const void* from, std::uint64_t count) {
+  content.resize(bytes);
+  std::memcpy(content.data() + at, from, count);
+  cut(unset, at, at + count);
+}
+
+const Allocation* Devices::at(std::uint64_t address) const {
+  auto after = memory.upper_bound(address);
+  if (after == memory.begin()) return nullptr;
+  --after;
+  return address - after->first < after->second.bytes ? &after->second : nullptr;
+}
+
+Allocation* Devices::at(std::uint64_t address) {
+  return const_cast<Allocation*>(std::as_const(*this).at(address));
+}
+
+Allocation* Devices::holding(std::uint64_t address, std::uint64_t bytes) {
+  Allocation* const there = at(address);
+  return there != nullptr && bytes <= there->bytes - (address - there->address) ? there : nullptr;
+}
+
+std::map<std::uint64_t, std::vector<std::uint64_t>> order(const Devices& devices) {
+  std::map<std::uint64_t, std::vector<std::uint64_t>> out;
+  std::map<std::uint64_t, std::uint64_t> last;    // by stream
+  std::map<std::uint32_t, std::uint64_t> legacy;  // by device: the last of the legacy stream
+  for (const Operation& o : devices.pending) {
+    std::vector<std::uint64_t>& before = out[o.number];
+    const Stream& stream = devices.streams.at(o.stream);
+    if (const auto at = last.find(o.stream); at != last.end()) before.push_back(at->second);
+    if (stream.legacy) {
+      for (const auto& [other, number] : last) {
+        const Stream& s = devices.streams.at(other);
+        if (other != o.stream && s.blocking && s.device == o.device) before.push_back(number);
+      }
+      legacy[o.device] = o.number;
+    } else if (stream.blocking) {
+      if (const auto at = legacy.find(o.device); at != legacy.end()) before.push_back(at->second);
+    }
+    if (o.kind == Operation::Kind::wait && o.record != 0) before.push_back(o.record);
+    last[o.stream] = o.number;
+  }
+  return out;
+}
+
+}  // namespace ringfence::exec

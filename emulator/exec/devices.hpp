@@ -1,0 +1,99 @@
+#pragma once
+// What the program has made on the devices: memory, modules, streams, events, and what waits on
+// its streams.
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "emulator/exec/wire.hpp"
+#include "emulator/ptx/module.hpp"
+#include "emulator/ptx/program.hpp"
+
+namespace ringfence::exec {
+
+// [begin, end), in turn and apart.
+using Pieces = std::vector<std::pair<std::uint64_t, std::uint64_t>>;
+void cut(Pieces& pieces, std::uint64_t begin, std::uint64_t end);
+
+// One cudaMalloc, or the variables of a module on a device.
+struct Allocation {
+  std::uint64_t address = 0, bytes = 0;
+  std::uint32_t device = 0;
+  std::string memory;                 // of a case: the allocations of one name are its replicas
+  std::vector<std::uint8_t> content;  // empty: nothing was written
+  Pieces unset;                       // of it
+  void put(std::uint64_t at, const void* from, std::uint64_t count);
+};
+
+struct Module {
+  std::string file;  // of a case
+  std::string text;
+  ptx::Module parsed;
+  std::map<std::string, std::unique_ptr<ptx::Program>, std::less<>> kernels;
+  bool has_variables = false;
+  std::vector<std::uint64_t> variables;  // addresses, by device
+};
+
+struct Stream {
+  std::uint32_t device = 0;
+  bool blocking = true;  // waits for the legacy stream, and that for it
+  bool legacy = false;
+};
+
+struct Event {
+  std::uint64_t record = 0;  // the pending operation that records it; 0: none is
+  std::optional<std::chrono::steady_clock::time_point> at;
+};
+
+// Something that waits on a stream.
+struct Operation {
+  enum class Kind : std::uint8_t { launch, fill, copy, record, wait, callback, release };
+  Kind kind = Kind::launch;
+  std::uint64_t number = 0;  // from 1 on, in the order of the calls
+  std::uint32_t device = 0;
+  std::uint64_t stream = 0;
+  // launch
+  LaunchRequest how;
+  std::string kernel;
+  std::string parameters;
+  // fill, copy (one row), release
+  Direction direction = Direction::on_device;
+  std::uint64_t to = 0, from = 0, bytes = 0;
+  std::uint8_t value = 0;
+  std::string content;  // of a copy to a device: the host's bytes, as they were at the call
+  // record, wait
+  std::uint64_t event = 0;
+  std::uint64_t record = 0;  // wait: the operation that it waits for
+  // callback
+  std::uint64_t function = 0, argument = 0;
+};
+
+// Kernels and parameters, and where memory is: what turning operations into a case needs.
+struct Devices {
+  std::uint32_t count = 1;
+  std::map<std::uint64_t, Allocation> memory;  // by address
+  std::deque<Module> modules;
+  std::map<std::uint64_t, Stream> streams;
+  std::map<std::uint64_t, Event> events;
+  std::deque<Operation> pending;
+
+  // That holds the address; null: none does.
+  Allocation* at(std::uint64_t address);
+  const Allocation* at(std::uint64_t address) const;
+  // That holds all of the bytes.
+  Allocation* holding(std::uint64_t address, std::uint64_t bytes);
+};
+
+// Which of the operations come before which: of one stream in order; legacy streams and those that
+// block; a wait behind its record. For each, the numbers of those directly before it.
+std::map<std::uint64_t, std::vector<std::uint64_t>> order(const Devices& devices);
+
+}  // namespace ringfence::exec

@@ -1,0 +1,346 @@
+// What is pending runs: as one case, under the memory model.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+
+#include "emulator/analysis/errors.hpp"
+#include "emulator/analysis/finding.hpp"
+#include "emulator/analysis/fuzz.hpp"
+#include "emulator/analysis/instance.hpp"
+#include "emulator/analysis/version.hpp"
+#include "emulator/cases/case_program.hpp"
+#include "emulator/exec/engine.hpp"
+#include "emulator/machine/names.hpp"
+#include "emulator/schedule/failure.hpp"
+#include "emulator/trace/story.hpp"
+#include "emulator/trace/verdict.hpp"
+
+namespace ringfence::exec {
+namespace {
+
+using Kind = Operation::Kind;
+using machine::FindingKind;
+
+// What a GPU goes on past, with whatever values it gives; the others end its kernel, or it never
+// ends.
+bool goes_on(FindingKind kind) {
+  switch (kind) {
+    case FindingKind::data_race:
+    case FindingKind::stale_read:
+    case FindingKind::lost_signal:
+    case FindingKind::unrestored_signal:
+    case FindingKind::uninitialised_read:
+    case FindingKind::uninitialised_barrier:
+    case FindingKind::incoherent_read:
+      return true;
+    default:
+      return false;
+  }
+}
+
+std::int32_t status_of(FindingKind kind, const std::string& message) {
+  switch (kind) {
+    case FindingKind::deadlock:
+    case FindingKind::livelock:
+      return kLaunchTimeout;
+    case FindingKind::out_of_bounds:
+    case FindingKind::multicast_misuse:
+      return kIllegalAddress;
+    case FindingKind::misaligned:
+      return kMisalignedAddress;
+    default:
+      return message.find("assertion") != std::string::npos ? kAssertion : kLaunchFailure;
+  }
+}
+
+}  // namespace
+
+Engine::Numbers Engine::on_stream(std::uint64_t stream) const {
+  Numbers out;
+  for (const Operation& o : devices_.pending) {
+    if (o.stream == stream) out.insert(o.number);
+  }
+  return with_past(out);
+}
+
+Engine::Numbers Engine::all_pending() const {
+  Numbers out;
+  for (const Operation& o : devices_.pending) out.insert(o.number);
+  return out;
+}
+
+Engine::Numbers Engine::with_past(const Numbers& wanted) const {
+  Numbers out = wanted;
+  const auto before = order(devices_);
+  for (auto o = devices_.pending.rbegin(); o != devices_.pending.rend(); ++o) {
+    if (out.count(o->number) == 0) continue;
+    for (const std::uint64_t n : before.at(o->number)) out.insert(n);
+  }
+  // What is over is pending no more.
+  std::erase_if(out, [&](std::uint64_t n) { return before.count(n) == 0; });
+  return out;
+}
+
+void Engine::wait_for(Turn& turn, const Numbers& wanted, bool query) {
+  const auto left = [&] {
+    return std::any_of(devices_.pending.begin(), devices_.pending.end(),
+                       [&](const Operation& o) { return wanted.count(o.number) != 0; });
+  };
+  if (devices_.pending.empty()) return;
+  // Not again, where nothing came since they got stuck.
+  const bool in_vain = stuck_at_ == next_operation_;
+  const Numbers all = all_pending(), needed = with_past(wanted);
+  Ran ran = in_vain ? Ran::stuck : run(turn, all, true);
+  if (ran == Ran::stuck && needed.size() < all.size() && !needed.empty()) {
+    stuck_at_ = next_operation_;
+    ran = run(turn, needed, true);
+  }
+  if (ran == Ran::stuck) {
+    stuck_at_ = next_operation_;
+    if (query) {
+      turn.status = left() || wanted.empty() ? kNotReady : kSuccess;
+      return;
+    }
+    if (turn.request.last_word == 0) {
+      turn.again = true;  // another thread of the program may bring what is missing
+      return;
+    }
+    ran = run(turn, needed.empty() ? all : needed, false);
+  }
+  if (ran == Ran::failed) return;
+  if (turn.callbacks != 0) turn.again = true;
+}
+
+Engine::Ran Engine::run(Turn& turn, const Numbers& numbers, bool may_stick) {
+  // A callback holds up all that comes after it.
+  const auto before = order(devices_);
+  Numbers held;
+  std::vector<const Operation*> batch, callbacks;
+  for (const Operation& o : devices_.pending) {
+    if (numbers.count(o.number) == 0) continue;
+    const std::vector<std::uint64_t>& past = before.at(o.number);
+    const bool behind =
+        std::any_of(past.begin(), past.end(), [&](std::uint64_t n) { return held.count(n) != 0; });
+    if (!behind && o.kind != Kind::callback) {
+      batch.push_back(&o);
+      continue;
+    }
+    held.insert(o.number);
+    if (!behind) callbacks.push_back(&o);
+  }
+  const bool any_launch = std::any_of(batch.begin(), batch.end(),
+                                      [](const Operation* o) { return o->kind == Kind::launch; });
+  if (any_launch) {
+    const Ran ran = run_case(turn, batch, may_stick);
+    if (ran != Ran::done) return ran;
+  } else {
+    for (const Operation* o : batch) {
+      if (o->kind == Kind::copy || o->kind == Kind::fill) apply(turn, *o);
+    }
+  }
+  Numbers over;
+  for (const Operation* o : callbacks) {
+    ++turn.callbacks;
+    turn.to_call.put(o->function).put(o->argument);
+    over.insert(o->number);
+  }
+  finish(batch);
+  drop(over);
+  return Ran::done;
+}
+
+void Engine::finish(const std::vector<const Operation*>& batch) {
+  Numbers over;
+  const auto now = std::chrono::steady_clock::now();
+  for (const Operation* o : batch) {
+    over.insert(o->number);
+    if (o->kind == Kind::release) devices_.memory.erase(o->to);
+    if (o->kind != Kind::record) continue;
+    const auto at = devices_.events.find(o->event);
+    if (at != devices_.events.end() && at->second.record == o->number) at->second = {0, now};
+  }
+  drop(over);
+}
+
+void Engine::tell(const std::string& kind, const std::string& story) {
+  summary_.findings.push_back(kind);
+  say(story);
+}
+
+Engine::Ran Engine::run_case(Turn& turn, const std::vector<const Operation*>& batch,
+                             bool may_stick) {
+  const std::string name = fmt::format("{:03}", summary_.stretches + 1);
+  const std::string path =
+      options_.capture.empty() ? name + ".toml" : options_.capture + "/" + name + ".toml";
+  const auto fail = [&](std::int32_t status) {
+    sticky_ = turn.status = status;
+    return Ran::failed;
+  };
+  analysis::Task task;
+  Stretch stretch;
+  try {
+    stretch = make_stretch(devices_, batch, name, std::string(machine::name(options_.boundary)));
+    write_capture(stretch, name);
+    cases::CaseFile file = cases::parse_case(stretch.toml, path);
+    file.contents[path] = stretch.toml;
+    for (const auto& [file_name, bytes] : stretch.files)
+      file.contents[file.beside(file_name)] = bytes;
+    programs::Config config;
+    config.protocol = "case";
+    config.case_file = path;
+    config.ranks = file.ranks;
+    config.calls = 1;
+    config.case_digest = cases::digest(file);
+    task.subject = analysis::make_case_subject(std::move(file), config);
+  } catch (const std::exception& e) {
+    say(fmt::format("ringfence exec: {}", e.what()));
+    summary_.unknown = true;
+    return fail(kNotSupported);
+  }
+  task.policy = options_.policy;
+  task.ignore = options_.ignore;
+  task.modes = task.judged = task.claimed = {options_.boundary};
+
+  std::string printed;
+  std::vector<FindingKind> told;
+  for (;;) {
+    analysis::Instance instance;
+    schedule::RunSpec spec = analysis::run_spec(task, options_.boundary);
+    schedule::Outcome outcome;
+    try {
+      instance = analysis::make_inline_instance(*task.subject);
+      auto& program = static_cast<cases::CaseProgram&>(*instance.program);
+      program.print_to([&](const std::string& text) { printed += text; });
+      spec.point_limit = ~std::uint32_t{0};
+      spec.strategy.kind = schedule::StrategySpec::Kind::first;
+      if (options_.seed != 0) {
+        spec.strategy.kind = schedule::StrategySpec::Kind::portfolio;
+        spec.strategy.seed = options_.seed * 1000003 + summary_.stretches;
+        spec.strategy = schedule::drawn(spec.strategy);
+      }
+      printed.clear();
+      outcome = instance.executor->run(spec);
+    } catch (const std::exception& e) {
+      say(fmt::format("ringfence exec: {}", e.what()));
+      summary_.unknown = true;
+      return fail(kNotSupported);
+    }
+    auto& program = static_cast<cases::CaseProgram&>(*instance.program);
+    const auto finding = schedule::failure(outcome);
+    if (!finding && outcome.end != schedule::RunEnd::complete) {
+      say(fmt::format("ringfence exec: stretch {} came to no end", name));
+      summary_.unknown = true;
+      return fail(kUnknown);
+    }
+    if (finding) {
+      const bool stuck =
+          finding->kind == FindingKind::deadlock || finding->kind == FindingKind::livelock;
+      if (stuck && may_stick) return Ran::stuck;
+      const trace::Verdict verdict = trace::make_verdict(outcome, program);
+      spec.history = true;
+      if (options_.print && !printed.empty()) options_.print(printed);
+      printed.clear();
+      const schedule::Outcome again = instance.executor->run(spec);
+      trace::Trace t;
+      t.header.made_by = analysis::version();
+      t.header.config = task.config();
+      t.header.policy = spec.policy;
+      t.verdict = trace::make_verdict(again, program);
+      trace::StoryOptions o;
+      o.color = options_.color;
+      const std::string kind(machine::name(finding->kind));
+      tell(kind, fmt::format("\nringfence exec: {} in stretch {}\n{}", kind, name,
+                             trace::story(t, again, program, o)));
+      if (!goes_on(finding->kind)) {
+        ++summary_.stretches;
+        return fail(status_of(finding->kind, verdict.message));
+      }
+      // A GPU goes on: so does the program, with what the default makes of it.
+      task.ignore.push_back(finding->kind);
+      told.push_back(finding->kind);
+      continue;
+    }
+    if (options_.print && !printed.empty()) options_.print(printed);
+    // What became of the memories.
+    const verify::Safetensors memories = program.final_memories();
+    for (auto& [address, a] : devices_.memory) {
+      const verify::Tensor* const t = memories.find(fmt::format("{}.{}", a.memory, a.device));
+      if (t == nullptr || t->bytes.size() != a.bytes) continue;
+      const bool zero = std::all_of(t->bytes.begin(), t->bytes.end(),
+                                    [](std::byte b) { return b == std::byte{0}; });
+      if (zero) {
+        a.content.clear();
+      } else {
+        const auto* const from = reinterpret_cast<const std::uint8_t*>(t->bytes.data());
+        a.content.assign(from, from + t->bytes.size());
+      }
+      if (a.unset.empty()) continue;
+      const Pieces not_written = program.not_written(a.memory, a.device);
+      std::uint64_t at = 0;
+      for (const auto& [begin, end] : not_written) {
+        if (at < begin) cut(a.unset, at, begin);
+        at = end;
+      }
+      if (at < a.bytes) cut(a.unset, at, a.bytes);
+    }
+    for (const Stretch::ToHost& h : stretch.to_host) {
+      const verify::Tensor& t = *memories.find(fmt::format("{}.{}", h.memory, h.rank));
+      ++turn.writes;
+      turn.to_host.put(h.to).blob({reinterpret_cast<const char*>(t.bytes.data()), t.bytes.size()});
+    }
+    break;
+  }
+  ++summary_.stretches;
+  stuck_at_ = 0;
+  if (options_.schedules != 0 && told.empty()) explore(task);
+  return Ran::done;
+}
+
+// Other schedules of the stretch: their findings are told, their results are nobody's.
+void Engine::explore(const analysis::Task& task) {
+  analysis::FuzzSpec spec;
+  spec.strategy.kind = schedule::StrategySpec::Kind::portfolio;
+  spec.strategy.seed = std::max<std::uint64_t>(1, options_.seed);
+  spec.schedules = options_.schedules;
+  spec.executor.executor = "inline";
+  spec.remedies = false;
+  try {
+    analysis::FuzzResult result = analysis::fuzz(task, spec, analysis::Budget(0), {});
+    for (analysis::FuzzMode& m : result.modes) {
+      if (!m.settled) continue;
+      analysis::RecordOptions record;
+      record.executor = spec.executor;
+      record.color = options_.color;
+      record.write = !options_.capture.empty();
+      record.folder = options_.capture;
+      const analysis::Finding f = analysis::write_finding(std::move(*m.settled), record);
+      const std::string kind(machine::name(f.kind));
+      tell(kind, fmt::format("\nringfence exec: {} in another schedule of stretch {:03}\n{}", kind,
+                             summary_.stretches, f.story));
+    }
+  } catch (const std::exception& e) {
+    say(fmt::format("ringfence exec: {}", e.what()));
+    summary_.unknown = true;
+  }
+}
+
+void Engine::write_capture(const Stretch& stretch, const std::string& name) {
+  if (options_.capture.empty()) return;
+  namespace fs = std::filesystem;
+  for (const auto& [file, bytes] : stretch.files) {
+    const std::string path = options_.capture + "/" + file;
+    std::error_code none;
+    // A module's text is the same in all stretches.
+    if (file.ends_with(".ptx") && fs::exists(path, none) &&
+        fs::file_size(path, none) == bytes.size()) {
+      continue;
+    }
+    trace::write_text_file(path, bytes);
+  }
+  trace::write_text_file(options_.capture + "/" + name + ".toml", stretch.toml);
+}
+
+}  // namespace ringfence::exec

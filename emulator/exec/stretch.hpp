@@ -1,0 +1,39 @@
+#pragma once
+// Operations that wait on streams, as a case: what lies between two points at which the program
+// waits. What is run is the case, so what was captured is what was run.
+
+#include <cstdint>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "emulator/exec/devices.hpp"
+
+namespace ringfence::exec {
+
+// Operations that no case holds. One line.
+class TooMuch : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+struct Stretch {
+  std::string toml;
+  std::map<std::string, std::string> files;  // that it names, beside it
+  std::uint32_t ranks = 1;
+  // Memories of the case that the host reads at the end, and where to.
+  struct ToHost {
+    std::string memory;
+    std::uint32_t rank = 0;
+    std::uint64_t to = 0;
+  };
+  std::vector<ToHost> to_host;
+};
+
+// `name`: of the case, without a suffix. `batch`: pending operations, in order, with all that come
+// before them; no callbacks. Throws TooMuch.
+Stretch make_stretch(const Devices& devices, const std::vector<const Operation*>& batch,
+                     const std::string& name, const std::string& boundary);
+
+}  // namespace ringfence::exec

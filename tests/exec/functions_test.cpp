@@ -1,0 +1,86 @@
+// Which functions of the runtime there are: docs/exec.md says it, the library has them all.
+#include <dlfcn.h>
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <regex>
+#include <set>
+#include <string>
+
+namespace {
+
+std::string content(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  CAPTURE(path);
+  REQUIRE(in.is_open());
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+std::set<std::string> all(const std::string& text, const std::string& pattern) {
+  const std::regex what(pattern);
+  std::set<std::string> out;
+  for (std::sregex_iterator i(text.begin(), text.end(), what), end; i != end; ++i) {
+    out.insert((*i)[1].str());
+  }
+  return out;
+}
+
+std::set<std::string> refused() {
+  return all(content("emulator/exec/client/refused.inc"), "RF_REFUSED\\((\\w+)\\)");
+}
+
+// The names of docs/exec.md's list, a name with (_ptsz) or (_ptds) behind it for both.
+std::set<std::string> done() {
+  const std::string page = content("docs/exec.md");
+  const std::size_t begin = page.find("## Functions that are there");
+  const std::size_t end = page.find("\n## ", begin + 1);
+  REQUIRE(begin != std::string::npos);
+  return all(page.substr(begin, end - begin), "\\b(_?_?cuda[A-Za-z0-9_]+)");
+}
+
+}  // namespace
+
+TEST_CASE("docs/exec.md lists the functions that the sources define, and none that is refused") {
+  std::set<std::string> defined;
+  for (const char* file : {"devices", "memory", "modules", "streams"}) {
+    const std::string text = content(std::string("emulator/exec/client/") + file + ".cpp");
+    for (const std::string& name : all(text, "RF_API [^(]*?\\b(_?_?cuda\\w+)\\(")) {
+      defined.insert(name);
+    }
+  }
+  REQUIRE(defined.size() > 100);
+  std::set<std::string> usual;
+  for (const std::string& name : defined) {
+    const bool twin = name.ends_with("_ptsz") || name.ends_with("_ptds");
+    if (!twin) usual.insert(name);
+    if (twin) CHECK(defined.count(name.substr(0, name.size() - 5)) == 1);
+  }
+  for (const std::string& name : usual) {
+    CAPTURE(name);
+    CHECK(done().count(name) == 1);
+  }
+  for (const std::string& name : done()) {
+    CAPTURE(name);
+    CHECK(usual.count(name) == 1);
+    CHECK(refused().count(name) == 0);
+  }
+}
+
+TEST_CASE("every function of the runtime's header is in the library: done, or refused by name") {
+#ifndef RINGFENCE_CUDA_HEADER
+  MESSAGE("not run: no cuda_runtime_api.h of CUDA 13");
+#else
+  void* const library = dlopen(RINGFENCE_CUDART, RTLD_NOW | RTLD_LOCAL);
+  REQUIRE_MESSAGE(library != nullptr, dlerror());
+  const std::set<std::string> declared =
+      all(content(RINGFENCE_CUDA_HEADER), "CUDARTAPI(?:_CDECL)?\\s+\\*?(cuda\\w+)\\(");
+  REQUIRE(declared.size() > 250);
+  for (const std::string& name : declared) {
+    CAPTURE(name);
+    CHECK(dlsym(library, name.c_str()) != nullptr);
+  }
+  dlclose(library);
+#endif
+}

@@ -1,0 +1,211 @@
+// CUDA programs of one process, as users write them, on emulated GPUs. Each judges itself; of each
+// there is one that is nearly right, which has to be found.
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "tests/cli/command.hpp"
+
+namespace ringfence::cli {
+namespace {
+
+bool says(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+std::string program(const std::string& name) {
+  return std::string(RINGFENCE_EXEC_PROGRAMS) + "/" + name;
+}
+
+// Whether the build made the programs; where it could it has to.
+bool made(const std::string& name) {
+  if (std::filesystem::exists(program(name))) return true;
+#ifdef RINGFENCE_MAKES_PROGRAMS
+  FAIL("the build has not made ", program(name));
+#else
+  MESSAGE("not run: no nvcc of CUDA 13 to compile ", name, ".cu");
+#endif
+  return false;
+}
+
+// `command`: a program of ours and its arguments.
+Result exec(const Folder& folder, const std::string& command, const std::string& options = "") {
+  return ringfence(
+      folder, "exec " + options + " -- " + std::string(RINGFENCE_EXEC_PROGRAMS) + "/" + command);
+}
+
+void right(const Folder& folder, const std::string& command, const std::string& said,
+           const std::string& options = "") {
+  const Result r = exec(folder, command, options);
+  CAPTURE(command);
+  CAPTURE(r.err);
+  CAPTURE(r.out);
+  CHECK(r.status == 0);
+  CHECK(says(r.out, said));
+  CHECK(!says(r.err, "FINDING"));
+}
+
+void found(const Folder& folder, const std::string& command, const std::string& kind,
+           const std::string& options = "") {
+  const Result r = exec(folder, command, options);
+  CAPTURE(command);
+  CAPTURE(r.err);
+  CAPTURE(r.out);
+  CHECK(r.status == 1);
+  CHECK(says(r.err, "FINDING: " + kind));
+}
+
+}  // namespace
+
+TEST_CASE("an all-reduce of four devices whose kernels wait for each other") {
+  if (!made("all_reduce")) return;
+  const Folder folder;
+  right(folder, "all_reduce 1", "4 devices, 1 epochs: 0 wrong");
+  right(folder, "all_reduce 1", "3 devices, 1 epochs: 0 wrong", "--gpus 3");
+  found(folder, "all_reduce 1 relaxed", "data-race");
+}
+
+TEST_CASE("epochs: a hundred launches on four devices, none of them waited for by the host") {
+  if (!made("all_reduce")) return;
+  const Folder folder;
+  right(folder, "all_reduce 25", "4 devices, 25 epochs: 0 wrong");
+  // Without the second meeting one epoch alone is right.
+  right(folder, "all_reduce 1 early", "0 wrong");
+  found(folder, "all_reduce 2 early", "data-race");
+}
+
+TEST_CASE("a barrier over the grid of a cooperative launch") {
+  if (!made("grid_barrier")) return;
+  const Folder folder;
+  right(folder, "grid_barrier", "grid barrier: right");
+  found(folder, "grid_barrier relaxed", "data-race");
+}
+
+TEST_CASE("a pipeline over two streams, with events and asynchronous copies") {
+  if (!made("pipeline")) return;
+  const Folder folder;
+  right(folder, "pipeline", "pipeline: right");
+  found(folder, "pipeline no-event", "uninitialised-read");
+  // What the host reads too early is not there yet: its own check sees it.
+  const Result r = exec(folder, "pipeline no-wait");
+  CHECK(r.status == 4);
+  CHECK(says(r.out, "not so: host_out[i] == 2 * i + 1"));
+  CHECK(says(r.err, "operations that nothing waited for did not run"));
+}
+
+TEST_CASE("a trap, an assertion and a wild address are sticky until the device is reset") {
+  if (!made("sticky")) return;
+  const Folder folder;
+  for (const auto& [how, kind] :
+       {std::pair("", "rank-lost"), {"assert", "rank-lost"}, {"beyond", "out-of-bounds"}}) {
+    const Result r = exec(folder, std::string("sticky ") + how);
+    CAPTURE(r.out);
+    CHECK(r.status == 1);
+    CHECK(says(r.out, "sticky: right"));
+    CHECK(says(r.err, std::string("FINDING: ") + kind));
+    CHECK(says(r.err, "sticky.cu:"));
+  }
+}
+
+TEST_CASE("variables of a module are each device's own") {
+  if (!made("symbols")) return;
+  const Folder folder;
+  right(folder, "symbols", "symbols: right");
+}
+
+TEST_CASE("waiting: legacy streams, callbacks, queries, and launches that only come later") {
+  if (!made("waits")) return;
+  const Folder folder;
+  right(folder, "waits", "waits: right");
+  right(folder, "waits query", "waits: right");
+  right(folder, "waits later", "waits: right");
+  const Result r = exec(folder, "waits never");
+  CHECK(r.status == 1);
+  CHECK(says(r.out, "the launch timed out"));
+  CHECK(says(r.err, "FINDING: deadlock"));
+  found(folder, "waits legacy", "data-race");
+}
+
+TEST_CASE("forms of launches, properties, printf; what is not there is named once and at the end") {
+  if (!made("forms")) return;
+  const Folder folder;
+  const Result r = exec(folder, "forms");
+  CAPTURE(r.out);
+  CAPTURE(r.err);
+  CHECK(r.status == 0);
+  CHECK(says(r.out, "said 42 by a kernel\nsaid 43 by a kernel\n"));
+  CHECK(says(r.out, "forms: right"));
+  const std::string once = "cudaGraphCreate is not there; it returned cudaErrorNotSupported";
+  CHECK(says(r.err, once));
+  CHECK(r.err.find(once) == r.err.rfind(once));
+  CHECK(says(r.err, "called and not there: cudaGraphCreate, cudaMallocManaged"));
+}
+
+TEST_CASE(
+    "a capture is what ran: the case files run alike, and fuzz finds what is wrong with one") {
+  if (!made("all_reduce") || !made("pipeline")) return;
+  const Folder folder;
+  right(folder, "all_reduce 2", "0 wrong", "--capture good");
+  Result r =
+      ringfence(folder, "run --case good/001.toml --executor inline --output out.safetensors");
+  CAPTURE(r.out);
+  CHECK(r.status == 0);
+  r = ringfence(folder, "fuzz --case good/001.toml --schedules 50 --boundary stream");
+  CAPTURE(r.out);
+  CHECK(r.status == 0);
+  found(folder, "all_reduce 2 early", "data-race", "--capture bad");
+  r = ringfence(folder, "fuzz --case bad/001.toml --schedules 50 --boundary stream");
+  CHECK(r.status == 1);
+  CHECK(says(r.out, "data-race"));
+  // Copies and events of streams are steps of the case.
+  right(folder, "pipeline", "pipeline: right", "--capture pipeline");
+  const std::string text = content(folder / "pipeline/001.toml");
+  CHECK(says(text, "wait_event"));
+  CHECK(says(text, "copy = { from = { memory = \"from_host_"));
+  r = ringfence(folder, "fuzz --case pipeline/001.toml --schedules 50 --boundary stream");
+  CAPTURE(r.out);
+  CHECK(r.status == 0);
+}
+
+TEST_CASE(
+    "--schedules tries others of each stretch, and a seed draws the one that the program gets") {
+  if (!made("all_reduce")) return;
+  const Folder folder;
+  right(folder, "all_reduce 1", "0 wrong", "--schedules 20 --seed 7");
+  found(folder, "all_reduce 1 relaxed", "data-race", "--schedules 20 --ignore stale-read");
+}
+
+TEST_CASE("a program with another runtime inside, or none to run, is one line") {
+  const Folder folder;
+  Result r = ringfence(folder, "exec -- ./not-there");
+  CHECK(r.status == 2);
+  CHECK(r.err == "ringfence: exec: ./not-there: no program of that name\n");
+  CHECK(ringfence(folder, "exec").status == 2);
+#ifdef RINGFENCE_NVCC
+  std::ofstream(folder / "k.cu") << "__global__ void k() {} int main() { k<<<1, 1>>>(); }";
+  REQUIRE(std::system(("cd " + folder.path().string() + " && " + RINGFENCE_NVCC +
+                       " -cudart static -arch=sm_90 k.cu -o k > log 2>&1")
+                          .c_str()) == 0);
+  r = ringfence(folder, "exec -- ./k");
+  CHECK(r.status == 2);
+  CHECK(says(r.err,
+             "./k: holds kernels, and no libcudart.so.13 is asked for: link with -cudart shared"));
+  // One with code for a GPU alone is told at its first launch.
+  REQUIRE(std::system(("cd " + folder.path().string() + " && " + RINGFENCE_NVCC +
+                       " -cudart shared -gencode arch=compute_90,code=sm_90 k.cu -o k > log 2>&1")
+                          .c_str()) == 0);
+  r = ringfence(folder, "exec -- ./k");
+  CHECK(says(r.err, "hold no PTX: compile with ringfence nvcc"));
+#endif
+}
+
+TEST_CASE("a program without CUDA runs as it is, with its own exit status") {
+  const Folder folder;
+  const Result r = ringfence(folder, "exec -- ls not-there");
+  CHECK(r.status == 2);  // of ls
+  CHECK(says(r.err, "ringfence exec: 0 launches in 0 stretches"));
+}
+
+}  // namespace ringfence::cli
