@@ -68,7 +68,8 @@ void KernelRun::launch_dependents(const ptx::Agents& agents, std::span<const ptx
     };
     add(agents, threads);
     for (const ptx::Agents& a : next) {
-      if (a.warp != agents.warp) add(a, others);
+      // A warp that has not begun has no fence to add, and no agent yet.
+      if (a.warp != agents.warp && warp_of(a).agent != nullptr) add(a, others);
     }
     m.trigger(threads, others);
   });
