@@ -230,6 +230,41 @@ TEST_CASE("push's count of launches races by weak accesses where a rank has seve
   std::filesystem::remove(weak);
 }
 
+TEST_CASE("push's kernel launched dependent, behind itself, passes; without its wait it races") {
+  if (!made("push")) return;
+  const std::vector<Record> all = records("tokenweave-push-bf16-r2");
+  REQUIRE(all.size() == 1);
+  std::string text = case_text(all[0]);
+  const std::size_t from = text.find("[[launch]]"), to = text.find("[check]");
+  REQUIRE(to != std::string::npos);
+  const std::string second = text.substr(from, to - from) + "dependent = true\n";
+  // What the second one works on is the first one's result.
+  text = text.substr(0, text.find("[check.reference]"));
+  text.insert(to, second);
+  const auto run = [](const std::string& toml) {
+    cases::CaseProgram program(cases::parse_case(toml, std::string(kFolder) + "/record.toml"), {});
+    return found(fuzz(program, machine::Boundary::coherent, 30));
+  };
+  CHECK(run(text) == "clean");
+  std::ifstream in("traces/ptx/made/push.ptx", std::ios::binary);
+  REQUIRE(in.is_open());
+  std::string ptx((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  const std::string wait = "griddepcontrol.wait;";
+  REQUIRE(ptx.find(wait) != std::string::npos);
+  for (std::size_t at = 0; (at = ptx.find(wait, at)) != std::string::npos;) {
+    ptx.replace(at, wait.size(), "");
+  }
+  const std::filesystem::path hasty = std::filesystem::temp_directory_path() /
+                                      ("ringfence-hasty-" + std::to_string(::getpid()) + ".ptx");
+  std::ofstream(hasty, std::ios::binary) << ptx;
+  const std::string kept = "../ptx/made/push.ptx";
+  for (std::size_t at = 0; (at = text.find(kept, at)) != std::string::npos;) {
+    text.replace(at, kept.size(), hasty.string());
+  }
+  CHECK(run(text) == "data-race");
+  std::filesystem::remove(hasty);
+}
+
 TEST_CASE("pypto's sums on an H200 are, each by itself, one of the R! orders of their adds") {
   const std::vector<Record> all = records("pypto-");
   CHECK(all.size() == 3);
