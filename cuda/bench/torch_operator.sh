@@ -94,8 +94,11 @@ for ranks in 2 4; do
 done
 if command -v compute-sanitizer > /dev/null; then
   # Each tensor an allocation of its own, so that what lies beside it is not there.
-  part "memcheck" 200 env PYTORCH_NO_CUDA_MEMORY_CACHING=1 compute-sanitizer --tool memcheck --report-api-errors no \
-    --error-exitcode 9 python3 gpu_torch.py
+  export PYTORCH_NO_CUDA_MEMORY_CACHING=1
+  memcheck() { compute-sanitizer --tool memcheck --report-api-errors no --error-exitcode 9 python3 gpu_torch.py "$@"; }
+  export -f memcheck
+  part "memcheck" 200 bash -c memcheck
+  part "memcheck of a read outside" 100 bash -c 'memcheck --outside; [ $? -eq 9 ] && echo "done: it was noticed"'
 else
   say "not run: memcheck (no compute-sanitizer)"
 fi

@@ -112,6 +112,8 @@ def check_matmul(x: Tensor, w: Tensor, residual: Tensor, weight: Tensor, eps: fl
 def _by_rank(ws: Workspace, op: str, name: str, t: Tensor) -> list[Tensor]:
     """Each member's part, [tokens, columns]."""
     if ws.virtual is None:
+        if t.dim() == 2:
+            return [t]
         parts = [t]
     else:
         _need(
