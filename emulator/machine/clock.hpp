@@ -113,6 +113,7 @@ class Clock {
   }
   Clock(Clock&& o) noexcept : rep_(o.rep_) { o.rep_ = nullptr; }
   Clock& operator=(const Clock& o) {
+    if (o.rep_ == rep_) return *this;  // both empty, mostly: what few programs need
     if (o.rep_ != nullptr) ++o.rep_->refs;
     drop();
     rep_ = o.rep_;

@@ -239,11 +239,10 @@ void Machine::report(const Finding& finding) {
 std::uint64_t Machine::label_of(const Epoch& at) const {
   if (at.thread >= threads_used_) return 0;
   const auto& labels = threads_[at.thread]->labels;
-  std::uint64_t label = labels.empty() ? 0 : labels.front().label;
-  for (const Label& l : labels) {
-    if (l.from_time <= at.time) label = l.label;
-  }
-  return label;
+  // In the order of their times, and mostly the last one is asked for.
+  std::size_t i = labels.size();
+  while (i > 1 && labels[i - 1].from_time > at.time) --i;
+  return i == 0 ? 0 : labels[i - 1].label;
 }
 
 // The thread's name and moment, and the place: in one moment a thread writes a place once.

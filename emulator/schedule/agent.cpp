@@ -1,7 +1,6 @@
 #include "emulator/schedule/agent.hpp"
 
 #include <cstring>
-#include <exception>
 #include <stdexcept>
 
 #include "emulator/schedule/execution.hpp"
@@ -9,24 +8,14 @@
 
 namespace ringfence::schedule {
 
-// One step of the agent on the machine.
-class Agent::Step {
- public:
-  explicit Step(Agent& a) : runtime_(a.runtime_) {
-    runtime_.enter();
+// One step of the agent on the machine. What leaves it by an exception may have changed half of it.
+template <class Change>
+void Agent::step(Change&& change) {
+  runtime_.change([&] {
     runtime_.beat();
-  }
-  ~Step() {
-    if (std::uncaught_exceptions() > before_) runtime_.broken();
-    runtime_.leave();
-  }
-  Step(const Step&) = delete;
-  Step& operator=(const Step&) = delete;
-
- private:
-  Runtime& runtime_;
-  const int before_ = std::uncaught_exceptions();
-};
+    change();
+  });
+}
 
 namespace {
 
@@ -108,39 +97,36 @@ void Agent::check_stopped() {
 
 void Agent::read(machine::Address from, const machine::Access& access, std::span<std::byte> out) {
   before(from, access, machine::AccessKind::read, out.size());
-  {
-    Step step(*this);
+  step([&] {
     const bool old = machine::is_strong(access.order) && late(from);
     if (old) read_old(true);
     execution_.machine().read(own_thread(), from, access, out);
     if (old) read_old(false);
     after(access.site);
     if (!execution_.free_running()) note_bytes(execution_, out);
-  }
+  });
   check_stopped();
 }
 
 void Agent::write(machine::Address to, const machine::Access& access,
                   std::span<const std::byte> in) {
   before(to, access, machine::AccessKind::write, in.size());
-  {
-    Step step(*this);
+  step([&] {
     execution_.machine().write(own_thread(), to, access, in);
     wrote(to, access, in.size());
     after(access.site);
-  }
+  });
   check_stopped();
 }
 
 void Agent::reduce(machine::Address to, const machine::Access& access,
                    std::span<const std::byte> operand, machine::CombineFunction combine) {
   point({to, static_cast<std::uint32_t>(operand.size()), machine::AccessKind::rmw, access.site});
-  {
-    Step step(*this);
+  step([&] {
     execution_.machine().reduce(own_thread(), to, access, operand, combine);
     wrote(to, access, operand.size());
     after(access.site);
-  }
+  });
   check_stopped();
 }
 
@@ -148,13 +134,12 @@ std::uint64_t Agent::rmw(machine::Address at, const machine::Access& access, std
                          machine::CombineFunction combine) {
   point({at, access.element, machine::AccessKind::rmw, access.site});
   std::uint64_t old = 0;
-  {
-    Step step(*this);
+  step([&] {
     old = execution_.machine().rmw(own_thread(), at, access, operand, combine);
     wrote(at, access, access.element);
     after(access.site);
     execution_.note(old);
-  }
+  });
   check_stopped();
   return old;
 }
@@ -163,34 +148,31 @@ std::uint64_t Agent::cas(machine::Address at, const machine::Access& access, std
                          std::uint64_t value) {
   point({at, access.element, machine::AccessKind::rmw, access.site});
   std::uint64_t old = 0;
-  {
-    Step step(*this);
+  step([&] {
     old = execution_.machine().cas(own_thread(), at, access, compare, value);
     if (old == compare) wrote(at, access, access.element);
     after(access.site);
     execution_.note(old);
-  }
+  });
   check_stopped();
   return old;
 }
 
 void Agent::fence(machine::Machine::Fence kind, machine::Scope scope, std::uint16_t site) {
   point_at_fence(kind);
-  {
-    Step step(*this);
+  step([&] {
     execution_.machine().fence(own_thread(), kind, scope, site);
     after(site);
-  }
+  });
   check_stopped();
 }
 
 void Agent::proxy_fence(machine::Machine::ProxyFence kind, std::uint16_t site) {
   point(Pending::fence);
-  {
-    Step step(*this);
+  step([&] {
     execution_.machine().proxy_fence(own_thread(), kind, site);
     after(site);
-  }
+  });
   check_stopped();
 }
 
@@ -212,8 +194,7 @@ std::uint64_t Agent::wait_for(machine::Address at, const machine::Access& access
          access.site});
   for (bool watched = false;;) {
     std::optional<std::uint64_t> seen;
-    {
-      Step step(*this);
+    step([&] {
       record_->last_site = access.site;
       if (!late(at)) seen = machine.try_end(thread, at, access, wanted, by_rmw, value);
       if (seen) {
@@ -229,7 +210,7 @@ std::uint64_t Agent::wait_for(machine::Address at, const machine::Access& access
         }
         execution_.set_blocked(id_, AgentStatus::awaiting);
       }
-    }
+    });
     check_stopped();
     if (seen) return *seen;
     record_->pending = Pending::access;
@@ -281,42 +262,38 @@ void Agent::note(std::uint64_t value) {
 
 bool Agent::await_any(std::span<const LaneWait> waits, bool may_time_out) {
   machine::Machine& machine = execution_.machine();
-  {
-    Step step(*this);
+  step([&] {
     for (const LaneWait& w : waits) machine.watch(w.await.at, w.await.access, id_);
     record_->last_site = waits.front().await.access.site;
     execution_.set_waiting(id_, waits, may_time_out);
     // Something may have changed since the caller looked (in a free run).
     if (execution_.free_running() && execution_.can_go_on(id_)) execution_.set_ready(id_);
-  }
+  });
   runtime_.give_way(*this);
-  {
-    Step step(*this);
+  step([&] {
     for (const LaneWait& w : waits) machine.unwatch(w.await.at, w.await.access, id_);
-  }
+  });
   check_stopped();
   return !record_->timed_out;
 }
 
 void Agent::park(std::uint16_t site, bool deadlocks) {
-  {
-    Step step(*this);
+  step([&] {
     record_->last_site = site;
     record_->deadlocks = deadlocks;
     execution_.set_blocked(id_, AgentStatus::at_barrier);
-  }
+  });
   runtime_.give_way(*this);
   check_stopped();
 }
 
 void Agent::wait_turn(std::uint16_t site) {
-  {
-    Step step(*this);
+  step([&] {
     record_->last_site = site;
     execution_.set_blocked(id_, record_->thread == machine::kNoThread
                                     ? AgentStatus::joining
                                     : AgentStatus::blocked_by_graph);
-  }
+  });
   runtime_.give_way(*this);
   check_stopped();
 }
@@ -375,20 +352,16 @@ std::uint32_t Agent::choose(DecisionKind kind, std::uint32_t options) {
 }
 
 void Agent::report(const machine::Finding& finding) {
-  {
-    Step step(*this);
-    execution_.machine().report(finding);
-  }
+  step([&] { execution_.machine().report(finding); });
   check_stopped();
 }
 
 void Agent::fail(const machine::Finding& finding) {
-  {
-    Step step(*this);
+  step([&] {
     execution_.machine().report(finding);
     after(finding.second.site);
     if (!execution_.machine().failed()) execution_.set_blocked(id_, AgentStatus::stopped);
-  }
+  });
   check_stopped();
   runtime_.give_way(*this);
   check_stopped();
@@ -411,8 +384,7 @@ void Agent::fork_hosts(std::uint16_t call, std::vector<Body> bodies) {
 }
 
 void Agent::order_streams(machine::StreamId later, machine::StreamId earlier) {
-  Step step(*this);
-  execution_.machine().order_streams(later, earlier);
+  step([&] { execution_.machine().order_streams(later, earlier); });
 }
 
 }  // namespace ringfence::schedule

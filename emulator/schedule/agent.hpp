@@ -205,7 +205,8 @@ class Agent {
  private:
   bool in_instruction_ = false;
   friend class Runtime;
-  class Step;
+  template <class Change>
+  void step(Change&& change);
   void begin_step();
   void end_step(std::uint16_t site);
   void break_step() noexcept;

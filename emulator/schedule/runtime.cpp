@@ -9,22 +9,6 @@
 
 namespace ringfence::schedule {
 
-// While it lives, this process may touch the machine and the execution.
-class Runtime::Inside {
- public:
-  explicit Inside(Runtime& r) : runtime_(r) { runtime_.enter(); }
-  ~Inside() {
-    if (std::uncaught_exceptions() > before_) runtime_.broken();
-    runtime_.leave();
-  }
-  Inside(const Inside&) = delete;
-  Inside& operator=(const Inside&) = delete;
-
- private:
-  Runtime& runtime_;
-  const int before_ = std::uncaught_exceptions();
-};
-
 Runtime::Runtime(Execution& execution, Program& program, std::uint16_t first_rank,
                  std::uint16_t rank_count)
     : execution_(execution), program_(program), first_rank_(first_rank), rank_count_(rank_count) {}
@@ -186,8 +170,7 @@ void Runtime::enter_gate() {
 
 void Runtime::finished(Local& l) {
   const AgentId id = l.agent.id_;
-  {
-    Inside inside(*this);
+  change([&] {
     AgentRecord& r = execution_.record(id);
     machine::Machine& machine = execution_.machine();
     if (l.graph != kNone) {
@@ -215,7 +198,7 @@ void Runtime::finished(Local& l) {
     }
     execution_.end_agent(id);
     if (gate_ == nullptr) execution_.decide(id);
-  }
+  });
 }
 
 void Runtime::check_divergence(const Block& block, const Agent& ended) {
@@ -301,8 +284,7 @@ void Runtime::launch(Agent& host, machine::StreamId stream, std::uint16_t call,
   }
   const std::uint16_t rank = host.record_->rank;
   ++launches_;
-  {
-    Inside inside(*this);
+  change([&] {
     machine::Machine& machine = execution_.machine();
     machine.begin_launch(stream);
     local(host.id_)->launching = true;
@@ -334,18 +316,18 @@ void Runtime::launch(Agent& host, machine::StreamId stream, std::uint16_t call,
       ++blocks_[l.block].unfinished;
     }
     if (n > 0) execution_.set_blocked(host.id_, AgentStatus::joining);
-  }
+  });
   children.clear();
   if (n > 0) give_way(host);
   host.check_stopped();
-  Inside inside(*this);
-  execution_.machine().end_launch(stream);
-  local(host.id_)->launching = false;
+  change([&] {
+    execution_.machine().end_launch(stream);
+    local(host.id_)->launching = false;
+  });
 }
 
 void Runtime::fork_hosts(Agent& host, std::uint16_t call, std::vector<Agent::Body>& bodies) {
-  {
-    Inside inside(*this);
+  change([&] {
     AgentLabel label = host.label();
     label.call = call;
     for (Agent::Body& body : bodies) {
@@ -355,7 +337,7 @@ void Runtime::fork_hosts(Agent& host, std::uint16_t call, std::vector<Agent::Bod
       add_local(id).body = std::move(body);
     }
     if (!bodies.empty()) execution_.set_blocked(host.id_, AgentStatus::joining);
-  }
+  });
   if (!bodies.empty()) give_way(host);
   host.check_stopped();
 }
@@ -395,8 +377,7 @@ void Runtime::sync(Agent& agent, BlockBarrier& barrier, std::uint16_t site, bool
   const bool last = barrier.threads_.size() + barrier.left_ >= barrier.expected_;
   Local& l = *local(agent.id_);
   Block* const block = l.block != kNone ? &blocks_[l.block] : nullptr;
-  {
-    Inside inside(*this);
+  change([&] {
     if (last) {
       complete(agent, barrier, site, !wait);
     } else if (!wait) {
@@ -410,7 +391,7 @@ void Runtime::sync(Agent& agent, BlockBarrier& barrier, std::uint16_t site, bool
       }
     }
     beat();
-  }
+  });
   if ((wait && !last) || gate_ == nullptr) give_way(agent);
   agent.check_stopped();
 }
@@ -446,13 +427,14 @@ void Runtime::leave(Agent& agent, BlockBarrier& barrier) {
     leaving_.push_back(&barrier);
     return;
   }
-  Inside inside(*this);
-  ++barrier.left_;
-  if (!execution_.free_running()) execution_.gone(agent.id_, &barrier);
-  if (barrier.threads_.empty() || barrier.threads_.size() + barrier.left_ < barrier.expected_) {
-    return;
-  }
-  complete(agent, barrier, agent.record_->last_site, false);
+  change([&] {
+    ++barrier.left_;
+    if (!execution_.free_running()) execution_.gone(agent.id_, &barrier);
+    if (barrier.threads_.empty() || barrier.threads_.size() + barrier.left_ < barrier.expected_) {
+      return;
+    }
+    complete(agent, barrier, agent.record_->last_site, false);
+  });
 }
 
 }  // namespace ringfence::schedule

@@ -86,7 +86,6 @@ class Runtime final : private FiberWork {
     std::uint64_t launch = 0;
     std::uint32_t index = 0;  // in blocks_
   };
-  class Inside;
 
   Local* local(AgentId id) { return id < local_of_.size() ? local_of_[id] : nullptr; }
   Local& add_local(AgentId id);
@@ -121,6 +120,20 @@ class Runtime final : private FiberWork {
     if (gate_ != nullptr) leave_gate();
   }
   void leave_gate();
+  // What `f` does to the machine or the execution, which are this process's meanwhile. (By try, not
+  // by a guard that asks std::uncaught_exceptions(): that costs 4 % of a run.)
+  template <class F>
+  void change(F&& f) {
+    enter();
+    try {
+      f();
+    } catch (...) {
+      broken();
+      leave();
+      throw;
+    }
+    leave();
+  }
   void beat() {
     const std::uint32_t beat = progress_->beat.load(std::memory_order_relaxed) + 1;
     progress_->beat.store(beat, std::memory_order_relaxed);
