@@ -1,8 +1,8 @@
 // Schedules until a rare fault is found (tests/rare): the median over seeds, of each strategy. A
 // search is given up after --most schedules; a median beyond is printed as ">MOST".
 //
-//   bench_rare [--seeds N] [--most N] [--only NAME] [STRATEGY...]   (default: 20, 20000, all, pct
-//   and portfolio)
+//   bench_rare [--seeds N] [--first SEED] [--most N] [--only NAME] [STRATEGY...]
+//   (default: 20, 1, 20000, all, pct and portfolio)
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -27,11 +27,11 @@ struct Figures {
 };
 
 Figures measure(const testing::RareFault& fault, schedule::StrategySpec::Kind kind,
-                std::uint64_t seeds, std::uint64_t most) {
+                std::uint64_t first, std::uint64_t seeds, std::uint64_t most) {
   const auto program = testing::make_rare(fault);
   schedule::InlineExecutor executor(*program);
   Figures out;
-  for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
+  for (std::uint64_t seed = first; seed < first + seeds; ++seed) {
     // Seeds one after the other would share no schedule either; but let them differ in all bits.
     schedule::SearchSpec spec = testing::rare_search(schedule::schedule_seed(97, seed), most);
     spec.run.strategy.kind = kind;
@@ -54,14 +54,16 @@ std::string median_text(const Figures& f, std::uint64_t most) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::uint64_t seeds = 20, most = 20000;
+  std::uint64_t seeds = 20, first = 1, most = 20000;
   std::string only;
   std::vector<std::string> strategies;
   for (int i = 1; i < argc; ++i) {
     const std::string word = argv[i];
     if (word.starts_with("--benchmark")) continue;  // ./dev bench gives all benchmarks the same
-    if ((word == "--seeds" || word == "--most") && i + 1 < argc) {
-      (word == "--seeds" ? seeds : most) = std::strtoull(argv[++i], nullptr, 10);
+    if ((word == "--seeds" || word == "--first" || word == "--most") && i + 1 < argc) {
+      (word == "--seeds"   ? seeds
+       : word == "--first" ? first
+                           : most) = std::strtoull(argv[++i], nullptr, 10);
     } else if (word == "--only" && i + 1 < argc) {
       only = argv[++i];
     } else {
@@ -79,7 +81,7 @@ int main(int argc, char** argv) {
     std::fflush(stdout);
     Figures last;
     for (const std::string& s : strategies) {
-      last = measure(fault, schedule::parse_strategy(s), seeds, most);
+      last = measure(fault, schedule::parse_strategy(s), first, seeds, most);
       fmt::print(" {:>10} {:>9.0f}", median_text(last, most),
                  static_cast<double>(last.ran) / last.seconds);
       std::fflush(stdout);

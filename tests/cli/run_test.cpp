@@ -18,9 +18,9 @@ TEST_CASE("--version names version and toolchain, --help the subcommands that ex
   CHECK(lines(version.out) == 2);
   const Result help = ringfence(f, "--help");
   CHECK(help.status == 0);
-  const std::set<std::string> expected{"check",  "diff",     "fuzz",    "gpu",   "help",
-                                       "litmus", "merge",    "ptx",     "relax", "replay",
-                                       "run",    "simulate", "switches"};
+  const std::set<std::string> expected{"check", "diff",   "exec",   "nvcc",     "fuzz",
+                                       "gpu",   "help",   "litmus", "merge",    "ptx",
+                                       "relax", "replay", "run",    "simulate", "switches"};
   std::set<std::string> listed;
   std::istringstream in(help.out.substr(help.out.find("Subcommands:")));
   std::string line, word;
