@@ -29,6 +29,7 @@ machine::Address KernelRun::bulk_place(Warp& warp, const ptx::BulkPart& part, st
                    part.operation == ptx::Operation::load ? 1 : 0, lane);
   }
   const machine::Address at{settings_.first_region + mapping->regions[0], offset};
+  check_reach(warp, *mapping, at, lane);
   if (mapping->multicast) {
     refuse(warp, at, ptx::FaultKind::multicast_misuse,
            fmt::format("bulk copy at '{}', which is no multimem access", mapping->name), lane);

@@ -206,7 +206,8 @@ CaseFile parse_case(std::string_view text, const std::string& path) {
   const Reader r(path);
   const toml::table root = r.parse(text);
   r.only(root, "a case file",
-         {"version", "ranks", "calls", "budget", "memory", "launch", "host", "check", "ignore"});
+         {"version", "ranks", "calls", "budget", "reach", "memory", "launch", "host", "check",
+          "ignore"});
   CaseFile c;
   c.path = path;
   const auto version = r.number(r.need(root, "the file", "version"), "version", 0, 1u << 30);
@@ -217,6 +218,17 @@ CaseFile parse_case(std::string_view text, const std::string& path) {
       r.number(r.need(root, "the file", "ranks"), "ranks", 1, kMaxRanks));
   if (const auto* n = root.get("calls")) {
     c.calls = static_cast<std::uint32_t>(r.number(*n, "calls", 1, 4096));
+  }
+  if (const auto* n = root.get("reach")) {
+    for (const toml::node& list : r.array(*n, "reach")) {
+      std::vector<std::uint32_t>& of = c.reach.emplace_back();
+      for (const toml::node& rank : r.array(list, "reach")) {
+        of.push_back(static_cast<std::uint32_t>(r.number(rank, "reach", 0, c.ranks - 1)));
+      }
+    }
+    if (c.reach.size() != c.ranks) {
+      r.fail(n->source(), "reach has a list of ranks for each of {} ranks", c.ranks);
+    }
   }
   if (const auto* n = root.get("budget")) {
     c.budget = r.number(*n, "budget", 1, std::uint64_t{1} << 40);

@@ -103,6 +103,7 @@ struct Memory {
   MemoryKind kind = MemoryKind::symmetric;
   std::uint64_t bytes = 0;
   std::uint64_t distance = 0;            // from each rank's replica to the next one's; 0: any
+  bool everybody = false;                // every rank reaches it, whatever CaseFile::reach says
   std::vector<std::uint64_t> addresses;  // of the replicas, by rank, 0: any; empty: any
   std::string variables;                 // of this PTX file's module: the memory is where they lie
   Initial initial;
@@ -223,7 +224,9 @@ struct CaseFile {
   std::uint32_t ranks = 2;
   std::uint32_t calls = 1;
   std::uint64_t budget = std::uint64_t{1} << 26;  // warp instructions of a launch on one rank
-  std::vector<Memory> memories;                   // in the file's order
+  // By rank: the ranks whose memories its kernels reach; empty: all.
+  std::vector<std::vector<std::uint32_t>> reach;
+  std::vector<Memory> memories;  // in the file's order
   std::vector<Launch> launches;
   std::vector<HostStep> host;  // in the file's order
   Check check;

@@ -213,7 +213,7 @@ void read_addresses(const Reader& r, const toml::node& n, std::string_view where
 Memory read_memory(const Reader& r, const toml::table& t, std::string_view name,
                    std::uint32_t ranks) {
   const std::string where = fmt::format("[memory.{}]", name);
-  r.only(t, where, {"kind", "bytes", "init", "distance", "addresses", "variables"});
+  r.only(t, where, {"kind", "bytes", "init", "distance", "addresses", "variables", "everybody"});
   Memory m;
   m.name = name;
   m.line = static_cast<std::uint32_t>(t.source().begin.line);
@@ -259,6 +259,7 @@ Memory read_memory(const Reader& r, const toml::table& t, std::string_view name,
     }
   }
   if (const auto* a = t.get("addresses")) read_addresses(r, *a, where, ranks, m);
+  if (const auto* e = t.get("everybody")) m.everybody = read_flag(r, *e, where, "everybody");
   if (const auto* v = t.get("variables")) m.variables = r.text(*v, "variables");
   return m;
 }

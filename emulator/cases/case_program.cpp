@@ -136,6 +136,12 @@ void CaseProgram::map_memories() {
       const std::uint32_t index = add_region(std::move(region));
       memory_region_[m].push_back(index);
       Mapping mapping{name, 0, memory.bytes, false, {index}, r};
+      for (std::uint32_t of = 0; of < file_.reach.size() && !memory.everybody; ++of) {
+        const auto& reached = file_.reach[of];
+        if (of != r && std::find(reached.begin(), reached.end(), r) == reached.end()) {
+          mapping.reach &= ~(std::uint64_t{1} << of);
+        }
+      }
       if (!memory.addresses.empty() && memory.addresses[r] != 0) {
         mapping.address = memory.addresses[r];
         if (const Mapping* const other = space_.overlap(mapping.address, memory.bytes)) {

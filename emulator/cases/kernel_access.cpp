@@ -95,6 +95,7 @@ void KernelRun::locate(Warp& warp, const ptx::Request& request, Target* targets)
       refuse_outside(warp, address, bytes, request.instruction, copies ? 1 : 0, lane);
     }
     const machine::Address at{settings_.first_region + mapping->regions[0], offset};
+    check_reach(warp, *mapping, at, lane);
     const bool stores = access.operation == Operation::store;
     if (mapping->multicast != multicast &&
         !(mapping->multicast && stores && settings_.plain_multicast)) {

@@ -35,6 +35,14 @@ void KernelRun::refuse(Warp& warp, machine::Address at, ptx::FaultKind kind,
   throw ptx::Fault(kind, reason, lane);
 }
 
+void KernelRun::refuse_peer(Warp& warp, const Mapping& mapping, machine::Address at,
+                            std::uint32_t lane) const {
+  refuse(warp, at, ptx::FaultKind::out_of_bounds,
+         fmt::format("rank {} has no access to '{}': enable that of the peer",
+                     execution_.config().rank, mapping.name),
+         lane);
+}
+
 // The memory whose address the kernel computed with, if there is one; else the one nearby.
 void KernelRun::refuse_outside(Warp& warp, std::uint64_t address, std::uint64_t bytes,
                                std::uint32_t instruction, unsigned operand, std::uint32_t lane) {

@@ -283,6 +283,12 @@ class KernelRun final : public ptx::GlobalMemory {
   void locate(Warp& warp, const ptx::Request& request, Target* targets);
   [[noreturn]] static void refuse(Warp& warp, machine::Address at, ptx::FaultKind kind,
                                   const std::string& reason, std::uint32_t lane);
+  // That the rank was given access to the memory.
+  void check_reach(Warp& warp, const Mapping& mapping, machine::Address at, std::uint32_t lane) {
+    if ((mapping.reach >> execution_.config().rank & 1) == 0) refuse_peer(warp, mapping, at, lane);
+  }
+  [[noreturn]] void refuse_peer(Warp& warp, const Mapping& mapping, machine::Address at,
+                                std::uint32_t lane) const;
   // `operand`: which of the instruction's operands that are addresses it is.
   [[noreturn]] void refuse_outside(Warp& warp, std::uint64_t address, std::uint64_t bytes,
                                    std::uint32_t instruction, unsigned operand, std::uint32_t lane);

@@ -13,8 +13,9 @@ struct Mapping {
   std::uint64_t address = 0;
   std::uint64_t bytes = 0;
   bool multicast = false;
-  std::vector<std::uint32_t> regions;  // numbers of the program's regions: one, or one a rank
-  std::uint32_t rank = 0;              // whose it is; of the multicast address none
+  std::vector<std::uint32_t> regions;       // numbers of the program's regions: one, or one a rank
+  std::uint32_t rank = 0;                   // whose it is; of the multicast address none
+  std::uint64_t reach = ~std::uint64_t{0};  // the ranks whose kernels may access it, a bit each
 };
 
 class Space {
