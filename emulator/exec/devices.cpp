@@ -14,9 +14,47 @@ void cut(Pieces& pieces, std::uint64_t begin, std::uint64_t end) {
   pieces = std::move(out);
 }
 
-void Allocation::put(std::uint64_t at, const void* from, std::uint64_t count) {
+std::uint8_t* Allocation::data() {
+  if (host != nullptr) return host.get();
   content.resize(bytes);
-  std::memcpy(content.data() + at, from, count);
+  return content.data();
+}
+
+// What the host wrote since it was shown something; the rest is as before that.
+void Allocation::begin() {
+  begun.assign(host.get(), host.get() + bytes);
+  content = begun;
+  for (std::uint64_t i = 0; i < shown.size(); ++i) {
+    if (begun[i] == shown[i]) content[i] = ground[i];
+  }
+}
+
+// Bytes that the host has written meanwhile stay the host's.
+void Allocation::show(const std::uint8_t* then) {
+  shown = begun;
+  for (std::uint64_t i = 0; i < bytes; ++i) {
+    if (then[i] == begun[i] || host.get()[i] != begun[i]) continue;
+    host.get()[i] = shown[i] = then[i];
+  }
+  ground = std::move(content);
+  content.clear();
+}
+
+void Allocation::end(const std::uint8_t* then) {
+  for (std::uint64_t i = 0; i < bytes; ++i) {
+    if (then[i] != begun[i] && host.get()[i] == begun[i]) host.get()[i] = then[i];
+  }
+  shown.clear();
+  ground.clear();
+  content.clear();
+}
+
+bool Allocation::changed_by_host() const {
+  return !shown.empty() && std::memcmp(host.get(), shown.data(), bytes) != 0;
+}
+
+void Allocation::put(std::uint64_t at, const void* from, std::uint64_t count) {
+  std::memcpy(data() + at, from, count);
   cut(unset, at, at + count);
 }
 

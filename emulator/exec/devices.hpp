@@ -30,6 +30,18 @@ struct Allocation {
   std::string memory;                 // of a case: the allocations of one name are its replicas
   std::vector<std::uint8_t> content;  // empty: nothing was written
   Pieces unset;                       // of it
+  // Memory that the host sees too: the bytes are there. `content` is what a run began with.
+  std::shared_ptr<std::uint8_t> host;
+  bool managed = false;
+  // Where a run got stuck: what the host was shown of it, over what had been there. What the host
+  // makes of that is there for the next one.
+  std::vector<std::uint8_t> shown, ground;
+  std::vector<std::uint8_t> begun;  // what the host had there when the run began
+  std::uint8_t* data();
+  void begin();
+  void show(const std::uint8_t* bytes_then);
+  void end(const std::uint8_t* bytes_then);
+  bool changed_by_host() const;
   void put(std::uint64_t at, const void* from, std::uint64_t count);
 };
 

@@ -1,6 +1,9 @@
 #include "emulator/exec/engine.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -94,16 +97,29 @@ void Engine::serve(Turn& turn, In& in) {
       return allocate(turn, in);
     case Call::release:
       return release(turn, in);
+    case Call::share:
+      return share(turn, in);
+    case Call::step: {
+      wait_for(turn, {}, true);
+      if (turn.status == kNotReady) turn.status = kSuccess;
+      return;
+    }
     case Call::memory_info: {
       std::uint64_t used = 0;
-      for (const auto& [address, a] : devices_.memory) used += a.device == r.device ? a.bytes : 0;
+      for (const auto& [address, a] : devices_.memory) {
+        used += a.device == r.device && a.host == nullptr ? a.bytes : 0;
+      }
       turn.out.put(kDeviceBytes - used).put(kDeviceBytes);
       return;
     }
     case Call::pointer: {
       const auto address = in.get<std::uint64_t>();
       const Allocation* const a = devices_.at(address);
-      turn.out.put(std::uint32_t{a != nullptr}).put(a != nullptr ? a->device : 0);
+      turn.out.put(a == nullptr         ? Place::none
+                   : a->host == nullptr ? Place::device
+                   : a->managed         ? Place::managed
+                                        : Place::host);
+      turn.out.put(a != nullptr ? a->device : 0);
       turn.out.put(a != nullptr ? a->address + a->bytes - address : std::uint64_t{0});
       return;
     }
@@ -115,6 +131,7 @@ void Engine::serve(Turn& turn, In& in) {
       return launch(turn, in);
     case Call::stream_create:
     case Call::stream_destroy:
+    case Call::stream_facts:
     case Call::stream_wait:
     case Call::stream_query:
     case Call::stream_sync:
@@ -302,8 +319,9 @@ Allocation& Engine::add_allocation(std::uint32_t device, std::uint64_t bytes,
 void Engine::allocate(Turn& turn, In& in) {
   const auto bytes = in.get<std::uint64_t>();
   std::uint64_t used = 0;
-  for (const auto& [address, a] : devices_.memory)
-    used += a.device == turn.request.device ? a.bytes : 0;
+  for (const auto& [address, a] : devices_.memory) {
+    used += a.device == turn.request.device && a.host == nullptr ? a.bytes : 0;
+  }
   if (bytes > cases::kMaxBytes || used + bytes > kDeviceBytes) {
     turn.status = kOutOfMemory;
     return;
@@ -326,6 +344,36 @@ void Engine::release(Turn& turn, In& in) {
   }
   wait_for(turn, all_pending());  // cudaFree does
   if (turn.status == kSuccess && !turn.again) devices_.memory.erase(address);
+}
+
+void Engine::share(Turn& turn, In& in) {
+  const auto bytes = in.get<std::uint64_t>();
+  const bool managed = in.get<std::uint32_t>() != 0;
+  constexpr std::uint64_t kMost = std::uint64_t{1} << 32;
+  if (options_.folder.empty() || bytes == 0 || bytes > kMost) {
+    turn.status = kOutOfMemory;
+    return;
+  }
+  const std::string memory = fmt::format("{}{}", managed ? "managed" : "host", shared_++);
+  const std::string file = options_.folder + "/" + memory;
+  const int descriptor = open(file.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  void* there = MAP_FAILED;
+  if (descriptor >= 0 && ftruncate(descriptor, static_cast<off_t>(bytes)) == 0) {
+    there = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+  }
+  if (descriptor >= 0) close(descriptor);
+  if (there == MAP_FAILED) {
+    turn.status = kOutOfMemory;
+    return;
+  }
+  Allocation& a = add_allocation(managed ? turn.request.device : 0, bytes, memory);
+  a.unset.clear();  // the host has its own ways to write
+  a.managed = managed;
+  a.host = {static_cast<std::uint8_t*>(there), [bytes, file](std::uint8_t* p) {
+              munmap(p, bytes);
+              unlink(file.c_str());
+            }};
+  turn.out.put(a.address).blob(file);
 }
 
 bool Engine::refuses(Turn& turn, std::uint64_t address, std::uint64_t bytes, const char* what) {
@@ -421,7 +469,7 @@ void Engine::apply(Turn& turn, const Operation& o) {
     const std::vector<std::uint8_t> bytes(o.bytes, o.value);
     Allocation& to = *devices_.holding(o.to, o.bytes);
     // Zero all over costs nothing.
-    if (o.value == 0 && o.bytes == to.bytes) {
+    if (o.value == 0 && o.bytes == to.bytes && to.host == nullptr) {
       to.content.clear();
       to.unset.clear();
       return;
@@ -433,17 +481,14 @@ void Engine::apply(Turn& turn, const Operation& o) {
     return to.put(o.to - to.address, o.content.data(), o.bytes);
   }
   Allocation& from = *devices_.holding(o.from, o.bytes);
-  from.content.resize(from.bytes);
   const std::uint64_t at = o.from - from.address;
   if (o.direction == Direction::to_host) {
     ++turn.writes;
-    turn.to_host.put(o.to).blob({reinterpret_cast<const char*>(from.content.data() + at), o.bytes});
+    turn.to_host.put(o.to).blob({reinterpret_cast<const char*>(from.data() + at), o.bytes});
     return;
   }
   Allocation& to = *devices_.holding(o.to, o.bytes);
-  const std::vector<std::uint8_t> bytes(
-      from.content.begin() + static_cast<std::ptrdiff_t>(at),
-      from.content.begin() + static_cast<std::ptrdiff_t>(at + o.bytes));
+  const std::vector<std::uint8_t> bytes(from.data() + at, from.data() + at + o.bytes);
   Pieces unset;
   for (const auto& [begin, end] : from.unset) {
     const std::uint64_t first = std::max(begin, at), last = std::min(end, at + o.bytes);
@@ -552,6 +597,10 @@ void Engine::stream_call(Turn& turn, In& in) {
   switch (r.call) {
     case Call::stream_destroy:
       return;  // what is pending on it stays so
+    case Call::stream_facts:
+      turn.out.put(devices_.streams[stream].device)
+          .put(std::uint32_t{!devices_.streams[stream].blocking});
+      return;
     case Call::stream_wait: {
       const auto at = devices_.events.find(in.get<std::uint64_t>());
       if (at == devices_.events.end()) {

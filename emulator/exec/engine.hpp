@@ -30,6 +30,7 @@ struct EngineOptions {
   machine::Policy policy;
   std::vector<machine::FindingKind> ignore;
   std::string capture;  // a folder; empty: none
+  std::string folder;   // for memory that the host sees too; empty: there is none
   bool color = false;
   std::function<void(const std::string&)> say;    // a line, or several
   std::function<void(const std::string&)> print;  // what kernels print
@@ -68,6 +69,7 @@ class Engine {
   void find_symbol(Turn& turn, In& in);
   void allocate(Turn& turn, In& in);
   void release(Turn& turn, In& in);
+  void share(Turn& turn, In& in);
   void copy(Turn& turn, In& in);
   void fill(Turn& turn, In& in);
   void launch(Turn& turn, In& in);
@@ -100,6 +102,7 @@ class Engine {
   void finish(const std::vector<const Operation*>& batch);
   void explore(const analysis::Task& task);
   void tell(const std::string& kind, const std::string& story);
+  std::vector<std::vector<std::uint32_t>> reach() const;
   void write_capture(const Stretch& stretch, const std::string& name);
   void say(const std::string& text) const {
     if (options_.say) options_.say(text);
@@ -112,6 +115,7 @@ class Engine {
   std::uint64_t next_address_;
   std::uint64_t next_handle_ = 0x10000;
   std::uint64_t next_operation_ = 1;
+  std::uint64_t shared_ = 0;  // memories that the host sees too, so far
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint64_t> own_streams_;  // device, thread
   std::set<std::pair<std::uint32_t, std::uint32_t>> peers_;
   std::int32_t sticky_ = kSuccess;

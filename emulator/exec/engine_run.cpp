@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
+#include <span>
 
 #include "emulator/analysis/errors.hpp"
 #include "emulator/analysis/finding.hpp"
@@ -39,6 +40,11 @@ bool goes_on(FindingKind kind) {
     default:
       return false;
   }
+}
+
+std::span<const std::uint8_t> bytes_of(const verify::Safetensors& memories, const Allocation& a) {
+  const verify::Tensor& t = *memories.find(fmt::format("{}.{}", a.memory, a.device));
+  return {reinterpret_cast<const std::uint8_t*>(t.bytes.data()), t.bytes.size()};
 }
 
 std::int32_t status_of(FindingKind kind, const std::string& message) {
@@ -91,7 +97,9 @@ void Engine::wait_for(Turn& turn, const Numbers& wanted, bool query) {
   };
   if (devices_.pending.empty()) return;
   // Not again, where nothing came since they got stuck.
-  const bool in_vain = stuck_at_ == next_operation_;
+  const bool in_vain = stuck_at_ == next_operation_ &&
+                       std::none_of(devices_.memory.begin(), devices_.memory.end(),
+                                    [](const auto& m) { return m.second.changed_by_host(); });
   const Numbers all = all_pending(), needed = with_past(wanted);
   Ran ran = in_vain ? Ran::stuck : run(turn, all, true);
   if (ran == Ran::stuck && needed.size() < all.size() && !needed.empty()) {
@@ -170,6 +178,13 @@ void Engine::tell(const std::string& kind, const std::string& story) {
   say(story);
 }
 
+// By device: those whose memories it was given access to.
+std::vector<std::vector<std::uint32_t>> Engine::reach() const {
+  std::vector<std::vector<std::uint32_t>> out(devices_.count);
+  for (const auto& [device, peer] : peers_) out[device].push_back(peer);
+  return out;
+}
+
 Engine::Ran Engine::run_case(Turn& turn, const std::vector<const Operation*>& batch,
                              bool may_stick) {
   const std::string name = fmt::format("{:03}", summary_.stretches + 1);
@@ -181,8 +196,12 @@ Engine::Ran Engine::run_case(Turn& turn, const std::vector<const Operation*>& ba
   };
   analysis::Task task;
   Stretch stretch;
+  for (auto& [address, a] : devices_.memory) {
+    if (a.host != nullptr) a.begin();
+  }
   try {
-    stretch = make_stretch(devices_, batch, name, std::string(machine::name(options_.boundary)));
+    stretch =
+        make_stretch(devices_, reach(), batch, name, std::string(machine::name(options_.boundary)));
     write_capture(stretch, name);
     cases::CaseFile file = cases::parse_case(stretch.toml, path);
     file.contents[path] = stretch.toml;
@@ -238,7 +257,14 @@ Engine::Ran Engine::run_case(Turn& turn, const std::vector<const Operation*>& ba
     if (finding) {
       const bool stuck =
           finding->kind == FindingKind::deadlock || finding->kind == FindingKind::livelock;
-      if (stuck && may_stick) return Ran::stuck;
+      if (stuck && may_stick) {
+        // The host may see what kernels have told it so far, and answer.
+        const verify::Safetensors memories = program.final_memories();
+        for (auto& [address, a] : devices_.memory) {
+          if (a.host != nullptr) a.show(bytes_of(memories, a).data());
+        }
+        return Ran::stuck;
+      }
       const trace::Verdict verdict = trace::make_verdict(outcome, program);
       spec.history = true;
       if (options_.print && !printed.empty()) options_.print(printed);
@@ -267,15 +293,15 @@ Engine::Ran Engine::run_case(Turn& turn, const std::vector<const Operation*>& ba
     // What became of the memories.
     const verify::Safetensors memories = program.final_memories();
     for (auto& [address, a] : devices_.memory) {
-      const verify::Tensor* const t = memories.find(fmt::format("{}.{}", a.memory, a.device));
-      if (t == nullptr || t->bytes.size() != a.bytes) continue;
-      const bool zero = std::all_of(t->bytes.begin(), t->bytes.end(),
-                                    [](std::byte b) { return b == std::byte{0}; });
-      if (zero) {
+      const std::span<const std::uint8_t> then = bytes_of(memories, a);
+      if (a.host != nullptr) {
+        a.end(then.data());
+        continue;
+      }
+      if (std::all_of(then.begin(), then.end(), [](std::uint8_t b) { return b == 0; })) {
         a.content.clear();
       } else {
-        const auto* const from = reinterpret_cast<const std::uint8_t*>(t->bytes.data());
-        a.content.assign(from, from + t->bytes.size());
+        a.content.assign(then.begin(), then.end());
       }
       if (a.unset.empty()) continue;
       const Pieces not_written = program.not_written(a.memory, a.device);

@@ -187,7 +187,9 @@ Ended run(const Session& session) {
   }
   const Folder folder;
   const Descriptor listener(listen_at(folder.path() + "/engine"));
-  Engine engine(session.engine);
+  EngineOptions options = session.engine;
+  options.folder = folder.path();
+  Engine engine(std::move(options));
   const pid_t child =
       start(path, session.command, environment(session.library, folder.path() + "/engine"));
   Ended out;

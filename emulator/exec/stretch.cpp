@@ -32,7 +32,7 @@ class Builder {
   Builder(const Devices& devices, const std::vector<const Operation*>& batch, std::string name)
       : devices_(devices), batch_(batch), name_(std::move(name)) {}
 
-  Stretch make(const std::string& boundary) {
+  Stretch make(const std::vector<std::vector<std::uint32_t>>& reach, const std::string& boundary) {
     count_ranks();
     find_edges();
     for (const Operation* o : batch_) add(*o);
@@ -42,6 +42,15 @@ class Builder {
                       items_.size(), kMostItems));
     }
     std::string head = fmt::format("version = 1\nranks = {}\n", out_.ranks);
+    std::string lists;
+    for (std::uint32_t r = 0; r < out_.ranks; ++r) {
+      std::vector<std::uint32_t> peers;
+      for (const std::uint32_t peer : reach[r]) {
+        if (peer < out_.ranks) peers.push_back(peer);
+      }
+      lists += fmt::format("{}[{}]", r == 0 ? "" : ", ", fmt::join(peers, ", "));
+    }
+    head += fmt::format("reach = [{}]\n", lists);
     std::string memories = write_memories();
     std::string steps;
     for (const Item& item : items_) steps += item.step.empty() ? write_launch(item) : item.step;
@@ -365,6 +374,10 @@ class Builder {
     std::string out = fmt::format(
         "\n[memory.{}]\nkind = \"symmetric\"\nbytes = {}\naddresses = [{}]\ninit = {}\n", name,
         bytes, fmt::join(addresses, ", "), init);
+    if (std::any_of(replicas.begin(), replicas.end(),
+                    [](const Allocation* a) { return a != nullptr && a->host != nullptr; })) {
+      out += "everybody = true\n";
+    }
     for (const Module& m : devices_.modules) {
       if (std::find(m.variables.begin(), m.variables.end(),
                     replicas[0] == nullptr ? 0 : replicas[0]->address) != m.variables.end()) {
@@ -402,9 +415,10 @@ class Builder {
 
 }  // namespace
 
-Stretch make_stretch(const Devices& devices, const std::vector<const Operation*>& batch,
-                     const std::string& name, const std::string& boundary) {
-  return Builder(devices, batch, name).make(boundary);
+Stretch make_stretch(const Devices& devices, const std::vector<std::vector<std::uint32_t>>& reach,
+                     const std::vector<const Operation*>& batch, const std::string& name,
+                     const std::string& boundary) {
+  return Builder(devices, batch, name).make(reach, boundary);
 }
 
 }  // namespace ringfence::exec

@@ -31,9 +31,11 @@ struct Stretch {
   std::vector<ToHost> to_host;
 };
 
-// `name`: of the case, without a suffix. `batch`: pending operations, in order, with all that come
-// before them; no callbacks. Throws TooMuch.
-Stretch make_stretch(const Devices& devices, const std::vector<const Operation*>& batch,
-                     const std::string& name, const std::string& boundary);
+// `reach`: by device, the peers whose memories it was given access to. `batch`: pending operations,
+// in order, with all that come before them; no callbacks. `name`: of the case, without a suffix.
+// Throws TooMuch.
+Stretch make_stretch(const Devices& devices, const std::vector<std::vector<std::uint32_t>>& reach,
+                     const std::vector<const Operation*>& batch, const std::string& name,
+                     const std::string& boundary);
 
 }  // namespace ringfence::exec

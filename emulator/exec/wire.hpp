@@ -30,13 +30,16 @@ enum class Call : std::uint32_t {
   symbol,          // module, name -> address on the device, bytes
   allocate,        // bytes, in stream order or not -> address
   release,         // address, in stream order or not
+  share,           // bytes, managed or not -> address, file: memory of the host and the devices
+  step,            // what is pending may run: nobody has called for a while
   memory_info,     // -> free, total
-  pointer,         // address -> found, device, bytes behind it
+  pointer,         // address -> Place, device, bytes behind it
   copy,            // how, to, from, rows, the bytes that come from the host
   fill,            // to, rows, the pattern
   launch,          // module, name, sizes, parameters
   stream_create,   // flags, priority -> stream
   stream_destroy,  //
+  stream_facts,    // -> device, flags
   stream_wait,     // event
   event_create,    // flags -> event
   event_destroy,   // event
@@ -91,6 +94,9 @@ struct Reply {
   std::uint32_t writes = 0;
   std::uint32_t callbacks = 0;
 };
+
+// Of a pointer.
+enum class Place : std::uint32_t { none, device, host, managed };
 
 enum class Direction : std::uint32_t { to_device, to_host, on_device };
 

@@ -65,6 +65,19 @@ TEST_CASE("an all-reduce of four devices whose kernels wait for each other") {
   right(folder, "all_reduce 1", "4 devices, 1 epochs: 0 wrong");
   right(folder, "all_reduce 1", "3 devices, 1 epochs: 0 wrong", "--gpus 3");
   found(folder, "all_reduce 1 relaxed", "data-race");
+  const Result r = exec(folder, "all_reduce 1 alone");
+  CHECK(r.status == 1);
+  CHECK(says(r.err, "has no access to 'm"));
+  CHECK(says(r.out, "an illegal memory access was encountered"));
+}
+
+TEST_CASE("memory that the host and the devices see, and waiting for each other through it") {
+  if (!made("mapped")) return;
+  const Folder folder;
+  right(folder, "mapped", "mapped: right");
+  right(folder, "mapped told", "mapped: right");
+  right(folder, "mapped released", "mapped: right");
+  right(folder, "mapped turns", "mapped: right");
 }
 
 TEST_CASE("epochs: a hundred launches on four devices, none of them waited for by the host") {
@@ -140,7 +153,7 @@ TEST_CASE("forms of launches, properties, printf; what is not there is named onc
   const std::string once = "cudaGraphCreate is not there; it returned cudaErrorNotSupported";
   CHECK(says(r.err, once));
   CHECK(r.err.find(once) == r.err.rfind(once));
-  CHECK(says(r.err, "called and not there: cudaGraphCreate, cudaMallocManaged"));
+  CHECK(says(r.err, "called and not there: cudaGraphCreate, cudaMallocArray"));
 }
 
 TEST_CASE(
@@ -163,7 +176,7 @@ TEST_CASE(
   right(folder, "pipeline", "pipeline: right", "--capture pipeline");
   const std::string text = content(folder / "pipeline/001.toml");
   CHECK(says(text, "wait_event"));
-  CHECK(says(text, "copy = { from = { memory = \"from_host_"));
+  CHECK(says(text, "copy = { from = { memory = \"host"));
   r = ringfence(folder, "fuzz --case pipeline/001.toml --schedules 50 --boundary stream");
   CAPTURE(r.out);
   CHECK(r.status == 0);

@@ -73,7 +73,7 @@ struct World {
   cases::CaseFile file() const {
     std::vector<const Operation*> batch;
     for (const Operation& o : devices.pending) batch.push_back(&o);
-    const Stretch s = make_stretch(devices, batch, "001", "stream");
+    const Stretch s = make_stretch(devices, {{1}, {}}, batch, "001", "stream");
     CAPTURE(s.toml);
     return cases::parse_case(s.toml, "001.toml");
   }
@@ -95,6 +95,7 @@ TEST_CASE("launches that are alike are one launch of the case, and addresses are
   CHECK(f.launches[0].args[0].offset == 8);
   CHECK(!f.launches[0].args[0].of_rank);
   REQUIRE(f.launches[0].args[1].numbers.size() == 2);
+  CHECK(f.reach == std::vector<std::vector<std::uint32_t>>{{1}, {}});
   CHECK(f.memories[0].addresses == std::vector<std::uint64_t>{kFirst, kFirst + 0x400000});
 }
 

@@ -71,6 +71,10 @@ struct FuncAttributes {
   int clusterSchedulingPolicyPreference, nonPortableClusterSizeAllowed, reserved[16];
 };
 
+struct Location {
+  int type, id;
+};
+
 struct PointerAttributes {
   int type;  // 0 unregistered, 1 host, 2 device, 3 managed
   int device;

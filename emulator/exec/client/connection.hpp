@@ -37,6 +37,10 @@ Error refuse(std::string_view what);
 // Device memory lies where the host has none of its own: pages that nobody may touch.
 bool on_device(const void* pointer);
 
+// Lets the engine run what is pending while the program does not call: the host may wait for what a
+// kernel writes into memory that both see.
+void watch_memory();
+
 // The stream that a function compiled with a default stream a thread means.
 inline Handle own(Handle stream) {
   return stream == nullptr ? reinterpret_cast<Handle>(std::uintptr_t{2}) : stream;

@@ -141,7 +141,7 @@ RF_API Error cudaGetDeviceProperties(DeviceProp* out, int device) {
   p.maxBlocksPerMultiProcessor = 32;
   p.reservedSharedMemPerBlock = 1024;
   p.hostRegisterSupported = 1;
-  p.memoryPoolsSupported = 0;
+  p.canMapHostMemory = p.managedMemory = 1;
   p.clusterLaunch = 1;
   p.unifiedFunctionPointers = 1;
   p.deviceNumaId = p.hostNumaId = -1;
@@ -181,6 +181,10 @@ RF_API Error cudaDeviceGetAttribute(int* out, int attribute, int device) {
       return is(1);
     case 16:
       return is(p.multiProcessorCount);
+    case 19:
+      return is(p.canMapHostMemory);
+    case 83:
+      return is(p.managedMemory);
     case 31:
       return is(p.concurrentKernels);
     case 32:
@@ -232,7 +236,7 @@ RF_API Error cudaDeviceGetAttribute(int* out, int attribute, int device) {
     default:
       break;
   }
-  // Textures, arrays, managed and mapped memory, pools, IPC: none of it is there.
+  // Textures, arrays, IPC: none of it is there.
   constexpr int kLast = 147;
   return attribute >= 1 && attribute <= kLast ? is(0) : keep(kInvalidValue);
 }

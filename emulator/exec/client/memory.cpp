@@ -1,6 +1,9 @@
 // Memory: allocations, copies, fills, pinned host memory, what a pointer is.
 
-#include <cstdlib>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <map>
 #include <mutex>
 
@@ -10,13 +13,19 @@
 namespace ringfence::exec::client {
 namespace {
 
-// Pinned memory is the host's own: only where it was allocated is known of it.
-struct Pinned {
-  std::mutex mutex;
-  std::map<std::uintptr_t, std::size_t> blocks;
+// Memory of the host that CUDA knows of: shared with the devices, or the program's own that it
+// registered.
+struct Known {
+  std::size_t bytes = 0;
+  Place place = Place::host;
+  bool shared = false;
 };
-Pinned& pinned() {
-  static Pinned* const one = new Pinned;
+struct Blocks {
+  std::mutex mutex;
+  std::map<std::uintptr_t, Known> known;
+};
+Blocks& blocks() {
+  static Blocks* const one = new Blocks;
   return *one;
 }
 
@@ -38,14 +47,53 @@ Error release(void* p, Handle stream, bool ordered) {
   return keep(ask(Call::release, stream, Out().put(number(p)).put(std::uint32_t{ordered})).status);
 }
 
-Error pin(void** out, std::size_t bytes) {
-  if (out == nullptr) return keep(kInvalidValue);
-  if (device_count() == 0) return keep(100);
-  // Pages of its own, as it has with CUDA.
-  *out = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
-  if (*out == nullptr) return keep(kOutOfMemory);
-  const std::lock_guard lock(pinned().mutex);
-  pinned().blocks[number(*out)] = bytes;
+// The block that holds the address; bytes 0: none does.
+Known known(const void* p) {
+  const std::lock_guard lock(blocks().mutex);
+  auto at = blocks().known.upper_bound(number(p));
+  if (at == blocks().known.begin()) return {};
+  --at;
+  return number(p) - at->first < at->second.bytes ? at->second : Known{};
+}
+
+// Pages that the engine has too, at an address of device memory.
+Error share(void** out, std::size_t bytes, bool managed) {
+  if (out == nullptr || bytes == 0) return keep(kInvalidValue);
+  const Answer answer =
+      ask(Call::share, nullptr, Out().put(std::uint64_t{bytes}).put(std::uint32_t{managed}));
+  if (answer.status != kSuccess) return keep(answer.status);
+  In in = answer.in();
+  const auto address = in.get<std::uint64_t>();
+  const std::string file(in.blob());
+  const int descriptor = open(file.c_str(), O_RDWR | O_CLOEXEC);
+  void* const there = descriptor < 0
+                          ? MAP_FAILED
+                          : mmap(reinterpret_cast<void*>(address), bytes, PROT_READ | PROT_WRITE,
+                                 MAP_SHARED | MAP_FIXED, descriptor, 0);
+  if (descriptor >= 0) close(descriptor);
+  if (there == MAP_FAILED) return keep(kOutOfMemory);
+  {
+    const std::lock_guard lock(blocks().mutex);
+    blocks().known[address] = {bytes, managed ? Place::managed : Place::host, true};
+  }
+  watch_memory();
+  *out = there;
+  return kSuccess;
+}
+
+Error unshare(void* p) {
+  std::size_t bytes = 0;
+  {
+    const std::lock_guard lock(blocks().mutex);
+    const auto at = blocks().known.find(number(p));
+    if (at == blocks().known.end() || !at->second.shared) return keep(kInvalidValue);
+    bytes = at->second.bytes;
+  }
+  if (const Error e = release(p, nullptr, false); e != kSuccess) return e;
+  const std::lock_guard lock(blocks().mutex);
+  blocks().known.erase(number(p));
+  // Nobody's again, and kept from the host's other memory.
+  mmap(p, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
   return kSuccess;
 }
 
@@ -57,9 +105,16 @@ Error copy(void* to, const void* from, const Shape& shape, Kind kind, Handle str
            bool synchronous) {
   if (shape.width == 0 || shape.rows == 0) return kSuccess;
   const bool into = on_device(to), out_of = on_device(from);
-  const bool fits = kind == Kind::any ||
-                    (into == (kind == Kind::host_to_device || kind == Kind::device_to_device) &&
-                     out_of == (kind == Kind::device_to_host || kind == Kind::device_to_device));
+  // What both see is either, or the host's alone where it was not asked for as managed.
+  const auto is = [](const void* p, bool there, bool device) {
+    if (!there) return !device;
+    const Known k = known(p);
+    return k.bytes == 0 ? device : k.place == Place::managed || !device;
+  };
+  const bool to_a_device = kind == Kind::host_to_device || kind == Kind::device_to_device;
+  const bool from_a_device = kind == Kind::device_to_host || kind == Kind::device_to_device;
+  const bool fits =
+      kind == Kind::any || (is(to, into, to_a_device) && is(from, out_of, from_a_device));
   if (!fits || static_cast<int>(kind) < 0 || static_cast<int>(kind) > 4) return keep(kInvalidValue);
   if (!into && !out_of) {
     if (const Error e = ask(Call::stream_sync, stream).status; e != kSuccess) return keep(e);
@@ -141,7 +196,9 @@ RF_API Error cudaMallocAsync(void** out, std::size_t bytes, Handle stream) {
 RF_API Error cudaMallocAsync_ptsz(void** out, std::size_t bytes, Handle stream) {
   return allocate(out, bytes, own(stream), true);
 }
-RF_API Error cudaFree(void* p) { return release(p, nullptr, false); }
+RF_API Error cudaFree(void* p) {
+  return known(p).place == Place::managed ? unshare(p) : release(p, nullptr, false);
+}
 RF_API Error cudaFreeAsync(void* p, Handle stream) { return release(p, stream, true); }
 RF_API Error cudaFreeAsync_ptsz(void* p, Handle stream) { return release(p, own(stream), true); }
 RF_API Error cudaMallocPitch(void** out, std::size_t* pitch, std::size_t width, std::size_t rows) {
@@ -149,28 +206,59 @@ RF_API Error cudaMallocPitch(void** out, std::size_t* pitch, std::size_t width, 
   return allocate(out, *pitch * rows, nullptr, false);
 }
 
-RF_API Error cudaMallocHost(void** out, std::size_t bytes) { return pin(out, bytes); }
-RF_API Error cudaHostAlloc(void** out, std::size_t bytes, unsigned) { return pin(out, bytes); }
-RF_API Error cudaFreeHost(void* p) {
-  if (p == nullptr) return kSuccess;
-  {
-    const std::lock_guard lock(pinned().mutex);
-    if (pinned().blocks.erase(number(p)) == 0) return keep(kInvalidValue);
-  }
-  // A copy that is still to come would go there.
-  const Error e = ask(Call::device_sync).status;
-  std::free(p);
-  return keep(e);
+RF_API Error cudaMallocHost(void** out, std::size_t bytes) { return share(out, bytes, false); }
+RF_API Error cudaHostAlloc(void** out, std::size_t bytes, unsigned) {
+  return share(out, bytes, false);
+}
+RF_API Error cudaFreeHost(void* p) { return p == nullptr ? kSuccess : unshare(p); }
+RF_API Error cudaMallocManaged(void** out, std::size_t bytes, unsigned) {
+  return share(out, bytes, true);
+}
+RF_API Error cudaHostGetDevicePointer(void** out, void* p, unsigned) {
+  const Known k = known(p);
+  if (k.bytes == 0) return keep(kInvalidValue);
+  if (!k.shared) return refuse("cudaHostGetDevicePointer of memory that was registered");
+  return *out = p, kSuccess;
+}
+RF_API Error cudaHostGetFlags(unsigned* out, void* p) {
+  if (known(p).bytes == 0) return keep(kInvalidValue);
+  return *out = 3, kSuccess;  // portable, mapped
 }
 RF_API Error cudaHostRegister(void* p, std::size_t bytes, unsigned) {
   if (p == nullptr || bytes == 0) return keep(kInvalidValue);
-  const std::lock_guard lock(pinned().mutex);
-  pinned().blocks[number(p)] = bytes;
+  const std::lock_guard lock(blocks().mutex);
+  blocks().known[number(p)] = {bytes, Place::host, false};
   return kSuccess;
 }
 RF_API Error cudaHostUnregister(void* p) {
-  const std::lock_guard lock(pinned().mutex);
-  return pinned().blocks.erase(number(p)) == 1 ? kSuccess : keep(713);
+  const std::lock_guard lock(blocks().mutex);
+  return blocks().known.erase(number(p)) == 1 ? kSuccess : keep(713);
+}
+// Where managed memory is makes no difference here.
+RF_API Error cudaMemPrefetchAsync(const void*, std::size_t, Location, unsigned, Handle) {
+  return kSuccess;
+}
+RF_API Error cudaMemPrefetchAsync_ptsz(const void*, std::size_t, Location, unsigned, Handle) {
+  return kSuccess;
+}
+RF_API Error cudaMemAdvise(const void*, std::size_t, int, Location) { return kSuccess; }
+
+// The one pool of each device.
+RF_API Error cudaDeviceGetDefaultMemPool(Handle* out, int device) {
+  if (device < 0 || device >= device_count()) return keep(101);
+  return *out = reinterpret_cast<Handle>(std::uintptr_t{0x100} + static_cast<unsigned>(device)),
+         kSuccess;
+}
+RF_API Error cudaDeviceGetMemPool(Handle* out, int device) {
+  return cudaDeviceGetDefaultMemPool(out, device);
+}
+RF_API Error cudaMemPoolSetAttribute(Handle, int, void*) { return kSuccess; }
+RF_API Error cudaMemPoolTrimTo(Handle, std::size_t) { return kSuccess; }
+RF_API Error cudaMallocFromPoolAsync(void** out, std::size_t bytes, Handle, Handle stream) {
+  return allocate(out, bytes, stream, true);
+}
+RF_API Error cudaMallocFromPoolAsync_ptsz(void** out, std::size_t bytes, Handle, Handle stream) {
+  return allocate(out, bytes, own(stream), true);
 }
 
 RF_API Error cudaMemGetInfo(std::size_t* free, std::size_t* total) {
@@ -183,25 +271,24 @@ RF_API Error cudaMemGetInfo(std::size_t* free, std::size_t* total) {
 
 RF_API Error cudaPointerGetAttributes(PointerAttributes* out, const void* p) {
   *out = {};
-  if (on_device(p)) {
-    const Answer answer = ask(Call::pointer, nullptr, Out().put(number(p)));
-    In in = answer.in();
-    if (in.get<std::uint32_t>() != 0) {
-      out->type = 2;
-      out->device = static_cast<int>(in.get<std::uint32_t>());
-      out->devicePointer = const_cast<void*>(p);
-      return kSuccess;
-    }
-    return keep(kInvalidValue);
+  const Known k = known(p);
+  out->device = -2;
+  if (k.bytes == 0 && !on_device(p)) return kSuccess;
+  if (k.bytes != 0 && !k.shared) {
+    out->type = 1;
+    out->device = current_device();
+    out->hostPointer = const_cast<void*>(p);
+    return kSuccess;
   }
-  const std::lock_guard lock(pinned().mutex);
-  auto at = pinned().blocks.upper_bound(number(p));
-  if (at == pinned().blocks.begin()) return out->device = -2, kSuccess;
-  --at;
-  if (number(p) - at->first >= at->second) return out->device = -2, kSuccess;
-  out->type = 1;
-  out->device = current_device();
-  out->hostPointer = const_cast<void*>(p);
+  const Answer answer = ask(Call::pointer, nullptr, Out().put(number(p)));
+  if (answer.status != kSuccess) return keep(answer.status);
+  In in = answer.in();
+  const auto place = in.get<Place>();
+  if (place == Place::none) return keep(kInvalidValue);
+  out->type = place == Place::device ? 2 : place == Place::host ? 1 : 3;
+  out->device = static_cast<int>(in.get<std::uint32_t>());
+  out->devicePointer = const_cast<void*>(p);
+  if (place != Place::device) out->hostPointer = const_cast<void*>(p);
   return kSuccess;
 }
 

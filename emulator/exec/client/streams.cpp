@@ -74,6 +74,27 @@ RF_API Error cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
   if (greatest != nullptr) *greatest = -5;
   return kSuccess;
 }
+RF_API Error cudaStreamGetFlags(Handle stream, unsigned* out) {
+  const Answer answer = ask(Call::stream_facts, stream);
+  In in = answer.in();
+  in.get<std::uint32_t>();
+  *out = in.get<std::uint32_t>();
+  return keep(answer.status);
+}
+RF_API Error cudaStreamGetFlags_ptsz(Handle stream, unsigned* out) {
+  return cudaStreamGetFlags(own(stream), out);
+}
+RF_API Error cudaStreamGetDevice(Handle stream, int* out) {
+  const Answer answer = ask(Call::stream_facts, stream);
+  In in = answer.in();
+  *out = static_cast<int>(in.get<std::uint32_t>());
+  return keep(answer.status);
+}
+RF_API Error cudaStreamGetDevice_ptsz(Handle stream, int* out) {
+  return cudaStreamGetDevice(own(stream), out);
+}
+RF_API Error cudaStreamGetPriority(Handle, int* out) { return *out = 0, kSuccess; }
+RF_API Error cudaStreamGetPriority_ptsz(Handle, int* out) { return *out = 0, kSuccess; }
 RF_API Error cudaStreamIsCapturing(Handle, int* status) { return *status = 0, kSuccess; }
 RF_API Error cudaStreamIsCapturing_ptsz(Handle, int* status) { return *status = 0, kSuccess; }
 

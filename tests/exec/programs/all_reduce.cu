@@ -1,7 +1,7 @@
 // One process, all devices: the kernels of the devices wait for each other, then each adds what all
 // have. With an argument a number of epochs, all launched before the host waits. `relaxed`: the
-// signal does not release what was written before it; `early`: nobody waits at the end, so a fast
-// device overwrites what a slow one still reads.
+// signal does not release what was written before it;`early`: nobody waits at the end, so a fast
+// device overwrites what a slow one still reads. `alone`: without access to peers.
 #include <cuda/atomic>
 #include <vector>
 
@@ -43,6 +43,7 @@ int main(int argc, char** argv) {
   const unsigned epochs = argc > 1 ? std::atoi(argv[1]) : 1;
   const bool relaxed = argc > 2 && std::strcmp(argv[2], "relaxed") == 0;
   const bool early = argc > 2 && std::strcmp(argv[2], "early") == 0;
+  const bool alone = argc > 2 && std::strcmp(argv[2], "alone") == 0;
   constexpr int n = 96;
   int world = 0;
   CHECK_CUDA(cudaGetDeviceCount(&world));
@@ -51,7 +52,7 @@ int main(int argc, char** argv) {
   float* out[kMost];
   for (int d = 0; d < world; ++d) {
     CHECK_CUDA(cudaSetDevice(d));
-    for (int peer = 0; peer < world; ++peer) {
+    for (int peer = 0; peer < world && !alone; ++peer) {
       int can = 0;
       if (peer == d) continue;
       CHECK_CUDA(cudaDeviceCanAccessPeer(&can, d, peer));

@@ -1,6 +1,5 @@
 // Two streams: one brings pieces and works on them, the other takes them further. `no-event`: the
-// second does not wait for the first; `no-wait`: the host reads pinned memory before the copy is
-// over.
+// second does not wait for the first; `no-wait`: the host reads memory before the copy is over.
 #include <vector>
 
 #include "check.hpp"
@@ -22,7 +21,14 @@ int main(int argc, char** argv) {
   CHECK_CUDA(cudaStreamCreateWithFlags(&second, cudaStreamNonBlocking));
   int *host_in, *host_out, *in, *middle, *out;
   CHECK_CUDA(cudaMallocHost(&host_in, pieces * n * sizeof(int)));
-  CHECK_CUDA(cudaMallocHost(&host_out, pieces * n * sizeof(int)));
+  // Pageable memory has nothing of it before the host has waited.
+  if (no_wait) {
+    host_out = new int[pieces * n];
+    CHECK_CUDA(cudaFreeHost(host_in));
+    host_in = new int[pieces * n];
+  } else {
+    CHECK_CUDA(cudaMallocHost(&host_out, pieces * n * sizeof(int)));
+  }
   CHECK_CUDA(cudaMallocAsync(&in, pieces * n * sizeof(int), first));
   CHECK_CUDA(cudaMallocAsync(&middle, pieces * n * sizeof(int), first));
   CHECK_CUDA(cudaMallocAsync(&out, pieces * n * sizeof(int), first));

@@ -1,0 +1,102 @@
+// Memory that the host and the devices see. Without an argument: pinned memory that a kernel
+// writes, managed memory that both write. `told`: the host waits in a loop for what a kernel
+// writes; `released`: a kernel waits for what the host writes; `turns`: both, several times.
+#include <atomic>
+
+#include "check.hpp"
+
+__global__ void squares(int* out, int n) {
+  for (int i = threadIdx.x; i < n; i += blockDim.x) out[i] = i * i;
+}
+__global__ void add(int* managed, const int* pinned, int n) {
+  for (int i = threadIdx.x; i < n; i += blockDim.x) managed[i] += pinned[i];
+}
+__global__ void tell(int* data, unsigned* flag) {
+  *data = 42;
+  __threadfence_system();
+  *static_cast<volatile unsigned*>(flag) = 1;
+}
+__global__ void wait_for(const unsigned* flag, int* out) {
+  while (*static_cast<const volatile unsigned*>(flag) == 0) {
+  }
+  __threadfence_system();
+  *out = 17;
+}
+__global__ void take_turns(unsigned* mine, const unsigned* theirs, unsigned rounds) {
+  for (unsigned round = 1; round <= rounds; ++round) {
+    *static_cast<volatile unsigned*>(mine) = round;
+    while (*static_cast<const volatile unsigned*>(theirs) < round) {
+    }
+  }
+  *static_cast<volatile unsigned*>(mine) = 100;
+}
+
+unsigned read(const unsigned* p) { return *static_cast<const volatile unsigned*>(p); }
+
+int main(int argc, char** argv) {
+  constexpr int n = 40;
+  int *pinned = nullptr, *managed = nullptr, *device = nullptr, *seen = nullptr;
+  unsigned* flags = nullptr;
+  CHECK_CUDA(cudaHostAlloc(&pinned, n * sizeof(int), cudaHostAllocMapped));
+  CHECK_CUDA(cudaHostAlloc(&flags, 2 * sizeof(unsigned), cudaHostAllocMapped));
+  CHECK_CUDA(cudaMallocManaged(&managed, n * sizeof(int)));
+  CHECK_CUDA(cudaMalloc(&device, n * sizeof(int)));
+  CHECK_CUDA(cudaHostGetDevicePointer(&seen, pinned, 0));
+  flags[0] = flags[1] = 0;
+  for (int i = 0; i < n; ++i) managed[i] = 1000 + i;
+  if (asked(argc, argv, "told")) {
+    tell<<<1, 1>>>(seen, flags);
+    while (read(flags) == 0) {
+    }
+    std::atomic_thread_fence(std::memory_order_acquire);
+    EXPECT(*pinned == 42);
+  } else if (asked(argc, argv, "released")) {
+    wait_for<<<1, 1>>>(flags, device);
+    cudaEvent_t event;
+    CHECK_CUDA(cudaEventCreate(&event));
+    CHECK_CUDA(cudaEventRecord(event));
+    EXPECT(cudaEventQuery(event) == cudaErrorNotReady);
+    *static_cast<volatile unsigned*>(flags) = 1;
+    CHECK_CUDA(cudaDeviceSynchronize());
+    int back = 0;
+    CHECK_CUDA(cudaMemcpy(&back, device, sizeof back, cudaMemcpyDeviceToHost));
+    EXPECT(back == 17);
+  } else if (asked(argc, argv, "turns")) {
+    constexpr unsigned rounds = 4;
+    take_turns<<<1, 1>>>(flags, flags + 1, rounds);
+    for (unsigned round = 1; round <= rounds; ++round) {
+      while (read(flags) < round) {
+      }
+      *static_cast<volatile unsigned*>(flags + 1) = round;
+    }
+    CHECK_CUDA(cudaDeviceSynchronize());
+    EXPECT(read(flags) == 100);
+  } else {
+    cudaPointerAttributes of{};
+    CHECK_CUDA(cudaPointerGetAttributes(&of, pinned + 3));
+    EXPECT(of.type == cudaMemoryTypeHost && of.devicePointer == pinned + 3);
+    CHECK_CUDA(cudaPointerGetAttributes(&of, managed));
+    EXPECT(of.type == cudaMemoryTypeManaged);
+    squares<<<1, 32>>>(seen, n);
+    CHECK_CUDA(cudaDeviceSynchronize());
+    for (int i = 0; i < n; ++i) EXPECT(pinned[i] == i * i);
+    CHECK_CUDA(cudaSetDevice(1));
+    add<<<1, 32>>>(managed, pinned, n);
+    CHECK_CUDA(cudaDeviceSynchronize());
+    for (int i = 0; i < n; ++i) EXPECT(managed[i] == 1000 + i + i * i);
+    CHECK_CUDA(cudaSetDevice(0));
+    CHECK_CUDA(cudaMemcpyAsync(device, managed, n * sizeof(int), cudaMemcpyHostToDevice));
+    CHECK_CUDA(cudaMemcpyAsync(pinned, device, n * sizeof(int), cudaMemcpyDeviceToHost));
+    CHECK_CUDA(cudaStreamSynchronize(nullptr));
+    for (int i = 0; i < n; ++i) EXPECT(pinned[i] == managed[i]);
+    CHECK_CUDA(cudaMemset(managed, 0, n * sizeof(int)));
+    CHECK_CUDA(cudaDeviceSynchronize());
+    EXPECT(managed[n - 1] == 0);
+    EXPECT(cudaMemcpy(device, pinned, 4, cudaMemcpyDeviceToDevice) == cudaErrorInvalidValue);
+  }
+  CHECK_CUDA(cudaFree(managed));
+  CHECK_CUDA(cudaFreeHost(pinned));
+  CHECK_CUDA(cudaFreeHost(flags));
+  std::puts("mapped: right");
+  return 0;
+}
