@@ -14,6 +14,8 @@
 #include "emulator/cases/case_reader.hpp"
 #include "emulator/machine/names.hpp"
 #include "emulator/ptx/execution.hpp"
+#include "emulator/ptx/link.hpp"
+#include "emulator/ptx/parser.hpp"
 #include "emulator/ptx/source.hpp"
 #include "verify/dtype.hpp"
 #include "verify/error.hpp"
@@ -72,8 +74,8 @@ auto read_by_rank(const Reader& r, const toml::table& t, std::string_view key, s
 
 Launch read_launch(const Reader& r, const toml::table& t, std::uint32_t ranks) {
   r.only(t, "[[launch]]",
-         {"ptx", "kernel", "grid", "block", "cluster", "shared_bytes", "stream", "cooperative",
-          "dependent", "args"});
+         {"ptx", "link", "kernel", "grid", "block", "cluster", "shared_bytes", "stream",
+          "cooperative", "dependent", "args"});
   Launch out;
   out.line = static_cast<std::uint32_t>(t.source().begin.line);
   const auto words = [&](const char* key, std::string& all, std::vector<std::string>& each) {
@@ -83,6 +85,11 @@ Launch read_launch(const Reader& r, const toml::table& t, std::uint32_t ranks) {
   };
   words("ptx", out.ptx, out.ptx_by_rank);
   words("kernel", out.kernel, out.kernel_by_rank);
+  if (const auto* n = t.get("link")) {
+    for (const toml::node& one : r.array(*n, "link")) {
+      out.link.push_back(r.text(one, "a module to link"));
+    }
+  }
   out.grid = read_by_rank(r, t, "grid", ranks,
                           [&](const toml::node& n) { return read_grid(r, r.array(n, "grid")); });
   out.block_by_rank = read_by_rank(r, t, "block", ranks, [&](const toml::node& n) {
@@ -191,9 +198,25 @@ std::string CaseFile::beside(const std::string& relative) const {
   return slash == std::string::npos ? relative : path.substr(0, slash + 1) + relative;
 }
 
-std::string CaseFile::ptx_text(const std::string& file) const {
+std::string CaseFile::ptx_text(const std::string& file, bool relocatable) const {
   const auto here = contents.find(file);
-  return here != contents.end() ? here->second : ptx::read_ptx(file);
+  return here != contents.end() ? here->second : ptx::read_ptx(file, relocatable);
+}
+
+std::vector<std::string> CaseFile::modules_of(const Launch& launch, std::uint32_t rank) const {
+  std::vector<std::string> out = {beside(launch.ptx_of(rank))};
+  for (const std::string& other : launch.link) out.push_back(beside(other));
+  std::sort(out.begin(), out.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  return out;
+}
+
+ptx::Module CaseFile::module(const std::vector<std::string>& paths) const {
+  std::vector<ptx::Module> modules;
+  for (const std::string& path : paths) {
+    modules.push_back(ptx::parse(ptx_text(path, paths.size() > 1), path));
+  }
+  return ptx::link(std::move(modules));
 }
 
 verify::Safetensors CaseFile::tensors(const std::string& file) const {

@@ -18,6 +18,7 @@
 #include "emulator/cases/formula.hpp"
 #include "emulator/cases/suppress.hpp"
 #include "emulator/machine/policy.hpp"
+#include "emulator/ptx/module.hpp"
 #include "emulator/ptx/tensor_map.hpp"
 #include "verify/safetensors.hpp"
 
@@ -116,7 +117,8 @@ struct Launch {
   std::string ptx;  // relative to the case file's folder
   std::string kernel;
   std::vector<std::string> ptx_by_rank, kernel_by_rank;  // in place of these, if not empty
-  std::vector<Dim3> grid;  // one for all ranks, or one for each; a 0 in it: no launch there
+  std::vector<std::string> link;  // modules that are linked with it, as nvcc -rdc=true does
+  std::vector<Dim3> grid;         // one for all ranks, or one for each; a 0 in it: no launch there
   Dim3 block{1, 1, 1};
   std::vector<Dim3> block_by_rank;  // in place of that, if not empty
   Dim3 cluster{0, 0, 0};            // zeros: what the kernel requires, else 1
@@ -240,7 +242,12 @@ struct CaseFile {
   std::string beside(const std::string& relative) const;
   // The file at such a path: read, or from `contents`. They throw ptx::Error and
   // verify::InputError.
-  std::string ptx_text(const std::string& path) const;
+  std::string ptx_text(const std::string& path, bool relocatable = false) const;
+  // A launch's PTX and what is linked with it, by path: beside the case file, in one order whoever
+  // names them.
+  std::vector<std::string> modules_of(const Launch& launch, std::uint32_t rank) const;
+  // These as one module.
+  ptx::Module module(const std::vector<std::string>& paths) const;
   verify::Safetensors tensors(const std::string& path) const;
 };
 

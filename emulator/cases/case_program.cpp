@@ -202,11 +202,11 @@ void CaseProgram::add_shared_memory(const Launch& launch, std::uint32_t rank, Pr
   }
 }
 
-CaseProgram::PtxFile& CaseProgram::ptx_file(const std::string& path, Edits& left) {
+CaseProgram::PtxFile& CaseProgram::ptx_file(const std::vector<std::string>& paths, Edits& left) {
   for (const auto& f : ptx_files_) {
-    if (f->path == path) return *f;
+    if (f->paths == paths) return *f;
   }
-  ptx_files_.push_back(std::make_unique<PtxFile>(file_, path));
+  ptx_files_.push_back(std::make_unique<PtxFile>(file_, paths));
   PtxFile& made = *ptx_files_.back();
   apply_edits(made.module, settings_.edits, left, made.edited);
   return made;
@@ -214,7 +214,7 @@ CaseProgram::PtxFile& CaseProgram::ptx_file(const std::string& path, Edits& left
 
 std::uint32_t CaseProgram::kernel_of(PtxFile& file, const ptx::Function& function) {
   for (std::uint32_t k = 0; k < kernels_.size(); ++k) {
-    if (kernels_[k]->program.function == &function) return k;
+    if (kernels_[k]->program.kernel == &function) return k;
   }
   const auto number = static_cast<std::uint32_t>(kernels_.size());
   auto kernel = std::make_unique<Kernel>();
@@ -288,7 +288,7 @@ void CaseProgram::load_kernels() {
     prepared.parameters.resize(file_.ranks);
     for (std::uint32_t r = 0; r < file_.ranks; ++r) {
       if (!launch.on(r)) continue;
-      PtxFile& ptx_file = this->ptx_file(file_.beside(launch.ptx_of(r)), left);
+      PtxFile& ptx_file = this->ptx_file(file_.modules_of(launch, r), left);
       prepared.kernel[r] = kernel_of(ptx_file, ptx_file.module.kernel(launch.kernel_of(r)));
       prepared.globals[r] =
           globals_of(ptx_file, launch.ptx_of(r), kernels_[prepared.kernel[r]]->program, r);
@@ -602,7 +602,7 @@ std::string CaseProgram::site_name(std::uint16_t site) const {
     return host_step_name(file_.host[sites_[index].instruction]);
   const ptx::Program& program = kernels_[sites_[index].kernel]->program;
   const ptx::Instruction& i = program.function->instructions[sites_[index].instruction];
-  const std::string& file = program.module->file;
+  const std::string& file = program.module->file_of(i.unit);
   const auto slash = file.rfind('/');
   std::string text =
       fmt::format("{}:{}", slash == std::string::npos ? file : file.substr(slash + 1), i.line);

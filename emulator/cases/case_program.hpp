@@ -146,7 +146,7 @@ class CaseProgram final : public schedule::Program, private machine::FindingFilt
   void add_shared_memory(const Launch& launch, std::uint32_t rank, Prepared& prepared);
   ptx::LaunchConfig config_of(std::size_t launch, std::uint32_t rank) const;
   void load_kernels();
-  PtxFile& ptx_file(const std::string& path, Edits& left);
+  PtxFile& ptx_file(const std::vector<std::string>& paths, Edits& left);
   std::uint32_t kernel_of(PtxFile& file, const ptx::Function& function);
   std::uint64_t globals_of(PtxFile& file, const std::string& shown, const ptx::Program& program,
                            std::uint32_t rank);

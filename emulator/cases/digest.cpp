@@ -36,6 +36,8 @@ std::string digest(const CaseFile& file) {
     if (launch.ptx_by_rank.empty()) digest = add_file(digest, file, file.beside(launch.ptx));
     for (const std::string& ptx : launch.ptx_by_rank)
       digest = add_file(digest, file, file.beside(ptx));
+    for (const std::string& linked : launch.link)
+      digest = add_file(digest, file, file.beside(linked));
   }
   for (const Memory& memory : file.memories) {
     if (memory.initial.kind == Initial::Kind::file) {

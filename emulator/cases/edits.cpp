@@ -7,8 +7,7 @@
 #include <optional>
 #include <set>
 
-#include "emulator/ptx/parser.hpp"
-#include "emulator/ptx/source.hpp"
+#include "emulator/ptx/call_graph.hpp"
 
 namespace ringfence::cases {
 namespace {
@@ -220,7 +219,7 @@ std::string base_name(const std::string& path) {
 std::string place_of(const ptx::Module& module, const ptx::Function& f, std::size_t index) {
   std::size_t nth = 1;
   while (nth <= index && f.instructions[index - nth].line == f.instructions[index].line) ++nth;
-  return fmt::format("{}:{}{}", base_name(module.file), f.instructions[index].line,
+  return fmt::format("{}:{}{}", base_name(module.file_of(f.unit)), f.instructions[index].line,
                      nth > 1 ? fmt::format(".{}", nth) : "");
 }
 
@@ -294,8 +293,9 @@ void apply_edits(ptx::Module& module, const Edits& edits, Edits& left, EditedTex
   std::vector<Change> changes;
   for (const auto& [name, value] : edits) {
     const auto key = parse_key(name);
-    if (!key || key->file != base_name(module.file)) continue;
+    if (!key) continue;
     for (ptx::Function& f : module.functions) {
+      if (key->file != base_name(module.file_of(f.unit))) continue;
       for (std::size_t n = 0; n < f.instructions.size(); ++n) {
         if (f.instructions[n].line != key->line) continue;
         std::size_t nth = 1;
@@ -339,25 +339,29 @@ void refuse_edits(const CaseFile& file, const Edits& left) {
 
 std::vector<EditSite> edit_sites(const CaseFile& file, const Edits& edits) {
   std::vector<EditSite> out;
-  std::vector<std::pair<std::string, std::unique_ptr<ptx::Module>>> modules;
+  std::vector<std::pair<std::vector<std::string>, std::unique_ptr<ptx::Module>>> modules;
   EditedText text;
   std::set<const ptx::Function*> seen;
   Edits left = edits;
-  const auto add = [&](const std::string& path, const std::string& kernel) {
+  const auto add = [&](const std::vector<std::string>& paths, const std::string& kernel) {
     auto found = std::find_if(modules.begin(), modules.end(),
-                              [&](const auto& m) { return m.first == path; });
+                              [&](const auto& m) { return m.first == paths; });
     if (found == modules.end()) {
-      modules.emplace_back(path,
-                           std::make_unique<ptx::Module>(ptx::parse(file.ptx_text(path), path)));
+      modules.emplace_back(paths, std::make_unique<ptx::Module>(file.module(paths)));
       found = modules.end() - 1;
       apply_edits(*found->second, edits, left, text);
     }
-    const ptx::Function& f = found->second->kernel(kernel);
-    if (seen.insert(&f).second) add_sites(*found->second, f, out);
+    const ptx::Module& module = *found->second;
+    const ptx::Function& f = module.kernel(kernel);
+    if (seen.insert(&f).second) add_sites(module, f, out);
+    for (const std::uint32_t called : ptx::CallGraph(module, f).functions()) {
+      const ptx::Function& g = module.functions[called];
+      if (seen.insert(&g).second) add_sites(module, g, out);
+    }
   };
   for (const Launch& launch : file.launches) {
     for (std::uint32_t r = 0; r < file.ranks; ++r) {
-      if (launch.on(r)) add(file.beside(launch.ptx_of(r)), launch.kernel_of(r));
+      if (launch.on(r)) add(file.modules_of(launch, r), launch.kernel_of(r));
     }
   }
   return out;

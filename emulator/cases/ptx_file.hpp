@@ -3,17 +3,18 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "emulator/cases/case_program.hpp"
-#include "emulator/ptx/parser.hpp"
+#include "emulator/ptx/module.hpp"
 
 namespace ringfence::cases {
 
 struct CaseProgram::PtxFile {
-  PtxFile(const CaseFile& file, const std::string& p)
-      : path(p), module(ptx::parse(file.ptx_text(p), p)) {}
-  std::string path;
+  PtxFile(const CaseFile& file, std::vector<std::string> p)
+      : paths(std::move(p)), module(file.module(paths)) {}
+  std::vector<std::string> paths;  // more than one: linked
   EditedText edited;
   ptx::Module module;
   std::vector<std::uint64_t> globals;  // address of its variables, by rank; 0: not mapped yet

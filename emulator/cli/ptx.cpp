@@ -60,7 +60,7 @@ verify::JunitSuite junit_of(const ptx::Listing& listing) {
       one.status = verify::JunitCase::Status::failed;
       one.message = fmt::format("{} statements are not supported", k.unsupported.size());
       for (const ptx::Unsupported& u : k.unsupported) {
-        one.detail += fmt::format("{}:{}: {}: {}\n", listing.file, u.line, u.reason, u.statement);
+        one.detail += fmt::format("{}:{}: {}: {}\n", u.file, u.line, u.reason, u.statement);
       }
     }
     suite.cases.push_back(one);

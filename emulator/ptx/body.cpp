@@ -1,5 +1,7 @@
 #include "emulator/ptx/body.hpp"
 
+#include <algorithm>
+
 #include "emulator/ptx/error.hpp"
 #include "emulator/ptx/variables.hpp"
 
@@ -99,9 +101,21 @@ void BodyReader::label(std::string_view name) {
   declare(name);
   const auto index = static_cast<std::uint32_t>(function_.labels.size());
   const auto target = static_cast<std::uint32_t>(function_.instructions.size());
-  function_.labels.push_back({name, target, {}, cursor_.statement_line()});
+  function_.labels.push_back({name, target, {}, cursor_.statement_line(), false, {}});
   scopes_.back().add_label(name, index);
-  if (cursor_.accept_directive(".branchtargets")) branch_targets(index);
+  if (cursor_.accept_directive(".branchtargets")) return branch_targets(index);
+  if (cursor_.accept_directive(".calltargets")) {
+    do {
+      const std::string_view callee = cursor_.expect_word("function in .calltargets");
+      function_.labels[index].callees.push_back(operands_.function(callee));
+    } while (cursor_.accept(","));
+    cursor_.expect(";");
+  } else if (cursor_.accept_directive(".callprototype")) {
+    // The arguments of the call say as much.
+    function_.labels[index].prototype = true;
+    while (!cursor_.at_end() && !cursor_.is(";")) cursor_.take();
+    cursor_.expect(";");
+  }
 }
 
 void BodyReader::branch_targets(std::uint32_t label_index) {
@@ -204,7 +218,11 @@ void BodyReader::instruction() {
   const auto index = static_cast<std::uint32_t>(function_.instructions.size());
   for (std::size_t i = 0; i < out.operands.size(); ++i) {
     if (out.operands[i].kind != Operand::Kind::label) continue;
-    if (out.opcode == "call")
+    // Of a call that is the list of targets or the prototype, behind a register.
+    const bool indirect =
+        std::any_of(out.operands.begin(), out.operands.end(),
+                    [](const Operand& o) { return o.kind == Operand::Kind::reg; });
+    if (out.opcode == "call" && !indirect)
       cursor_.fail("unknown name '" + std::string(out.operands[i].name) + "'");
     pending_.back().push_back(
         {false, index, static_cast<std::uint32_t>(i), out.operands[i].name, out.line, out.text});

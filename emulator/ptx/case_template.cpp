@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <cctype>
 
+#include "emulator/ptx/calls.hpp"
 #include "emulator/ptx/demangle.hpp"
+#include "emulator/ptx/error.hpp"
 #include "emulator/ptx/listing.hpp"
 #include "emulator/ptx/parameter_use.hpp"
 
@@ -18,6 +20,16 @@ std::string quoted(const std::string& text) {
 }
 
 // One kernel's [[launch]], and the memories that it needs.
+// What a function does with a parameter is the kernel's use of it.
+std::vector<std::vector<ParameterUse>> uses_of(const Module& module, const Function& kernel) {
+  try {
+    if (has_calls(kernel, module)) return parameter_uses(with_functions(module, kernel));
+  } catch (const Error&) {
+    // The listing says so.
+  }
+  return parameter_uses(kernel);
+}
+
 class LaunchTemplate {
  public:
   LaunchTemplate(const Module& module, const Function& kernel, std::string prefix)
@@ -25,7 +37,7 @@ class LaunchTemplate {
         prefix_(std::move(prefix)),
         name_(kernel.name),
         types_(parameter_types(demangle(kernel.name))),
-        uses_(parameter_uses(kernel)) {
+        uses_(uses_of(module, kernel)) {
     for (const KernelListing& k : list(module).kernels) {
       if (k.name == kernel.name) listing_ = k;
     }
@@ -126,9 +138,33 @@ class LaunchTemplate {
       if (!zeros.empty()) add("{bytes = [" + zeros + "]}");
     };
     std::uint64_t widest = 1;
-    for (const ParameterUse& use : uses_[i]) {
+    // Addresses that a number chooses among are a table of the replicas, as long as there are more
+    // of them; two tables side by side look like one, and most have 8.
+    constexpr std::uint64_t kTable = 8;
+    const auto table_at = [&](std::size_t first) {
+      std::size_t n = 0;
+      const auto& list = uses_[i];
+      while (first + n < list.size() && list[first + n].indexed &&
+             size_of(list[first + n].type) == 8 &&
+             list[first + n].offset == list[first].offset + 8 * n) {
+        ++n;
+      }
+      return n % kTable == 0 ? std::min<std::uint64_t>(n, kTable) : n;
+    };
+    for (std::size_t u = 0; u < uses_[i].size(); ++u) {
+      const ParameterUse& use = uses_[i][u];
       const std::uint64_t size = size_of(use.type);
       if (size == 0 || use.offset + size > p.bytes) continue;
+      if (const std::uint64_t n = table_at(u); n > 1) {
+        if ((at + 7) / 8 * 8 != use.offset) skip(use.offset);
+        const std::string memory = name + "_" + std::to_string(use.offset);
+        add_memory(memory, "symmetric, as the kernel takes its peers' addresses");
+        add("{replicas = \"" + memory + "\", count = " + std::to_string(n) + "}");
+        at = use.offset + 8 * n;
+        widest = 8;
+        u += n - 1;
+        continue;
+      }
       // Fields are aligned by themselves.
       if ((at + size - 1) / size * size != use.offset) skip(use.offset);
       if (size == 8 && use.address) {

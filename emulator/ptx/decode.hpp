@@ -12,6 +12,7 @@ struct Unsupported {
   std::uint32_t line = 0;
   std::string reason;
   std::string statement;
+  std::string file;
 };
 
 /// Decodes one kernel; the module must outlive the program. Throws Error, naming line and text, at

@@ -46,6 +46,7 @@ std::string one_line(std::string_view text) {
 Error::Error(std::string_view file, std::uint32_t line, std::string_view reason,
              std::string_view statement)
     : std::runtime_error(compose(file, line, reason, statement)),
+      file_(file),
       line_(line),
       reason_(reason),
       statement_(one_line(statement)) {}

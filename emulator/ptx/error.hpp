@@ -20,8 +20,10 @@ class Error : public std::runtime_error {
   const std::string& reason() const { return reason_; }
   /// The statement's text on one line, white space collapsed, at most 160 characters.
   const std::string& statement() const { return statement_; }
+  const std::string& file() const { return file_; }
 
  private:
+  std::string file_;
   std::uint32_t line_;
   std::string reason_;
   std::string statement_;

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "emulator/ptx/calls.hpp"
 #include "emulator/ptx/demangle.hpp"
+#include "emulator/ptx/error.hpp"
 
 namespace ringfence::ptx {
 namespace {
@@ -29,7 +31,14 @@ std::string type_text(const Variable& variable) {
   return out;
 }
 
-KernelListing list_kernel(const Module& module, const Function& function) {
+KernelListing list_kernel(const Module& module, const Function& kernel) {
+  Function whole;
+  try {
+    if (has_calls(kernel, module)) whole = with_functions(module, kernel);
+  } catch (const Error&) {
+    // unsupported_forms() says so.
+  }
+  const Function& function = whole.has_body ? whole : kernel;
   KernelListing out;
   out.name = function.name;
   out.demangled = demangle(function.name);
@@ -55,7 +64,7 @@ KernelListing list_kernel(const Module& module, const Function& function) {
   for (const Instruction& instruction : function.instructions) {
     ++out.histogram[instruction.spelling()];
   }
-  out.unsupported = unsupported_forms(module, function);
+  out.unsupported = unsupported_forms(module, kernel);
   return out;
 }
 
@@ -114,7 +123,7 @@ std::string to_text(const Listing& listing) {
     }
     out += "  unsupported: " + std::to_string(kernel.unsupported.size()) + "\n";
     for (const Unsupported& form : kernel.unsupported) {
-      out += "    " + listing.file + ":" + std::to_string(form.line) + ": " + form.reason + ": '" +
+      out += "    " + form.file + ":" + std::to_string(form.line) + ": " + form.reason + ": '" +
              form.statement + "'\n";
     }
   }

@@ -35,6 +35,11 @@ const Function& Module::kernel(std::string_view part) const {
                   (found.empty() ? "none" : std::to_string(found.size())) + " of: " + names);
 }
 
+std::uint64_t function_address(std::uint32_t index) {
+  // Code is no data: no memory of an emulated rank lies there.
+  return (0xC0DEULL << 32) + 16ULL * index;
+}
+
 const Variable& variable_of(const Module& module, const Function& function,
                             const Operand& operand) {
   switch (operand.owner) {
@@ -42,6 +47,8 @@ const Variable& variable_of(const Module& module, const Function& function,
       return module.variables[operand.index];
     case Operand::Owner::function:
       return function.variables[operand.index];
+    case Operand::Owner::result:
+      return function.results[operand.index];
     case Operand::Owner::parameter:
       break;
   }

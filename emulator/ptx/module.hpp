@@ -22,12 +22,22 @@ struct SourceLocation {
   std::uint32_t column = 0;
 };
 
-/// Part of an initial value that is an address: bytes offset..offset+size hold variable + addend.
+/// Part of an initial value that is an address: bytes offset..offset+size hold that of a variable,
+/// or of a function, plus addend.
 struct Relocation {
   std::uint64_t offset = 0;
   std::uint32_t size = 8;
-  std::string_view variable;
+  std::string_view name;
   std::int64_t addend = 0;
+  bool of_function = false;
+  std::uint32_t index = 0;  ///< in Module::variables or Module::functions
+};
+
+/// Who else may name a variable or a function.
+enum class Linkage : std::uint8_t {
+  internal,  ///< no other module
+  visible,   ///< any; one definition alone
+  weak,      ///< any; of several definitions one counts (.weak, .common)
 };
 
 struct Variable {
@@ -36,7 +46,9 @@ struct Variable {
   Type type = Type::b8;
   std::uint64_t bytes = 0;  ///< 0 for an unsized array (.extern .shared name[])
   std::uint32_t alignment = 1;
+  Linkage linkage = Linkage::internal;
   bool external = false;
+  bool in_register = false;  ///< a parameter declared as .reg
   bool unsized = false;
   std::vector<std::uint8_t>
       initial;  ///< the first bytes; the rest is zero for global, undefined else
@@ -65,11 +77,11 @@ struct Operand {
     vector,    ///< {a, b, ..}: elements
     pair,      ///< d|p: two elements
     label,     ///< index in Function::labels
-    function,  ///< name
+    function,  ///< name; index = function of the module
     list,      ///< (a, b) of a call
     sink,      ///< _
   };
-  enum class Owner : std::uint8_t { module, function, parameter };
+  enum class Owner : std::uint8_t { module, function, parameter, result };
 
   Kind kind = Kind::sink;
   Owner owner = Owner::module;
@@ -88,6 +100,7 @@ struct Instruction {
   std::vector<Operand> operands;
   std::int32_t guard = -1;  ///< register of @p
   bool guard_negated = false;
+  std::uint16_t unit = 0;  ///< of Module::units: whose line that is
   std::uint32_t line = 0;
   std::optional<SourceLocation> location;
   std::string_view text;
@@ -100,10 +113,14 @@ struct Label {
   std::uint32_t target = 0;             ///< index in Function::instructions
   std::vector<std::uint32_t> branches;  ///< .branchtargets: labels in order
   std::uint32_t line = 0;
+  bool prototype = false;              ///< .callprototype, or ...
+  std::vector<std::uint32_t> callees;  ///< ... .calltargets: functions of the module
 };
 
 struct Function {
   std::string_view name;
+  Linkage linkage = Linkage::internal;
+  std::uint16_t unit = 0;  ///< of Module::units
   bool entry = false;
   bool has_body = false;
   std::vector<Variable> parameters;
@@ -122,7 +139,9 @@ struct Function {
 
 struct Module {
   std::shared_ptr<const std::string> source;
-  std::string file;                 ///< name for messages
+  std::vector<std::shared_ptr<const std::string>> sources;  ///< of further units
+  std::string file;                                         ///< name for messages
+  std::vector<std::string> units;   ///< the files of modules linked together; empty: `file` alone
   std::string_view version;         ///< "9.0"
   std::string_view target;          ///< "sm_90a"
   std::vector<std::string> files;   ///< .file table; index 0 is unused where files count from 1
@@ -132,7 +151,14 @@ struct Module {
   /// The kernel whose name contains `part` (an equal name wins); where no name does, that whose
   /// demangled name does. Throws Error when none or several do.
   const Function& kernel(std::string_view part) const;
+  /// The file that an instruction's line, or a function's, is of.
+  const std::string& file_of(std::uint16_t unit) const {
+    return unit < units.size() ? units[unit] : file;
+  }
 };
+
+/// A function's address: what `mov` of its name gives, and an indirect call takes.
+std::uint64_t function_address(std::uint32_t index);
 
 /// The variable that an operand of kind variable names.
 const Variable& variable_of(const Module& module, const Function& function, const Operand& operand);

@@ -34,6 +34,13 @@ bool OperandReader::variable(std::string_view name, Operand& out) const {
       return true;
     }
   }
+  for (std::size_t i = 0; i < function_.results.size(); ++i) {
+    if (function_.results[i].name == name) {
+      out.owner = Operand::Owner::result;
+      out.index = static_cast<std::uint32_t>(i);
+      return true;
+    }
+  }
   for (std::size_t i = 0; i < module_.variables.size(); ++i) {
     if (module_.variables[i].name == name) {
       out.owner = Operand::Owner::module;
@@ -42,6 +49,21 @@ bool OperandReader::variable(std::string_view name, Operand& out) const {
     }
   }
   return false;
+}
+
+std::optional<std::uint32_t> OperandReader::function_named(std::string_view name) const {
+  for (std::size_t i = 0; i < module_.functions.size(); ++i) {
+    if (module_.functions[i].name == name) return static_cast<std::uint32_t>(i);
+  }
+  // The one at hand joins them when it has been read.
+  if (name == function_.name) return static_cast<std::uint32_t>(module_.functions.size());
+  return std::nullopt;
+}
+
+std::uint32_t OperandReader::function(std::string_view name) const {
+  const auto index = function_named(name);
+  if (!index) cursor_.fail("unknown function '" + std::string(name) + "'");
+  return *index;
 }
 
 std::uint32_t OperandReader::predicate(std::string_view name) {
@@ -75,14 +97,9 @@ Operand OperandReader::word(std::string_view name) {
     }
     return out;
   }
-  for (const Function& function : module_.functions) {
-    if (function.name == name) {
-      out.kind = Operand::Kind::function;
-      return out;
-    }
-  }
-  if (name == function_.name) {
+  if (const auto index = function_named(name)) {
     out.kind = Operand::Kind::function;
+    out.index = *index;
     return out;
   }
   if (!labels_allowed_) cursor_.fail("unknown name '" + std::string(name) + "'");

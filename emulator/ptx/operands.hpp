@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -17,6 +18,8 @@ class OperandReader {
       : cursor_(cursor), module_(module), function_(function), scopes_(scopes) {}
 
   Operand operand(unsigned depth = 0);
+  /// The function of that name, as an index in Module::functions; fails when there is none.
+  std::uint32_t function(std::string_view name) const;
   /// A register by name, for guards; fails when there is none.
   std::uint32_t predicate(std::string_view name);
   /// True while names that are unknown stand for labels (branches).
@@ -26,6 +29,7 @@ class OperandReader {
   Operand word(std::string_view name);
   Operand address(unsigned depth);
   Operand sequence(Operand::Kind kind, std::string_view close, unsigned depth);
+  std::optional<std::uint32_t> function_named(std::string_view name) const;
   bool variable(std::string_view name, Operand& out) const;
 
   Cursor& cursor_;

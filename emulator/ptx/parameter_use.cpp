@@ -12,7 +12,8 @@ namespace {
 struct Origin {
   std::uint32_t parameter = 0;
   std::uint64_t offset = 0;
-  bool loaded = false;  // from the address that the part holds
+  bool loaded = false;   // from the address that the part holds
+  bool indexed = false;  // by way of local memory
   friend auto operator<=>(const Origin&, const Origin&) = default;
 };
 using Origins = std::set<Origin>;
@@ -74,7 +75,7 @@ class Flow {
       use.type = type;
       uses_.emplace(std::pair{parameter, offset}, use);
       const Operand& one = count == 1 && to.kind != Operand::Kind::vector ? to : to.elements[e];
-      if (size_of(type) == 8) more = give(one, {{parameter, offset, false}}) || more;
+      if (size_of(type) == 8) more = give(one, {{parameter, offset, false, false}}) || more;
     }
     return more;
   }
@@ -86,6 +87,7 @@ class Flow {
       const auto use = uses_.find({o.parameter, o.offset});
       if (use == uses_.end()) continue;
       (o.loaded ? use->second.of_addresses : use->second.address) = true;
+      use->second.indexed = use->second.indexed || o.indexed;
       if (o.loaded) use->second.address = true;
       if (multimem && !o.loaded) use->second.multicast = true;
     }
@@ -102,6 +104,11 @@ class Flow {
         }
         continue;
       }
+      // A table that is indexed by a rank lies in local memory: any of it may come back.
+      if (has(i, "local") && size_of(type_in(i)) == 8) {
+        more = through_local(i) || more;
+        continue;
+      }
       // Shared memory's addresses are no arguments.
       if (has(i, "shared") || has(i, "shared::cta") || has(i, "local")) continue;
       access(i, at);
@@ -116,6 +123,29 @@ class Flow {
       for (const Operand& one : to.elements) more = give(one, loaded) || more;
     }
     return carry(i) || more;
+  }
+
+  bool through_local(const Instruction& i) {
+    const bool loads = i.opcode == "ld";
+    if (i.operands.size() != 2) return false;
+    const Operand& data = i.operands[loads ? 0 : 1];
+    bool more = false;
+    const auto one = [&](const Operand& o) {
+      if (loads) {
+        more = give(o, in_local_) || more;
+        return;
+      }
+      for (Origin origin : origins(o)) {
+        origin.indexed = true;
+        more = in_local_.insert(origin).second || more;
+      }
+    };
+    if (data.kind == Operand::Kind::vector) {
+      for (const Operand& o : data.elements) one(o);
+    } else {
+      one(data);
+    }
+    return more;
   }
 
   // What hands an address on. Products and shifts make an index of it.
@@ -135,6 +165,7 @@ class Flow {
 
   const Function& kernel_;
   std::vector<Origins> of_;  // by register
+  Origins in_local_;
   std::map<std::pair<std::uint32_t, std::uint64_t>, ParameterUse> uses_;
 };
 

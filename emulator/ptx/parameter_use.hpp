@@ -15,6 +15,7 @@ struct ParameterUse {
   bool address = false;       ///< memory is accessed there
   bool multicast = false;     ///< by multimem
   bool of_addresses = false;  ///< what is loaded from there is an address itself
+  bool indexed = false;       ///< it lies in local memory with others, to be chosen by a number
 };
 
 /// Of each parameter, by offset; parts that overlap an earlier one are left out. Empty where the

@@ -24,7 +24,7 @@ class Parser {
     const bool any = std::any_of(module_.functions.begin(), module_.functions.end(),
                                  [](const Function& function) { return function.has_body; });
     if (!any) throw Error(module_.file, 0, "the PTX text holds no kernel (is it cut off?)");
-    check_relocations();
+    resolve_relocations();
   }
 
  private:
@@ -46,6 +46,7 @@ class Parser {
 
   void module_statement() {
     bool external = false;
+    Linkage linkage = Linkage::internal;
     for (;;) {
       if (cursor_.peek().kind != Token::directive) {
         if (cursor_.accept(";")) return;
@@ -55,16 +56,18 @@ class Parser {
       const std::string_view name = cursor_.take().text;
       if (name == ".extern") {
         external = true;
-      } else if (name == ".visible" || name == ".weak" || name == ".common") {
-        // Linkage: one module is loaded at a time.
+      } else if (name == ".visible") {
+        linkage = Linkage::visible;
+      } else if (name == ".weak" || name == ".common") {
+        linkage = Linkage::weak;
       } else if (name == ".entry" || name == ".func") {
-        return function(name == ".entry");
+        return function(name == ".entry", external ? Linkage::visible : linkage);
       } else if (name == ".global") {
-        return variables(Space::global, external);
+        return variables(Space::global, external, linkage);
       } else if (name == ".const") {
-        return variables(Space::constant, external);
+        return variables(Space::constant, external, linkage);
       } else if (name == ".shared") {
-        return variables(Space::shared, external);
+        return variables(Space::shared, external, linkage);
       } else if (name == ".file") {
         return file();
       } else if (name == ".section") {
@@ -81,9 +84,10 @@ class Parser {
     }
   }
 
-  void variables(Space space, bool external) {
+  void variables(Space space, bool external, Linkage linkage) {
     do {
       Variable variable = parse_variable(cursor_, space, external);
+      variable.linkage = external ? Linkage::visible : linkage;
       const auto same = std::find_if(module_.variables.begin(), module_.variables.end(),
                                      [&](const Variable& v) { return v.name == variable.name; });
       if (same == module_.variables.end()) {
@@ -122,6 +126,7 @@ class Parser {
     do {
       if (cursor_.accept_directive(".reg")) {
         out.push_back(parse_variable(cursor_, Space::param, false));
+        out.back().in_register = true;
         continue;
       }
       if (!cursor_.accept_directive(".param")) cursor_.fail("a parameter starts with .param");
@@ -165,9 +170,10 @@ class Parser {
     }
   }
 
-  void function(bool entry) {
+  void function(bool entry, Linkage linkage) {
     Function function;
     function.entry = entry;
+    function.linkage = linkage;
     function.line = cursor_.statement_line();
     while (cursor_.peek().kind == Token::directive) cursor_.take();  // .attribute and the like
     if (!entry && cursor_.is("(")) function.results = parameter_list();
@@ -189,15 +195,22 @@ class Parser {
     module_.functions.push_back(std::move(function));
   }
 
-  void check_relocations() const {
-    for (const Variable& variable : module_.variables) {
-      for (const Relocation& relocation : variable.relocations) {
-        const bool known =
-            std::any_of(module_.variables.begin(), module_.variables.end(),
-                        [&](const Variable& v) { return v.name == relocation.variable; });
-        if (!known) {
+  void resolve_relocations() {
+    const auto named = [](const auto& list, std::string_view name) {
+      return static_cast<std::uint32_t>(
+          std::find_if(list.begin(), list.end(),
+                       [&](const auto& one) { return one.name == name; }) -
+          list.begin());
+    };
+    for (Variable& variable : module_.variables) {
+      for (Relocation& relocation : variable.relocations) {
+        relocation.index = named(module_.variables, relocation.name);
+        if (relocation.index < module_.variables.size()) continue;
+        relocation.index = named(module_.functions, relocation.name);
+        relocation.of_function = true;
+        if (relocation.index == module_.functions.size()) {
           throw Error(module_.file, variable.line,
-                      "unknown name '" + std::string(relocation.variable) + "'", variable.name);
+                      "unknown name '" + std::string(relocation.name) + "'", variable.name);
         }
       }
     }

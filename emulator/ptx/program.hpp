@@ -26,7 +26,7 @@ enum class Kind : std::uint8_t {
   branch,        ///< to op `detail`
   branch_index,  ///< to targets[detail][a]
   exit,
-  trap,
+  trap,       ///< detail: TrapKind
   memory,     ///< accesses[detail]
   fence,      ///< fences[detail]
   barrier,    ///< barriers[detail]
@@ -56,6 +56,8 @@ enum class Kind : std::uint8_t {
   launch_trigger,   ///< griddepcontrol.launch_dependents
   nothing,          ///< prefetch, pragma-like hints
 };
+
+enum class TrapKind : std::uint8_t { trap, recursion, no_target };
 
 struct Op {
   Handler run = nullptr;
@@ -227,8 +229,11 @@ struct Placement {
 class Looks;
 
 struct Program {
-  const Module* module = nullptr;  ///< outlives the program
-  const Function* function = nullptr;
+  const Module* module = nullptr;      ///< outlives the program, as ...
+  const Function* kernel = nullptr;    ///< ... does the kernel as it is written
+  const Function* function = nullptr;  ///< what runs: the same, but for ...
+  /// ... the functions that it calls (calls.hpp) and registers of 128 bits (halves.hpp).
+  std::shared_ptr<const Function> rewritten;
   std::vector<Op> ops;
   std::vector<Slot> extra;
   std::vector<MemoryOp> accesses;

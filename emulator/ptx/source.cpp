@@ -124,7 +124,7 @@ void scan_fatbin(const std::string& bytes, std::size_t at, Found& found) {
   }
 }
 
-std::string compile(const std::string& path) {
+std::string compile(const std::string& path, bool relocatable) {
   const char* chosen = std::getenv("NVCC");
   const std::string nvcc = chosen != nullptr && *chosen != '\0' ? chosen : "nvcc";
   std::string out = (std::filesystem::temp_directory_path() / "ringfence-XXXXXX").string();
@@ -133,6 +133,7 @@ std::string compile(const std::string& path) {
   close(descriptor);
   std::vector<std::string> words = {nvcc,         "-ptx", "-arch=sm_90a", "-lineinfo",
                                     "-std=c++17", path,   "-o",           out};
+  if (relocatable) words.emplace_back("-rdc=true");
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
@@ -159,13 +160,14 @@ std::string compile(const std::string& path) {
 // A process asks for a kernel many times: once a mode, a job, a replay and a remedy that is tried.
 // nvcc takes seconds, so it is asked once for a text. Headers are not looked at again: all runs of
 // a process are of one kernel.
-std::string compile_once(const std::string& path, std::string source) {
+std::string compile_once(const std::string& path, std::string source, bool relocatable) {
   static std::mutex mutex;
   static std::map<std::pair<std::string, std::string>, std::string> compiled;
   const std::lock_guard lock(mutex);
-  const std::pair key(path, std::move(source));
+  const std::pair key((relocatable ? "rdc:" : "") + path, std::move(source));
   const auto at = compiled.find(key);
-  return at != compiled.end() ? at->second : compiled.emplace(key, compile(path)).first->second;
+  return at != compiled.end() ? at->second
+                              : compiled.emplace(key, compile(path, relocatable)).first->second;
 }
 
 }  // namespace
@@ -187,10 +189,11 @@ std::string ptx_in_binary(const std::string& bytes, const std::string& path) {
   throw Error(path, 0, "holds no PTX: build with '-gencode arch=compute_90a,code=compute_90a'");
 }
 
-std::string read_ptx(const std::string& path) {
+std::string read_ptx(const std::string& path, bool relocatable) {
   if (std::filesystem::is_directory(path)) throw Error(path, 0, "is a folder");
   if (std::filesystem::path(path).extension() == ".cu") {
-    return compile_once(path, slurp(path));  // A missing file is our message, not nvcc's.
+    return compile_once(path, slurp(path),
+                        relocatable);  // A missing file is our message, not nvcc's.
   }
   std::string bytes = slurp(path);
   const bool elf = bytes.starts_with(

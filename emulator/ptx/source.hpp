@@ -10,7 +10,8 @@ namespace ringfence::ptx {
 ///   architecture when there are several. Compressed PTX is an Error that names cuobjdump;
 /// - anything else: the file's bytes.
 /// Throws Error when the file cannot be read, nvcc fails, or the binary holds no PTX.
-std::string read_ptx(const std::string& path);
+/// `relocatable`: a *.cu is compiled with -rdc=true, to be linked with others (link.hpp).
+std::string read_ptx(const std::string& path, bool relocatable = false);
 
 /// The PTX text inside the bytes of an ELF file or fat binary; `path` names it in messages.
 std::string ptx_in_binary(const std::string& bytes, const std::string& path);

@@ -44,7 +44,7 @@ class Initializer {
       cursor_.expect("(");
       name = cursor_.expect_word("variable in generic()");
     }
-    Relocation relocation{offset_, element_, name, 0};
+    Relocation relocation{offset_, element_, name, 0, false, 0};
     const auto offset = [&] {
       if (!cursor_.is("+") && !cursor_.is("-")) return;
       relocation.addend += static_cast<std::int64_t>(cursor_.integer_expression());

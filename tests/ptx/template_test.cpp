@@ -73,6 +73,30 @@ TEST_CASE("template: without a signature, what the kernel does with a value says
   CHECK_FALSE(contains(text, "[memory.p2]"));
 }
 
+TEST_CASE("template: a table by value that a rank indexes is one of replicas") {
+  // As nvcc makes of struct { float* data[8]; unsigned* pads[8]; } and data[r], pads[r].
+  std::string text =
+      ".version 8.5\n.target sm_90a\n.address_size 64\n"
+      ".visible .entry k(.param .align 8 .b8 p[136], .param .u32 r)\n{\n"
+      ".local .align 8 .b8 depot[128];\n.reg .b32 %r<4>;\n.reg .b64 %rd<9>;\n"
+      "mov.u64 %rd1, depot;\nld.param.u32 %r1, [r];\nld.param.u32 %r2, [p+128];\n";
+  for (int i = 0; i < 16; ++i) {
+    const std::string at = std::to_string(8 * i);
+    text += "ld.param.u64 %rd2, [p+" + at + "];\nst.local.u64 [%rd1+" + at + "], %rd2;\n";
+  }
+  text +=
+      "mul.wide.u32 %rd3, %r1, 8;\nadd.u64 %rd3, %rd1, %rd3;\nld.local.u64 %rd4, [%rd3];\n"
+      "ld.local.u64 %rd5, [%rd3+64];\nst.global.u32 [%rd4], %r2;\nst.global.u32 [%rd5], %r2;\n"
+      "ret;\n}\n";
+  const Module m = parse(text, "t.ptx");
+  const std::string made = case_template(m, {&m.kernel("k")}, "t.ptx");
+  CHECK(contains(argument(made, "0"),
+                 "{struct = [{replicas = \"p0_0\", count = 8}, {replicas = \"p0_64\", count = 8}, "
+                 "{u32 = 0}]},"));
+  CHECK(contains(made, "[memory.p0_0]"));
+  CHECK(contains(made, "[memory.p0_64]"));
+}
+
 TEST_CASE("template: several kernels make one case, with memories of their own") {
   const Module m = load();
   const std::string text = case_template(m, {&m.kernel("bare"), &m.kernel("two_shot")}, "t.ptx");

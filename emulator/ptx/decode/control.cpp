@@ -1,5 +1,6 @@
 // Decoders of control flow, barriers and exchanges within a warp.
 
+#include "emulator/ptx/calls.hpp"
 #include "emulator/ptx/decode/decoder.hpp"
 
 namespace ringfence::ptx {
@@ -69,8 +70,21 @@ void Decoder::call() {
     for (std::size_t i = 0; i < 5; ++i) slots.push_back(argument(*lists[0], i));
     return extra({}, slots);
   }
-  fail(name.empty() ? "unsupported indirect call"
-                    : "unsupported call of '" + std::string(name) + "'");
+  fail(name.empty() ? "the call has another form"
+                    : "unsupported call of '" + std::string(name) +
+                          "', which nothing here defines: link the module that does");
+}
+
+// What stands where a call leads nowhere (calls.hpp).
+void Decoder::no_call() {
+  op_.kind = Kind::trap;
+  if (in_->opcode == kNoTarget) {
+    op_.detail = static_cast<std::uint32_t>(TrapKind::no_target);
+    op_.a = source(0, Type::b64);
+  } else {
+    op_.detail = static_cast<std::uint32_t>(TrapKind::recursion);
+    op_.immediate = operand(0).value;
+  }
 }
 
 void Decoder::bar() {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "emulator/ptx/calls.hpp"
 #include "emulator/ptx/decode/decoder.hpp"
 #include "emulator/ptx/error.hpp"
 #include "emulator/ptx/flow.hpp"
@@ -78,13 +79,21 @@ void finish(Program& program, const std::vector<Type>& types) {
 
 Program start(const Module& module, const Function& kernel) {
   if (!kernel.has_body) {
-    throw Error(module.file, kernel.line, "the function has no body", kernel.name);
+    throw Error(module.file_of(kernel.unit), kernel.line, "the function has no body", kernel.name);
   }
   Program program;
   program.module = &module;
-  program.function = &kernel;
-  program.ops.resize(kernel.instructions.size());
-  lay_out(module, kernel, program);
+  program.kernel = program.function = &kernel;
+  std::shared_ptr<Function> rewritten;
+  if (has_calls(kernel, module)) {
+    rewritten = std::make_shared<Function>(with_functions(module, kernel));
+  }
+  if (rewritten != nullptr) {
+    program.rewritten = rewritten;
+    program.function = rewritten.get();
+  }
+  program.ops.resize(program.function->instructions.size());
+  lay_out(module, *program.function, program);
   return program;
 }
 
@@ -92,8 +101,8 @@ Program start(const Module& module, const Function& kernel) {
 
 Program decode(const Module& module, const Function& kernel) {
   Program program = start(module, kernel);
-  Decoder decoder(module, kernel, program);
-  for (std::uint32_t i = 0; i < kernel.instructions.size(); ++i) decoder.instruction(i);
+  Decoder decoder(module, *program.function, program);
+  for (std::uint32_t i = 0; i < program.ops.size(); ++i) decoder.instruction(i);
   decoder.watch_products();
   finish(program, decoder.register_types());
   return program;
@@ -101,14 +110,27 @@ Program decode(const Module& module, const Function& kernel) {
 
 std::vector<Unsupported> unsupported_forms(const Module& module, const Function& kernel) {
   std::vector<Unsupported> out;
-  Program program = start(module, kernel);
-  Decoder decoder(module, kernel, program);
-  for (std::uint32_t i = 0; i < kernel.instructions.size(); ++i) {
-    try {
-      decoder.instruction(i);
-    } catch (const Error& error) {
-      out.push_back({error.line(), error.reason(), error.statement()});
+  // A function that is called twice is there twice.
+  const auto add = [&](const Error& error) {
+    const auto same = [&](const Unsupported& u) {
+      return u.line == error.line() && u.file == error.file() && u.statement == error.statement();
+    };
+    if (std::none_of(out.begin(), out.end(), same)) {
+      out.push_back({error.line(), error.reason(), error.statement(), error.file()});
     }
+  };
+  try {
+    Program program = start(module, kernel);
+    Decoder decoder(module, *program.function, program);
+    for (std::uint32_t i = 0; i < program.ops.size(); ++i) {
+      try {
+        decoder.instruction(i);
+      } catch (const Error& error) {
+        add(error);
+      }
+    }
+  } catch (const Error& error) {
+    add(error);
   }
   return out;
 }

@@ -2,6 +2,7 @@
 
 #include <bit>
 
+#include "emulator/ptx/calls.hpp"
 #include "emulator/ptx/error.hpp"
 
 namespace ringfence::ptx {
@@ -93,6 +94,8 @@ const std::map<std::string_view, Decoder::Method>& Decoder::table() {
       {"trap", &Decoder::trap},
       {"brkpt", &Decoder::trap},
       {"call", &Decoder::call},
+      {kTooDeep, &Decoder::no_call},
+      {kNoTarget, &Decoder::no_call},
       {"bar", &Decoder::bar},
       {"barrier", &Decoder::barrier},
       {"shfl", &Decoder::shfl},
@@ -132,10 +135,11 @@ void Decoder::instruction(std::uint32_t index) {
 void Decoder::fail(const std::string& reason) const {
   // Nobody has the PTX that nvcc made of a .cu file: the line of the source is due.
   const std::optional<SourceLocation>& at = in_->location;
-  if (module_.file.ends_with(".cu") && at && at->line != 0 && at->file < module_.files.size()) {
+  if (module_.file_of(in_->unit).ends_with(".cu") && at && at->line != 0 &&
+      at->file < module_.files.size()) {
     throw Error(module_.files[at->file], at->line, reason, in_->text);
   }
-  throw Error(module_.file, in_->line, reason, in_->text);
+  throw Error(module_.file_of(in_->unit), in_->line, reason, in_->text);
 }
 
 const Operand& Decoder::operand(std::size_t index) const {
@@ -245,6 +249,9 @@ Slot Decoder::source(const Operand& operand, Type type) {
       if (size_of(type) < 4) fail("an address needs 32 or 64 bits");
       return constant(value);
     }
+    case Operand::Kind::function:
+      if (!wide) fail("a function's address needs 64 bits");
+      return integer_constant(function_address(operand.index), true);
     case Operand::Kind::integer:
     case Operand::Kind::float32:
     case Operand::Kind::float64:

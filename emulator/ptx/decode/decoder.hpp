@@ -118,6 +118,7 @@ class Decoder {
   void ret();
   void trap();
   void call();
+  void no_call();
   void bar();
   void barrier();
   void shfl();

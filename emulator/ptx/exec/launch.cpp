@@ -55,13 +55,12 @@ std::vector<std::uint8_t> initial_globals(const Program& program, std::uint64_t 
       out[place.offset + b] = variable.initial[b];
     }
     for (const Relocation& relocation : variable.relocations) {
-      for (std::size_t j = 0; j < variables.size(); ++j) {
-        if (variables[j].name != relocation.variable) continue;
-        const std::uint64_t value = address + program.module_placement[j].offset +
-                                    static_cast<std::uint64_t>(relocation.addend);
-        for (std::uint32_t b = 0; b < relocation.size && b < 8; ++b) {
-          out[place.offset + relocation.offset + b] = static_cast<std::uint8_t>(value >> (8 * b));
-        }
+      const std::uint64_t base = relocation.of_function
+                                     ? function_address(relocation.index)
+                                     : address + program.module_placement[relocation.index].offset;
+      const std::uint64_t value = base + static_cast<std::uint64_t>(relocation.addend);
+      for (std::uint32_t b = 0; b < relocation.size && b < 8; ++b) {
+        out[place.offset + relocation.offset + b] = static_cast<std::uint8_t>(value >> (8 * b));
       }
     }
   }

@@ -37,6 +37,7 @@ void Execution::State::raise(const Fault& fault, const Warp& warp, std::uint32_t
   if (pc < program_.ops.size()) {
     const Instruction& instruction = program_.function->instructions[pc];
     place.line = instruction.line;
+    place.file = program_.module->file_of(instruction.unit);
     place.statement = std::string(instruction.text);
     if (instruction.location) {
       const SourceLocation& at = *instruction.location;
@@ -46,7 +47,7 @@ void Execution::State::raise(const Fault& fault, const Warp& warp, std::uint32_t
       }
     }
   }
-  place.file = program_.module->file;
+  if (place.file.empty()) place.file = program_.module->file;
   KernelFault out(fault.kind(), fault.what(), place);
   out.other = fault.other();
   out.shared = fault.shared();
@@ -282,6 +283,27 @@ std::vector<Agents> Execution::State::next_triggers(const Block& block) const {
   return out;
 }
 
+void Execution::State::trap(Warp& warp, const Op& op, std::uint32_t pc, std::uint32_t mask) {
+  const std::uint32_t lane = first_lane(mask);
+  switch (static_cast<TrapKind>(op.detail)) {
+    case TrapKind::recursion: {
+      const std::string name(program_.function->instructions[pc].operands[0].name);
+      throw Fault(FaultKind::trap,
+                  "'" + name + "' calls itself deeper than " + std::to_string(op.immediate) +
+                      " times, which is as far as recursion is followed",
+                  lane);
+    }
+    case TrapKind::no_target:
+      throw Fault(FaultKind::undefined,
+                  "an indirect call of " + std::to_string(longs(warp, op.a)[lane]) +
+                      ", which is the address of no function that fits the call",
+                  lane);
+    case TrapKind::trap:
+      break;
+  }
+  throw Fault(FaultKind::trap, "trap", lane);
+}
+
 Stop Execution::State::run_warp(Warp& warp, std::size_t current, const Quantum& quantum) {
   const Op* const ops = program_.ops.data();
   const auto end = static_cast<std::uint32_t>(program_.ops.size());
@@ -482,7 +504,7 @@ Stop Execution::State::run_warp(Warp& warp, std::size_t current, const Quantum& 
         case Kind::assert_fail:
           assert_fail(warp, op, mask);
         case Kind::trap:
-          throw Fault(FaultKind::trap, "trap", static_cast<std::uint32_t>(std::countr_zero(mask)));
+          trap(warp, op, pc, mask);
         case Kind::nothing:
           break;
         case Kind::exit: {

@@ -267,6 +267,7 @@ class Execution::State : public std::enable_shared_from_this<Execution::State> {
   void expand(std::uint32_t mask);
   /// Moves `lanes` of a split to `pc` as a split of their own.
   void detach(Warp& warp, std::size_t split, std::uint32_t lanes, std::uint32_t pc);
+  [[noreturn]] void trap(Warp& warp, const Op& op, std::uint32_t pc, std::uint32_t mask);
   void branch_index(Warp& warp, std::size_t split, const Op& op, std::uint32_t mask);
   void exit_lanes(Warp& warp, std::size_t split, std::uint32_t mask);
   void finish_block(Block& block);
