@@ -127,6 +127,7 @@ void tensor_map_argument(const Reader& r, const toml::node& n, std::uint32_t ran
   }
   ptx::TensorMap& map = out.map;
   map.element_bytes = static_cast<std::uint8_t>(sizes.at(dtype));
+  map.type = ptx::type_of(dtype).value_or(ptx::Type::none);
   const toml::array& dims = r.array(r.need(t, kWhere, "dims"), "dims");
   const toml::array& box = r.array(r.need(t, kWhere, "box"), "box");
   if (dims.empty() || dims.size() > ptx::TensorMap::kMostDimensions || box.size() != dims.size()) {

@@ -33,7 +33,9 @@ machine::Access how_of(const ptx::Access& access, std::uint16_t site) {
     how.order = Order::relaxed;
   }
   how.scope = access.scope;
-  how.element = static_cast<std::uint8_t>(is_packed(access.type) ? 2 : size_of(access.type));
+  how.element = static_cast<std::uint8_t>(is_fp8(access.type)      ? 1
+                                          : is_packed(access.type) ? 2
+                                                                   : size_of(access.type));
   how.combine = access.combine;
   how.proxy = is_multimem(access.operation) ? machine::Proxy::multicast : machine::Proxy::generic;
   if (access.non_coherent) how.proxy = machine::Proxy::readonly;

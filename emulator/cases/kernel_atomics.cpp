@@ -58,6 +58,56 @@ machine::CombineFunction combine_of(const ptx::Access& access) {
   return apply;
 }
 
+// Of 16 bytes, in one step: nobody comes between its halves.
+void KernelRun::exchange_whole(machine::Machine& machine, Warp& warp, ptx::Request& request,
+                               std::uint32_t lane, machine::Address at,
+                               const machine::Access& how) {
+  const machine::ThreadId thread = warp.agent->lane_thread(lane);
+  machine::Address high = at;
+  high.offset += 8;
+  const auto value = [&](const std::byte* slot) {
+    std::uint64_t out = 0;
+    std::memcpy(&out, slot + lane * request.lane_bytes, sizeof out);
+    return out;
+  };
+  const std::uint64_t fresh[2] = {value(request.elements[0]), value(request.elements[1])};
+  std::uint64_t old[2] = {};
+  bool effect = true;
+  if (request.access->combine == machine::Combine::cas) {
+    const std::uint64_t compare[2] = {value(request.compare), value(request.compare_high)};
+    // A comparison that holds writes what is there, until both do.
+    old[0] = machine.cas(thread, at, how, compare[0], compare[0]);
+    if (old[0] == compare[0]) {
+      old[1] = machine.cas(thread, high, how, compare[1], fresh[1]);
+    } else {
+      machine.read(thread, high, how, std::as_writable_bytes(std::span(&old[1], 1)));
+    }
+    effect = old[0] == compare[0] && old[1] == compare[1];
+    if (effect) machine.cas(thread, at, how, compare[0], fresh[0]);
+    effect = effect && (fresh[0] != old[0] || fresh[1] != old[1]);
+  } else {
+    current_operator = {machine::Combine::exchange, ptx::Type::b64, false};
+    old[0] = machine.rmw(thread, at, how, fresh[0], apply);
+    old[1] = machine.rmw(thread, high, how, fresh[1], apply);
+  }
+  warp.waiting &= ~(1U << lane);
+  request.completed |= 1U << lane;
+  for (std::uint32_t half = 0; half < 2; ++half) {
+    std::memcpy(request.results[half] + lane * request.lane_bytes, &old[half], sizeof old[half]);
+    warp.agent->note(old[half]);
+  }
+  if (effect) {
+    signalled(warp, at, request.access->bytes(), true, how.site);
+    had_effect(warp, 1U << lane);
+    return;
+  }
+  for (std::uint32_t half = 0; half < 2; ++half) {
+    const machine::Wanted other{machine::Compare::ne, old[half]};
+    remember(warp, {request.instruction, lane, half == 0 ? at : high, how, true, old[half], other,
+                    other});
+  }
+}
+
 void KernelRun::atomic(Warp& warp, ptx::Request& request, const Target* targets,
                        const machine::Access& how) {
   schedule::Agent& agent = *warp.agent;
@@ -93,6 +143,7 @@ void KernelRun::atomic(Warp& warp, ptx::Request& request, const Target* targets,
     const std::uint32_t bit = 1U << lane;
     if ((warp.waiting & bit) != 0 && ((warp.missed & bit) != 0 || !may_go_on(m, warp, lane)))
       return;
+    if (access.whole) return exchange_whole(m, warp, request, lane, at, how);
     const bool whole = access.elements == 1 && how.element == size;
     if (request.lookahead != nullptr && whole && agent.drops_looks()) {
       std::uint64_t old = 0;

@@ -364,6 +364,8 @@ class KernelRun final : public ptx::GlobalMemory {
   const schedule::LaneWait* armed_wait(const Warp& warp, std::uint32_t lane, machine::Address at,
                                        bool by_rmw) const;
   void store(Warp& warp, ptx::Request& request, const Target* targets, const machine::Access& how);
+  void exchange_whole(machine::Machine& machine, Warp& warp, ptx::Request& request,
+                      std::uint32_t lane, machine::Address at, const machine::Access& how);
   void atomic(Warp& warp, ptx::Request& request, const Target* targets, const machine::Access& how);
   static void reduce_bytes(machine::Machine& machine, machine::ThreadId thread, machine::Address at,
                            machine::Access how, const ptx::BulkPart& part);

@@ -1,6 +1,7 @@
 #include "emulator/ptx/atomic.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 #include "emulator/ptx/alu/scalar.hpp"
 
@@ -91,6 +92,52 @@ std::uint64_t apply_atomic(Combine combine, Type type, bool flush, std::uint64_t
       break;
   }
   return (old + operand) & mask;
+}
+
+bool may_combine(Combine combine, Type type) {
+  switch (combine) {
+    case Combine::add:
+      return type == Type::u32 || type == Type::s32 || type == Type::u64 || type == Type::f32 ||
+             type == Type::f64 || type == Type::f16 || type == Type::f16x2 || type == Type::bf16 ||
+             type == Type::bf16x2 || type == Type::s64;
+    case Combine::min:
+    case Combine::max:
+      return type == Type::u32 || type == Type::s32 || type == Type::u64 || type == Type::s64 ||
+             type == Type::f16 || type == Type::f16x2 || type == Type::bf16 || type == Type::bf16x2;
+    case Combine::and_:
+    case Combine::or_:
+    case Combine::xor_:
+    case Combine::exchange:
+      return type == Type::b32 || type == Type::b64;
+    case Combine::cas:
+      return type == Type::b16 || type == Type::b32 || type == Type::b64;
+    case Combine::inc:
+    case Combine::dec:
+      return type == Type::u32;
+    case Combine::none:
+    case Combine::sub:
+    case Combine::mul:
+    case Combine::div:
+      break;
+  }
+  return false;
+}
+
+bool exchange_whole(Request& request, std::uint32_t lane, std::byte* at) {
+  std::uint64_t old[2], fresh[2], compare[2];
+  for (std::uint32_t half = 0; half < 2; ++half) {
+    const std::byte* const compared = half == 0 ? request.compare : request.compare_high;
+    std::memcpy(&old[half], at + 8 * half, 8);
+    std::memcpy(&fresh[half], request.elements[half] + std::size_t{8} * lane, 8);
+    compare[half] = old[half];
+    if (compared != nullptr) std::memcpy(&compare[half], compared + std::size_t{8} * lane, 8);
+  }
+  const bool writes = old[0] == compare[0] && old[1] == compare[1];
+  if (writes) std::memcpy(at, fresh, sizeof fresh);
+  for (std::uint32_t half = 0; half < 2; ++half) {
+    std::memcpy(request.results[half] + std::size_t{8} * lane, &old[half], 8);
+  }
+  return writes;
 }
 
 bool order_matters(Combine combine, Type type) { return combine == Combine::add && is_float(type); }

@@ -188,6 +188,10 @@ void FlatMemory::atomic(Request& request, const Region& region, std::byte* base)
   const std::uint32_t size = size_of(access.type);
   each_lane(request.agents.mask, [&](std::uint32_t lane) {
     std::byte* at = base + (request.address[lane] - region.address);
+    if (access.whole) {
+      request.yield = !exchange_whole(request, lane, at) || request.yield;
+      return;
+    }
     std::uint64_t operands[kMostElements] = {};
     for (std::uint32_t e = 0; e < access.elements; ++e) {
       std::memcpy(&operands[e], request.elements[e] + lane * request.lane_bytes, size);

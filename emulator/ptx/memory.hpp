@@ -41,6 +41,7 @@ struct Access {
   Order order = Order::weak;
   Scope scope = Scope::sys;
   Combine combine = Combine::none;
+  bool whole = false;            ///< the elements are one operation: .b128
   Type accumulate = Type::none;  ///< .acc::f32 / .acc::f16
   bool non_coherent = false;     ///< ld.global.nc
   bool flush = false;            ///< atomics on f32 in global memory flush subnormals
@@ -97,6 +98,7 @@ struct Request {
   /// red). A result's register may be another element's operand.
   std::array<std::byte*, kMostElements> elements{};
   std::byte* compare = nullptr;
+  std::byte* compare_high = nullptr;  ///< of the second half of a cas of 16 bytes
   std::array<std::byte*, kMostElements> results{};
   std::uint32_t lane_bytes = 4;
   std::uint32_t instruction = 0;   ///< index in Function::instructions

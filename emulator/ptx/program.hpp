@@ -116,6 +116,10 @@ struct ExchangeOp {
   bool is_signed = false;
   bool wide = false;     ///< match on b64
   bool negated = false;  ///< vote on !p
+  // redux of f32:
+  bool of_floats = false;
+  bool magnitudes = false;  ///< .abs
+  bool keeps_nan = false;   ///< .NaN: one lane's makes it the result
 };
 
 /// Asynchronous copies: cp.async (global to shared), cp.async.bulk and cp.async.bulk.tensor. A

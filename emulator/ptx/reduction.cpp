@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 
 #include "emulator/ptx/alu/scalar.hpp"
 #include "emulator/ptx/atomic.hpp"
@@ -99,6 +100,56 @@ std::uint32_t extreme_halves(bool bf16, Combine combine, std::span<const std::ui
   return static_cast<std::uint32_t>(out);
 }
 
+// One byte of an e4m3 or e5m2 (OCP 8-bit floating point): e4m3 has no infinity.
+float from_fp8(bool e5m2, std::uint32_t byte) {
+  const int mantissa = e5m2 ? 2 : 3;
+  const int bias = e5m2 ? 15 : 7;
+  const auto exponent = static_cast<int>((byte & 0x7FU) >> mantissa);
+  const std::uint32_t fraction = byte & ((1U << mantissa) - 1U);
+  const int top = e5m2 ? 31 : 15;
+  float out = std::ldexp(static_cast<float>(exponent == 0 ? fraction : fraction | 1U << mantissa),
+                         (exponent == 0 ? 1 : exponent) - bias - mantissa);
+  if (exponent == top && e5m2) {
+    out = fraction == 0 ? std::numeric_limits<float>::infinity()
+                        : std::numeric_limits<float>::quiet_NaN();
+  } else if (exponent == top && fraction == 7) {
+    out = std::numeric_limits<float>::quiet_NaN();
+  }
+  return (byte & 0x80U) != 0 ? -out : out;
+}
+
+std::uint32_t narrow_fp8(bool e5m2, float x) {
+  return e5m2 ? to_fp8(x, 2, 15, 0x7B, 0x7F) : to_fp8(x, 3, 7, 0x7E, 0x7F);
+}
+
+// What the manual says is the intermediate precision: .acc::f16, or the type's own. How the result
+// becomes 8 bits it does not say: as cvt.rn.satfinite does.
+std::uint32_t add_bytes(bool e5m2, const Access& access, SumPolicy policy,
+                        const ReplicaOrder& order, std::span<const std::uint32_t> values) {
+  const auto widen = [&](std::uint32_t x) { return from_fp8(e5m2, x); };
+  if (policy == SumPolicy::exact) {
+    std::array<double, kMostReplicas> wide{};
+    for (std::size_t r = 0; r < values.size(); ++r) wide[r] = widen(values[r]);
+    return narrow_fp8(e5m2, round_to_odd(exact_sum(std::span(wide.data(), values.size()))));
+  }
+  const bool halves = access.accumulate == Type::f16 && policy != SumPolicy::element_steps;
+  float sum = widen(values[order.rank[0]]);
+  for (std::size_t r = 1; r < values.size(); ++r) {
+    sum += widen(values[order.rank[r]]);
+    sum = halves ? from_f16(to_f16(sum) & 0xFFFFU) : widen(narrow_fp8(e5m2, sum));
+  }
+  return narrow_fp8(e5m2, sum);
+}
+
+std::uint32_t extreme_bytes(bool e5m2, Combine combine, std::span<const std::uint32_t> values) {
+  float out = canonical(from_fp8(e5m2, values[0]));
+  for (const std::uint32_t value : values.subspan(1)) {
+    const float x = from_fp8(e5m2, value);
+    out = combine == Combine::min ? minimum(out, x) : maximum(out, x);
+  }
+  return narrow_fp8(e5m2, out);
+}
+
 std::uint32_t add_floats(SumPolicy policy, const ReplicaOrder& order,
                          std::span<const std::uint64_t> values) {
   const auto bits = [&](std::size_t r) { return as_float(static_cast<std::uint32_t>(values[r])); };
@@ -142,6 +193,22 @@ std::uint64_t reduce_replicas(const Access& access, SumPolicy policy, std::uint6
                                        ? add_halves(bf16, access, policy, order, span)
                                        : extreme_halves(bf16, access.combine, span);
       out |= result << (16 * half);
+    }
+    return out;
+  }
+  if (is_fp8(type)) {
+    const bool e5m2 = type == Type::e5m2 || type == Type::e5m2x2 || type == Type::e5m2x4;
+    std::uint64_t out = 0;
+    for (unsigned byte = 0; byte < size_of(type); ++byte) {
+      std::array<std::uint32_t, kMostReplicas> values;
+      for (std::size_t r = 0; r < count; ++r) {
+        values[r] = static_cast<std::uint32_t>(replicas[r] >> (8 * byte)) & 0xFFU;
+      }
+      const std::span<const std::uint32_t> span(values.data(), count);
+      const std::uint64_t result = access.combine == Combine::add
+                                       ? add_bytes(e5m2, access, policy, order, span)
+                                       : extreme_bytes(e5m2, access.combine, span);
+      out |= result << (8 * byte);
     }
     return out;
   }

@@ -19,7 +19,8 @@ struct Image {
   std::uint8_t dimensions = 0;
   std::uint64_t stride[TensorMap::kMostDimensions] = {};
   std::uint8_t swizzle = 0;
-  std::uint8_t unused[39] = {};
+  std::uint8_t type = 0;
+  std::uint8_t unused[38] = {};
 };
 static_assert(sizeof(Image) == TensorMap::kBytes);
 
@@ -54,6 +55,7 @@ std::array<std::uint8_t, TensorMap::kBytes> TensorMap::encode() const {
   image.address = address;
   image.element_bytes = element_bytes;
   image.dimensions = dimensions;
+  image.type = static_cast<std::uint8_t>(type);
   image.swizzle = static_cast<std::uint8_t>(swizzle);
   for (unsigned i = 0; i < dimensions; ++i) {
     image.size_less_one[i] = static_cast<std::uint32_t>(size[i] - 1);
@@ -75,6 +77,8 @@ std::optional<TensorMap> TensorMap::decode(std::span<const std::byte, kBytes> by
   out.address = image.address;
   out.element_bytes = image.element_bytes;
   out.dimensions = image.dimensions;
+  if (image.type <= static_cast<std::uint8_t>(Type::s16x2))
+    out.type = static_cast<Type>(image.type);
   out.swizzle = static_cast<Swizzle>(image.swizzle & 3U);
   for (unsigned i = 0; i < image.dimensions; ++i) {
     out.size[i] = std::uint64_t{image.size_less_one[i]} + 1;

@@ -7,6 +7,8 @@
 #include <span>
 #include <string>
 
+#include "emulator/ptx/types.hpp"
+
 namespace ringfence::ptx {
 
 /// How 16-byte pieces are permuted in shared memory: in every 128, 256, 512 or 1024 bytes the piece
@@ -29,6 +31,7 @@ struct TensorMap {
   static constexpr unsigned kMostDimensions = 5;
 
   std::uint64_t address = 0;
+  Type type = Type::none;  ///< of an element, for reductions
   std::uint8_t element_bytes = 2;
   std::uint8_t dimensions = 1;
   Swizzle swizzle = Swizzle::none;

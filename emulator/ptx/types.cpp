@@ -26,7 +26,8 @@ constexpr std::array kTypes = {
     TypeRow{"f32", Type::f32, 4},       TypeRow{"f32x2", Type::f32x2, 8},
     TypeRow{"f64", Type::f64, 8},       TypeRow{"e4m3", Type::e4m3, 1},
     TypeRow{"e5m2", Type::e5m2, 1},     TypeRow{"e4m3x2", Type::e4m3x2, 2},
-    TypeRow{"e5m2x2", Type::e5m2x2, 2}, TypeRow{"u16x2", Type::u16x2, 4},
+    TypeRow{"e5m2x2", Type::e5m2x2, 2}, TypeRow{"e4m3x4", Type::e4m3x4, 4},
+    TypeRow{"e5m2x4", Type::e5m2x4, 4}, TypeRow{"u16x2", Type::u16x2, 4},
     TypeRow{"s16x2", Type::s16x2, 4},
 };
 
@@ -90,7 +91,9 @@ bool is_signed(Type type) {
   return type == Type::s8 || type == Type::s16 || type == Type::s32 || type == Type::s64;
 }
 
-bool is_float(Type type) { return type >= Type::f16 && type <= Type::e5m2x2; }
+bool is_float(Type type) { return type >= Type::f16 && type <= Type::e5m2x4; }
+
+bool is_fp8(Type type) { return type >= Type::e4m3 && type <= Type::e5m2x4; }
 
 std::optional<Type> type_of(std::string_view name) {
   for (const TypeRow& candidate : kTypes) {

@@ -35,6 +35,8 @@ enum class Type : std::uint8_t {
   e5m2,
   e4m3x2,
   e5m2x2,
+  e4m3x4,
+  e5m2x4,
   u16x2,
   s16x2,
 };
@@ -44,6 +46,8 @@ unsigned size_of(Type type);
 bool is_signed(Type type);
 /// f16, bf16, f32, f64 and the packed forms of them.
 bool is_float(Type type);
+/// e4m3, e5m2 and the packed forms of them.
+bool is_fp8(Type type);
 std::string_view name_of(Type type);
 /// "f32" -> Type::f32; without the dot.
 std::optional<Type> type_of(std::string_view name);

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <bit>
 
 #include "emulator/ptx/error.hpp"
 #include "emulator/ptx/tensor_map.hpp"
@@ -326,6 +327,55 @@ TEST_CASE("tensor maps are what the driver would encode") {
   CHECK(has(refused(map, [](TensorMap& m) { m.stride[1] = 40; }), "strides"));
   CHECK(has(refused(map, [](TensorMap& m) { m.size[1] = 0; }), "sizes"));
   CHECK(has(refused(map, [](TensorMap& m) { m.dimensions = 6; }), "dimensions"));
+}
+
+TEST_CASE("a tensor reduction combines the elements of the box with those that are there") {
+  // 20 columns of 4 bytes in rows of 80 bytes; the box ends 2 columns behind the tensor.
+  for (const bool floats : {false, true}) {
+    for (const char* const word : {"add", "max", "xor"}) {
+      const bool bitwise = std::string(word) == "xor";
+      if (floats && std::string(word) != "add") continue;
+      CAPTURE(word);
+      Copy copy{map_of(4, {18, 5}, {8, 4}, Swizzle::none), {12, 2}};
+      copy.map.type = floats ? Type::f32 : Type::u32;
+      const std::string text =
+          replaced(replaced(store_text(copy, 8 * 4 * 4), "cp.async.bulk.tensor",
+                            "cp.reduce.async.bulk.tensor"),
+                   ".bulk_group [", std::string(".") + word + ".tile.bulk_group [");
+      Run run(copy, text);
+      std::vector<std::uint32_t> there(run.tensor.size() / 4), tile(32);
+      for (std::uint32_t i = 0; i < there.size(); ++i) {
+        there[i] = floats ? std::bit_cast<std::uint32_t>(static_cast<float>(i)) : i * 2654435761U;
+      }
+      for (std::uint32_t i = 0; i < tile.size(); ++i) {
+        tile[i] = floats ? std::bit_cast<std::uint32_t>(0.5F + static_cast<float>(i))
+                         : (i + 1) * 0x9E3779B9U;
+      }
+      std::memcpy(run.tensor_now(), there.data(), 4 * there.size());
+      std::memcpy(run.tile(), tile.data(), 4 * tile.size());
+      run.go();
+      for (std::uint32_t y = 2; y < 5; ++y) {
+        for (std::uint32_t x = 12; x < 18; ++x) {
+          std::uint32_t& old = there[y * 20 + x];
+          const std::uint32_t by = tile[(y - 2) * 8 + (x - 12)];
+          old = floats    ? std::bit_cast<std::uint32_t>(std::bit_cast<float>(old) +
+                                                      std::bit_cast<float>(by))
+                : bitwise ? old ^ by
+                : std::string(word) == "max" ? std::max(old, by)
+                                             : old + by;
+        }
+      }
+      CHECK(std::memcmp(run.tensor_now(), there.data(), 4 * there.size()) == 0);
+    }
+  }
+  // What the map's elements do not have, and a map without a type.
+  Copy copy{map_of(4, {18, 5}, {8, 4}, Swizzle::none), {12, 2}};
+  const std::string text = replaced(
+      replaced(store_text(copy, 8 * 4 * 4), "cp.async.bulk.tensor", "cp.reduce.async.bulk.tensor"),
+      ".bulk_group [", ".xor.tile.bulk_group [");
+  fault(text, FaultKind::undefined, copy);
+  copy.map.type = Type::f32;
+  CHECK(has(fault(text, FaultKind::undefined, copy), "elements of .f32"));
 }
 
 TEST_CASE("a multicast copy reaches the blocks named, and tells each one's mbarrier") {

@@ -1,6 +1,7 @@
 // Decoders of memory instructions. What the manual says of defaults is applied here: ld and st are
 // weak, atom and red relaxed at gpu scope, multimem.red relaxed at sys scope.
 
+#include "emulator/ptx/atomic.hpp"
 #include "emulator/ptx/decode/decoder.hpp"
 
 namespace ringfence::ptx {
@@ -142,6 +143,16 @@ std::vector<Slot> Decoder::stored(const Operand& from, MemoryOp& memory) {
   return out;
 }
 
+namespace {
+// One access of 16 bytes is two of 8 that are one (halves.hpp).
+void as_halves(Access& access) {
+  if (access.type != Type::b128 || access.elements != 1) return;
+  access.type = Type::b64;
+  access.elements = 2;
+  access.whole = true;
+}
+}  // namespace
+
 void Decoder::load() {
   MemoryOp memory;
   Access& access = memory.access;
@@ -154,6 +165,7 @@ void Decoder::load() {
   access.space = space();
   access.elements = static_cast<std::uint8_t>(vector_length(mods_));
   access.type = type();
+  as_halves(access);
   if (access.type == Type::pred || size_of(access.type) > 8) fail("unsupported form");
   operand_count(2, hinted ? 3 : 2);
   const Operand& from = operand(1);
@@ -198,42 +210,12 @@ void Decoder::store() {
   access.space = space();
   access.elements = static_cast<std::uint8_t>(vector_length(mods_));
   access.type = type();
+  as_halves(access);
   if (access.type == Type::pred || size_of(access.type) > 8) fail("unsupported form");
   operand_count(2, hinted ? 3 : 2);
   extra({}, stored(operand(1), memory));
   finish_access(memory, operand(0));
 }
-
-namespace {
-bool combines(Combine combine, Type type) {
-  switch (combine) {
-    case Combine::add:
-      return type == Type::u32 || type == Type::s32 || type == Type::u64 || type == Type::f32 ||
-             type == Type::f64 || type == Type::f16 || type == Type::f16x2 || type == Type::bf16 ||
-             type == Type::bf16x2 || type == Type::s64;
-    case Combine::min:
-    case Combine::max:
-      return type == Type::u32 || type == Type::s32 || type == Type::u64 || type == Type::s64 ||
-             type == Type::f16 || type == Type::f16x2 || type == Type::bf16 || type == Type::bf16x2;
-    case Combine::and_:
-    case Combine::or_:
-    case Combine::xor_:
-    case Combine::exchange:
-      return type == Type::b32 || type == Type::b64;
-    case Combine::cas:
-      return type == Type::b16 || type == Type::b32 || type == Type::b64;
-    case Combine::inc:
-    case Combine::dec:
-      return type == Type::u32;
-    case Combine::none:
-    case Combine::sub:
-    case Combine::mul:
-    case Combine::div:
-      break;
-  }
-  return false;
-}
-}  // namespace
 
 void Decoder::atomic() {
   const bool returns = in_->opcode == "atom";
@@ -254,7 +236,8 @@ void Decoder::atomic() {
   combine(access);
   access.elements = static_cast<std::uint8_t>(vector_length(mods_));
   access.type = type();
-  if (!combines(access.combine, access.type)) fail("unsupported form");
+  if (access.type == Type::b128) return atomic_halves(memory);
+  if (!may_combine(access.combine, access.type)) fail("unsupported form");
   const bool vector = access.elements > 1;
   const bool reaches_global = access.space == Space::global || access.space == Space::generic;
   if (vector && (!is_float(access.type) || (returns && !reaches_global))) fail("unsupported form");
@@ -296,6 +279,40 @@ void Decoder::atomic() {
   finish_access(memory, operand(first));
 }
 
+// atom.exch and atom.cas of 16 bytes: two registers each (halves.hpp), and one operation.
+void Decoder::atomic_halves(MemoryOp memory) {
+  Access& access = memory.access;
+  const bool cas = access.combine == Combine::cas;
+  if (access.operation != Operation::atomic || access.elements != 1 ||
+      (!cas && access.combine != Combine::exchange)) {
+    fail("unsupported form");
+  }
+  access.type = Type::b64;
+  access.elements = 2;
+  access.whole = true;
+  memory.lane_bytes = memory.register_bytes = 8;
+  operand_count(cas ? 4 : 3, cas ? 4 : 3);
+  const auto halves = [&](std::size_t index) {
+    const Operand& o = operand(index);
+    if (o.kind != Operand::Kind::vector || o.elements.size() != 2) fail("a .b128 register is due");
+    return o.elements;
+  };
+  std::vector<Slot> results, operands;
+  if (operand(0).kind == Operand::Kind::sink) {
+    results = {scratch(Type::b64), scratch(Type::b64)};
+  } else {
+    for (const Operand& o : halves(0)) results.push_back(destination(o, Type::b64));
+  }
+  if (cas) {
+    const std::vector<Operand> compare = halves(2);
+    op_.c = source(compare[0], Type::b64);
+    op_.f = source(compare[1], Type::b64);
+  }
+  for (const Operand& o : halves(cas ? 3 : 2)) operands.push_back(source(o, Type::b64));
+  extra(results, operands);
+  finish_access(memory, operand(1));
+}
+
 void Decoder::multimem() {
   MemoryOp memory;
   Access& access = memory.access;
@@ -317,9 +334,12 @@ void Decoder::multimem() {
   const std::uint32_t bytes = access.bytes();
   const bool packed = access.type == Type::f16x2 || access.type == Type::bf16x2;
   const bool half = packed || access.type == Type::f16 || access.type == Type::bf16;
+  const bool bytewise = is_fp8(access.type);
   if (is_float(access.type)) {
-    if (!half && access.type != Type::f32 && access.type != Type::f64) fail("unsupported form");
-    if (form != "st" && access.combine != Combine::add && (!half || form == "red"))
+    if (!half && !bytewise && access.type != Type::f32 && access.type != Type::f64)
+      fail("unsupported form");
+    if (bytewise && form == "red") fail("unsupported form");
+    if (form != "st" && access.combine != Combine::add && ((!half && !bytewise) || form == "red"))
       fail("unsupported form");
     if (access.combine > Combine::max) fail("unsupported form");
     if (bytes != 4 && bytes != 8 && bytes != 16) fail("a multimem access has 4, 8 or 16 bytes");
@@ -328,12 +348,12 @@ void Decoder::multimem() {
     if (access.elements > 1 || size_of(access.type) < 4 || size_of(access.type) > 8)
       fail("unsupported form");
     if (form != "st" &&
-        (!combines(access.combine, access.type) || access.combine > Combine::xor_)) {
+        (!may_combine(access.combine, access.type) || access.combine > Combine::xor_)) {
       fail("unsupported form");
     }
   }
   if (access.accumulate == Type::f32 && !half) fail("unsupported form");
-  if (access.accumulate == Type::f16) fail("unsupported form");
+  if (access.accumulate == Type::f16 && !bytewise) fail("unsupported form");
   operand_count(2, 2);
   if (form == "ld_reduce") {
     extra(loaded(operand(0), memory), {});

@@ -23,10 +23,7 @@ Decoder::CopyEnds Decoder::copy_ends() {
 
 void Decoder::bulk_copy(bool reduces) {
   if (mods_.take("prefetch")) return hint();
-  if (mods_.take("tensor")) {
-    if (reduces) fail("unsupported form");
-    return tensor_copy();
-  }
+  if (mods_.take("tensor")) return tensor_copy(reduces);
   if (mods_.take("commit_group")) {
     operand_count(0, 0);
     op_.kind = Kind::copy_commit;

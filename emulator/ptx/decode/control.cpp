@@ -234,8 +234,14 @@ void Decoder::match() {
 void Decoder::redux() {
   mods_.take("sync");
   const std::string_view word = mods_.take_one({"add", "min", "max", "and", "or", "xor"});
+  const bool magnitudes = mods_.take("abs");
+  const bool keeps_nan = mods_.take("NaN");
   const Type width = type();
-  if (word.empty() || is_float(width) || size_of(width) != 4) fail("unsupported form");
+  const bool floats = width == Type::f32 && (word == "min" || word == "max");
+  if (word.empty() || size_of(width) != 4 || (is_float(width) && !floats) ||
+      (!floats && (magnitudes || keeps_nan))) {
+    fail("unsupported form");
+  }
   operand_count(3, 3);
   ExchangeOp exchange = exchange_of(word == "add"   ? ExchangeKind::redux_add
                                     : word == "min" ? ExchangeKind::redux_min
@@ -244,6 +250,9 @@ void Decoder::redux() {
                                     : word == "or"  ? ExchangeKind::redux_or
                                                     : ExchangeKind::redux_xor);
   exchange.is_signed = is_signed(width);
+  exchange.of_floats = floats;
+  exchange.magnitudes = magnitudes;
+  exchange.keeps_nan = keeps_nan;
   op_.d = destination(0, width);
   op_.a = source(1, width);
   op_.f = source(2, Type::b32);

@@ -6,6 +6,7 @@
 #include "emulator/ptx/decode/decoder.hpp"
 #include "emulator/ptx/error.hpp"
 #include "emulator/ptx/flow.hpp"
+#include "emulator/ptx/halves.hpp"
 #include "emulator/ptx/looks.hpp"
 #include "emulator/ptx/registers.hpp"
 
@@ -87,8 +88,11 @@ Program start(const Module& module, const Function& kernel) {
   std::shared_ptr<Function> rewritten;
   if (has_calls(kernel, module)) {
     rewritten = std::make_shared<Function>(with_functions(module, kernel));
+  } else if (has_wide_registers(kernel)) {
+    rewritten = std::make_shared<Function>(kernel);
   }
   if (rewritten != nullptr) {
+    if (has_wide_registers(*rewritten)) split_wide_registers(*rewritten);
     program.rewritten = rewritten;
     program.function = rewritten.get();
   }

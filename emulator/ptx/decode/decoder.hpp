@@ -98,6 +98,7 @@ class Decoder {
   void load();
   void store();
   void atomic();
+  void atomic_halves(MemoryOp memory);
   void multimem();
   void fence();
   void membar();
@@ -144,8 +145,9 @@ class Decoder {
   CopyEnds copy_ends();
   // decode/remote.cpp
   void remote();
+  void remote_release(MemoryOp memory);
   // decode/tensor.cpp
-  void tensor_copy();
+  void tensor_copy(bool reduces);
   /// The coordinates behind a tensor map's address, as slots.
   std::vector<Slot> coordinates(const Operand& map);
   /// The map's address without them.

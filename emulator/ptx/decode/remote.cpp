@@ -43,12 +43,36 @@ bool may_reduce(Combine combine, Type type) {
 
 }  // namespace
 
+// With .release, to global memory: nobody is told of the end, and what matters of it is that it
+// publishes what came before, so it is a release that is done when issued.
+void Decoder::remote_release(MemoryOp memory) {
+  Access& access = memory.access;
+  const bool stores = in_->opcode == "st";
+  const bool mmio = mods_.take("mmio");
+  access.order = Order::release;
+  const auto scope = mods_.take_scope();
+  if (!scope || *scope < Scope::gpu || (mmio && *scope != Scope::sys)) fail("unsupported form");
+  access.scope = *scope;
+  access.space = Space::global;
+  if (!mods_.take("global")) fail("unsupported form");
+  if (!stores && combine(access) == Combine::none) fail("unsupported form");
+  access.type = type();
+  if (stores ? size_of(access.type) > 8 || access.type == Type::pred
+             : !may_reduce(access.combine, access.type)) {
+    fail("unsupported form");
+  }
+  operand_count(2, 2);
+  extra({}, stored(operand(1), memory));
+  finish_access(memory, operand(0));
+}
+
 void Decoder::remote() {
   CopyOp copy;
   MemoryOp memory;
   Access& access = memory.access;
   const bool stores = in_->opcode == "st";
   access.operation = stores ? Operation::store : Operation::reduce;
+  if (mods_.take("release")) return remote_release(memory);
   access.space = Space::shared;
   if (stores) {
     copy.form = CopyOp::Form::remote_store;

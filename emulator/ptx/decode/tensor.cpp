@@ -23,18 +23,27 @@ Slot Decoder::map_address(const Operand& map, std::int64_t& offset, bool& wide) 
   return address(alone, offset, wide);
 }
 
-void Decoder::tensor_copy() {
+void Decoder::tensor_copy(bool reduces) {
   const std::string_view shape = mods_.take_one({"1d", "2d", "3d", "4d", "5d"});
   if (shape.empty()) fail("unsupported form");
   mods_.take("tile");
   const bool hinted = mods_.take("L2::cache_hint");
   CopyOp copy;
+  if (reduces) {
+    // The map says of which type (PTX ISA, cp.reduce.async.bulk.tensor).
+    copy.reduces = true;
+    copy.remote.order = Order::relaxed;
+    copy.remote.scope = Scope::sys;
+    combine(copy.remote);
+    if (copy.remote.combine == Combine::exchange || copy.remote.combine == Combine::cas)
+      fail("unsupported form");
+  }
   copy.coordinates = static_cast<std::uint8_t>(shape[0] - '0');
   copy.multicast = mods_.take("multicast::cluster");
   const auto [spaces, signals, grouped] = copy_ends();
   const bool loads = spaces[0] != "global" && spaces[1] == "global" && signals;
   const bool stores = spaces[0] == "global" && spaces[1] != "global" && grouped && !copy.multicast;
-  if (!loads && !stores) fail("unsupported form");
+  if ((!loads && !stores) || (reduces && !stores)) fail("unsupported form");
   copy.form = loads ? CopyOp::Form::tensor_to_shared : CopyOp::Form::tensor_to_global;
   const std::size_t count = loads ? 3 : 2;
   const std::size_t most = count + (copy.multicast ? 1 : 0) + (hinted ? 1 : 0);

@@ -227,6 +227,10 @@ void Execution::State::atomic_plain(Warp& warp, const MemoryOp& memory, Request&
   each_lane(mask, [&](std::uint32_t lane) {
     const std::uint64_t address = request.address[lane];
     std::byte* at = plain(warp, space, address, access.bytes(), lane);
+    if (access.whole) {
+      exchange_whole(request, lane, at);
+      return;
+    }
     for (std::uint32_t e = 0; e < access.elements; ++e) {
       std::uint64_t old = 0;
       std::uint64_t operand = 0;
@@ -267,6 +271,7 @@ Execution::State::Outcome Execution::State::memory_op(Warp& warp, const Op& op, 
     if (results) request.results[e] = place(warp, program_.extra[op.extra + e]);
   }
   if (op.c) request.compare = place(warp, op.c);
+  if (op.f) request.compare_high = place(warp, op.f);
   if (op.d) request.results[0] = place(warp, op.d);
 
   std::uint32_t masks[6] = {};

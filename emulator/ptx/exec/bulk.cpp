@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "emulator/ptx/atomic.hpp"
 #include "emulator/ptx/exec/state.hpp"
 #include "emulator/ptx/lanes.hpp"
 
@@ -20,6 +21,13 @@ std::uint64_t shared_offset(std::uint64_t address) {
 }
 std::uint64_t in_block(std::uint64_t address, std::uint32_t block) {
   return (address & kOffsetMask) | (std::uint64_t{block} + 1) << kSharedBits;
+}
+
+// Bitwise operations take an integer's bits.
+Type reduced_as(Combine combine, Type type) {
+  if (combine < Combine::and_ || combine > Combine::xor_) return type;
+  if (type == Type::u32 || type == Type::s32) return Type::b32;
+  return type == Type::u64 || type == Type::s64 ? Type::b64 : type;
 }
 
 template <class F>
@@ -313,6 +321,22 @@ void Execution::State::tensor_copy(Warp& warp, const Op& op, std::uint32_t pc, B
     }
   }
   end_part(warp, lane, copy.moment, false);
+  if (form.reduces) {
+    const Type type = reduced_as(form.remote.combine, map.type);
+    if (!may_combine(form.remote.combine, type)) {
+      throw Fault(FaultKind::undefined,
+                  "a tensor reduction of another kind than elements of ." +
+                      std::string(name_of(map.type)) + " have",
+                  lane);
+    }
+    box.operation = Operation::reduce;
+    box.type = type;
+    box.combine = form.remote.combine;
+    box.scope = form.remote.scope;
+    // What lies behind a row's end in its last 16 bytes is no element of the tensor.
+    const auto within = static_cast<std::size_t>(last - first) * map.element_bytes;
+    for (auto& [global, data] : stored) data.resize(std::min(data.size(), within));
+  }
   for (auto& [global, data] : stored) {
     box.address = global;
     box.data = data;

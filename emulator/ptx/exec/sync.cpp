@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "emulator/ptx/alu/scalar.hpp"
 #include "emulator/ptx/exec/state.hpp"
 #include "emulator/ptx/lanes.hpp"
 
@@ -316,7 +317,24 @@ std::uint32_t shuffle_source(ExchangeKind kind, std::uint32_t lane, std::uint32_
   return in_range ? source : lane;
 }
 
+// redux of f32: of the lanes' values or magnitudes. A NaN counts only if all are, or with .NaN.
+std::uint32_t reduce_floats(const ExchangeOp& form, const std::uint32_t* a, std::uint32_t mask) {
+  constexpr std::uint32_t kMagnitude = 0x7FFFFFFFU;
+  const auto value = [&](std::uint32_t lane) {
+    return as_float(form.magnitudes ? a[lane] & kMagnitude : a[lane]);
+  };
+  float out = canonical(value(first_lane(mask)));
+  bool nan = false;
+  each_lane(mask, [&](std::uint32_t lane) {
+    const float x = value(lane);
+    nan = nan || x != x;
+    out = form.kind == ExchangeKind::redux_min ? minimum(out, x) : maximum(out, x);
+  });
+  return nan && form.keeps_nan ? kMagnitude : bits_of(out);
+}
+
 std::uint32_t reduce_lanes(const ExchangeOp& form, const std::uint32_t* a, std::uint32_t mask) {
+  if (form.of_floats) return reduce_floats(form, a, mask);
   std::uint32_t out = a[first_lane(mask)];
   for (std::uint32_t left = mask & (mask - 1); left != 0; left &= left - 1) {
     const std::uint32_t x = a[first_lane(left)];
