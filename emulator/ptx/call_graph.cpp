@@ -1,9 +1,14 @@
 #include "emulator/ptx/call_graph.hpp"
 
 #include <algorithm>
+#include <string>
+
+#include "emulator/ptx/error.hpp"
 
 namespace ringfence::ptx {
 namespace {
+
+constexpr std::size_t kMostFunctions = 4096;
 
 // What is handed over has the sizes that the function declares. An argument that is no .param
 // variable says nothing.
@@ -57,7 +62,13 @@ CallGraph::CallGraph(const Module& module, const Function& kernel) : module_(mod
   while (!todo.empty()) {
     const std::uint32_t f = todo.back();
     todo.pop_back();
-    if (!calls_.contains(f)) calls_[f] = calls_of(module.functions[f]);
+    if (calls_.contains(f)) continue;
+    if (calls_.size() == kMostFunctions) {
+      throw Error(module.file_of(kernel.unit), kernel.line,
+                  "the kernel calls more than " + std::to_string(kMostFunctions) + " functions",
+                  kernel.name);
+    }
+    calls_[f] = calls_of(module.functions[f]);
   }
   std::map<std::uint32_t, std::set<std::uint32_t>> reached;
   for (const auto& [f, list] : calls_) reached[f] = reached_from(f);

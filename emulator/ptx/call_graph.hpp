@@ -21,6 +21,7 @@ CallSite call_site(const Instruction& call);
 /// Which functions a kernel may reach, and which of them may call themselves.
 class CallGraph {
  public:
+  /// Throws Error where there are too many.
   CallGraph(const Module& module, const Function& kernel);
 
   /// The functions with a body that a call may reach, by their index.

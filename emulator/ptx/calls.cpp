@@ -13,6 +13,8 @@ namespace {
 
 // Compiled kernels with all that they call have a tenth of it.
 constexpr std::size_t kMostInstructions = 1U << 16;
+// Calls inside calls: what keeps a hostile text from taking the stack.
+constexpr unsigned kDeepestCalls = 512;
 
 class TooLarge {};
 
@@ -213,6 +215,11 @@ class Inliner {
   void call(const Frame& frame, const Instruction& written, const Instruction& call) {
     const std::vector<std::uint32_t> targets = graph_.targets(*frame.function, written);
     const CallSite site = call_site(call);
+    if (nested_ == kDeepestCalls) {
+      fail(call,
+           "functions call one another deeper than " + std::to_string(kDeepestCalls) + " times");
+    }
+    ++nested_;
     const std::uint32_t after = add_label();
     if (call.guard >= 0) {
       emit(call, "bra", {}, {operand(Operand::Kind::label, after)}, call.guard,
@@ -233,6 +240,7 @@ class Inliner {
       }
       emit(call, kNoTarget, {}, {*site.callee});
     }
+    --nested_;
     place_label(after);
   }
 
@@ -378,6 +386,7 @@ class Inliner {
   const Function& kernel_;
   CallGraph graph_;
   bool share_all_;
+  unsigned nested_ = 0;
   Function out_;
   std::map<std::pair<std::uint32_t, std::uint32_t>, Shared> shared_;  // by function and depth
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> statics_;

@@ -199,6 +199,22 @@ TEST_CASE("calls: what cannot be followed refuses the kernel, by name") {
   CHECK(listing.kernels[1].unsupported.empty());
 }
 
+TEST_CASE("calls: a chain of functions that is too deep is refused, also where each calls two") {
+  const auto chain = [](int n, bool twice) {
+    std::string text = ".func f" + std::to_string(n) + "()\n{\nret;\n}\n";
+    for (int i = n - 1; i >= 0; --i) {
+      const std::string call = "call f" + std::to_string(i + 1) + ";\n";
+      text += ".func f" + std::to_string(i) + "()\n{\n" + call + (twice ? call : "") + "ret;\n}\n";
+    }
+    return text + kernel("call f0;\n");
+  };
+  CHECK(refused(chain(500, false)) == "accepted");
+  CHECK(refused(chain(600, false)).find("deeper than 512") != std::string::npos);
+  // Twice in each of 60: by copies that were 2^60 of them, so the functions are shared.
+  CHECK(refused(chain(60, true)) == "accepted");
+  CHECK(refused(chain(5000, false)).find("more than 4096 functions") != std::string::npos);
+}
+
 TEST_CASE("link: a function of another module, and names that are each module's own") {
   const std::string declared = ".extern .func (.param .b32 r) twice(.param .b32 x);\n";
   const std::string own =

@@ -514,6 +514,7 @@ class LoadedCase(_Search):
         for launch in self.document.get("launch", []):
             ptx = launch.get("ptx", [])
             out += ptx if isinstance(ptx, list) else [ptx]
+            out += launch.get("link", [])
         for memory in self.document.get("memory", {}).values():
             init = memory.get("init")
             if isinstance(init, dict) and "file" in init:
