@@ -91,6 +91,15 @@ RF_API Error cudaDeviceReset() { return keep(ask(Call::reset).status); }
 RF_API Error cudaDeviceSetCacheConfig(int) { return kSuccess; }
 RF_API Error cudaDeviceGetCacheConfig(int* out) { return *out = 0, kSuccess; }
 RF_API Error cudaDeviceSetLimit(int, std::size_t) { return kSuccess; }
+RF_API Error cudaDeviceGetLimit(std::size_t* out, int limit) {
+  // Stack, printf's buffer, heap of malloc: as a GPU has them before anybody asks for more.
+  constexpr std::size_t kUsual[] = {1024, std::size_t{7} << 20, std::size_t{8} << 20};
+  if (limit < 0 || limit > 2) return refuse("cudaDeviceGetLimit of other than the first three");
+  return *out = kUsual[limit], kSuccess;
+}
+RF_API Error cudaDeviceSetSharedMemConfig(int) { return kSuccess; }
+RF_API Error cudaDeviceGetSharedMemConfig(int* out) { return *out = 1, kSuccess; }
+RF_API Error cudaCtxResetPersistingL2Cache() { return kSuccess; }
 RF_API Error cudaDriverGetVersion(int* out) { return *out = 13000, kSuccess; }
 RF_API Error cudaRuntimeGetVersion(int* out) { return *out = RF_CUDART * 1000, kSuccess; }
 RF_API Error cudaProfilerStart() { return kSuccess; }
@@ -99,6 +108,13 @@ RF_API Error cudaDeviceGetPCIBusId(char* out, int bytes, int device) {
   if (!exists(device)) return keep(kInvalidDevice);
   std::snprintf(out, static_cast<std::size_t>(bytes), "0000:%02x:00.0", device + 1);
   return kSuccess;
+}
+
+RF_API Error cudaDeviceGetByPCIBusId(int* out, const char* text) {
+  unsigned domain = 0, bus = 0;
+  if (std::sscanf(text, "%x:%x:", &domain, &bus) != 2) return keep(kInvalidValue);
+  if (domain != 0 || !exists(static_cast<int>(bus) - 1)) return keep(kInvalidDevice);
+  return *out = static_cast<int>(bus) - 1, kSuccess;
 }
 
 RF_API Error cudaGetDeviceProperties(DeviceProp* out, int device) {
@@ -141,7 +157,7 @@ RF_API Error cudaGetDeviceProperties(DeviceProp* out, int device) {
   p.maxBlocksPerMultiProcessor = 32;
   p.reservedSharedMemPerBlock = 1024;
   p.hostRegisterSupported = 1;
-  p.canMapHostMemory = p.managedMemory = 1;
+  p.canMapHostMemory = p.managedMemory = p.memoryPoolsSupported = 1;
   p.clusterLaunch = 1;
   p.unifiedFunctionPointers = 1;
   p.deviceNumaId = p.hostNumaId = -1;
@@ -185,6 +201,8 @@ RF_API Error cudaDeviceGetAttribute(int* out, int attribute, int device) {
       return is(p.canMapHostMemory);
     case 83:
       return is(p.managedMemory);
+    case 115:
+      return is(p.memoryPoolsSupported);
     case 31:
       return is(p.concurrentKernels);
     case 32:

@@ -326,6 +326,7 @@ RF_API Error cudaKernelSetAttributeForDevice(Handle kernel, int attribute, int v
   return cudaFuncSetAttribute(kernel, attribute, value);
 }
 RF_API Error cudaFuncSetCacheConfig(const void*, int) { return kSuccess; }
+RF_API Error cudaFuncSetSharedMemConfig(const void*, int) { return kSuccess; }
 RF_API Error cudaFuncGetName(const char** name, const void* function) {
   Kernel* const k = kernel_of(function);
   if (k == nullptr) return keep(kInvalidDeviceFunction);

@@ -93,6 +93,9 @@ RF_API Error cudaStreamGetDevice(Handle stream, int* out) {
 RF_API Error cudaStreamGetDevice_ptsz(Handle stream, int* out) {
   return cudaStreamGetDevice(own(stream), out);
 }
+// Priorities, cache windows, synchronisation policies: what may be faster, and changes nothing.
+RF_API Error cudaStreamSetAttribute(Handle, int, const void*) { return kSuccess; }
+RF_API Error cudaStreamSetAttribute_ptsz(Handle, int, const void*) { return kSuccess; }
 RF_API Error cudaStreamGetPriority(Handle, int* out) { return *out = 0, kSuccess; }
 RF_API Error cudaStreamGetPriority_ptsz(Handle, int* out) { return *out = 0, kSuccess; }
 RF_API Error cudaStreamIsCapturing(Handle, int* status) { return *status = 0, kSuccess; }

@@ -34,6 +34,17 @@ int main() {
   EXPECT(cudaSetDevice(64) == cudaErrorInvalidDevice &&
          cudaGetLastError() == cudaErrorInvalidDevice);
   EXPECT(cudaGetLastError() == cudaSuccess);
+  char bus[16];
+  int device = -1, pools = 0;
+  CHECK_CUDA(cudaDeviceGetPCIBusId(bus, sizeof bus, 2));
+  CHECK_CUDA(cudaDeviceGetByPCIBusId(&device, bus));
+  CHECK_CUDA(cudaDeviceGetAttribute(&pools, cudaDevAttrMemoryPoolsSupported, 0));
+  EXPECT(device == 2 && pools == 1 && p.memoryPoolsSupported == 1);
+  EXPECT(cudaDeviceGetByPCIBusId(&device, "0000:09:00.0") == cudaErrorInvalidDevice);
+  EXPECT(cudaGetLastError() == cudaErrorInvalidDevice);
+  size_t stack = 0;
+  CHECK_CUDA(cudaDeviceGetLimit(&stack, cudaLimitStackSize));
+  EXPECT(stack == 1024);
   int* out = nullptr;
   CHECK_CUDA(cudaMalloc(&out, 128 * sizeof(int)));
   int got[128];
