@@ -220,6 +220,64 @@ def test_fakes_give_shapes_without_data_and_say_the_same_errors() -> None:
             torch.ops.ringfence.fused_all_reduce_add_rms_norm(x.float(), x.float(), weight, EPS, "anything")
 
 
+class Kernel:
+    """Stands where the native workspace does: doubles what is in the buffer."""
+
+    def __init__(self, tokens: int) -> None:
+        self.max_tokens, self.handle = tokens, self
+        self.buffers = [torch.zeros(tokens, H, dtype=torch.bfloat16)]
+
+    def enqueue(self, residual: Any, residual_out: Any, weight: Any, tokens: int, eps: float) -> None:
+        self.buffers[0][:tokens] *= 2
+        residual_out.copy_(residual + 1)
+
+
+def test_the_kernel_works_in_the_groups_buffer_and_the_residual_may_not_lie_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    from ringfence.torch import _groups
+
+    group = rt.virtual_ranks(1, "cpu")
+    kernel = Kernel(16)
+    ws = _groups.workspace(group.name, torch.device("cpu"))
+    monkeypatch.setattr(ws, "fallback", None)
+    monkeypatch.setattr(ws, "native", lambda *_: kernel)
+    x, residual, weight = (t[:1] if t.dim() == 3 else t for t in inputs(5))
+    out, after = rt.fused_all_reduce_add_rms_norm(x, residual, weight, EPS, group)
+    assert torch.equal(out, x * 2) and torch.equal(after, residual + 1)
+    # Partials that were written there are taken as they lie, and out is left there.
+    own = kernel.buffers[0][:5].unsqueeze(0)
+    own.copy_(x)
+    rt.fused_all_reduce_add_rms_norm_(own, after, weight, EPS, group)
+    assert torch.equal(own, x * 2)
+    with pytest.raises(ValueError, match="residual_out lies in the group's buffer, where x and out are"):
+        rt.fused_all_reduce_add_rms_norm_out(x, residual, weight, EPS, group, out=out, residual_out=own)
+    with pytest.raises(ValueError, match="out and residual_out are the same memory"):
+        rt.fused_all_reduce_add_rms_norm_out(x, residual, weight, EPS, group, out=out, residual_out=out)
+    w = torch.randn(1, H, K).bfloat16()
+    a = torch.randn(1, 5, K).bfloat16()
+    out, _ = rt.matmul_all_reduce_add_rms_norm(a, w, residual, weight, EPS, group)
+    assert torch.equal(out[0], (a[0] @ w[0].t()) * 2)
+
+
+def test_a_lost_peer_is_an_error_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    from ringfence.torch import _groups
+
+    group = rt.virtual_ranks(1, "cpu")
+    kernel = Kernel(16)
+
+    def lost(*_: Any) -> None:
+        raise RuntimeError("peer-lost: rank 0 block 0 gave up waiting for rank 1 at slot 1 (start wait, value 0)")
+
+    kernel.enqueue = kernel.check = lost  # type: ignore[method-assign, attr-defined]
+    ws = _groups.workspace(group.name, torch.device("cpu"))
+    monkeypatch.setattr(ws, "fallback", None)
+    monkeypatch.setattr(ws, "native", lambda *_: kernel)
+    monkeypatch.setattr(ws, "natives", {(): kernel})
+    x, residual, weight = (t[:1] if t.dim() == 3 else t for t in inputs(5))
+    for call in (lambda: rt.fused_all_reduce_add_rms_norm(x, residual, weight, EPS, group), lambda: rt.check(group)):
+        with pytest.raises(rt.PeerLostError, match="^rank 0 block 0 gave up waiting for rank 1"):
+            call()
+
+
 BUILT = {
     "torch": torch.__version__, "cuda": torch.version.cuda, "cxx11_abi": torch.compiled_with_cxx11_abi(),
     "ringfence": _native.version(), "interface": _native.INTERFACE,
