@@ -119,6 +119,8 @@ ExhaustiveResult explore(const Task& task, const ExhaustiveSpec& spec, const Bud
   if (std::any_of(out.modes.begin(), out.modes.end(), passes)) {
     out.notes = notes_of_default_schedule(task, task.judged.front());
     add(out.notes, searched);
+  } else {
+    out.notes.unexplored = searched.unexplored;
   }
   for (ExhaustiveMode& m : out.modes) {
     if (passes(m) && out.notes.leave_out()) m.result.verdict = check::Verdict::unknown;

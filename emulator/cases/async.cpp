@@ -213,6 +213,7 @@ machine::Access step_access(std::uint16_t site) {
 // Which arrivals form a generation is an order of steps at one place: each joins the generation
 // that those before it leave open.
 void KernelRun::barrier_step(const ptx::Agents& agents, const ptx::BarrierStep& step) {
+  ends_round(agents.block);
   if (!settings_.first_shared) return;
   Warp& warp = warp_of(agents);
   const machine::Address at = barrier_address(agents, step.mbarrier, step.place);
@@ -227,6 +228,7 @@ void KernelRun::barrier_step(const ptx::Agents& agents, const ptx::BarrierStep& 
 
 ptx::GlobalMemory::Look KernelRun::look(const ptx::Agents& agents, const ptx::BarrierLook& look,
                                         bool waits, bool now) {
+  ends_round(agents.block);  // phases are no place of memory
   if (!settings_.first_shared) return now ? Look::complete : Look::incomplete;
   Warp& warp = warp_of(agents);
   const machine::Address at = barrier_address(agents, true, look.place);

@@ -278,6 +278,13 @@ std::vector<std::string> CaseProgram::remarks() const {
               "cp.async.bulk.wait_group.read before the end settles it",
               a);
           break;
+        case Remark::Kind::same_value:
+          text = fmt::format(
+              "threads of a block store one value to a word of its shared memory, at {}{}{}, and "
+              "nothing orders the stores: a race by the letter of PTX (8.7.1), a finding by "
+              "same_value = \"race\" in the case",
+              a, a == b ? "" : " and ", a == b ? "" : b);
+          break;
         case Remark::Kind::time_out:
           text = fmt::format(
               "the time-out of the wait at {} is not taken: all it leads to is a trap or a failed "
@@ -315,6 +322,15 @@ std::vector<std::string> CaseProgram::left_out() const {
 std::vector<std::string> CaseProgram::unexplored() const {
   std::vector<std::string> out;
   for (std::uint32_t r = 0; shared_ != nullptr && r < file_.ranks; ++r) {
+    for (const std::uint16_t site : shared_->fault[r].spins) {
+      if (site == 0) continue;
+      std::string text = fmt::format(
+          "the end of the loop at {}, which went on until the budget of {} warp instructions was "
+          "used "
+          "up, while others could still act",
+          site_name(site), file_.budget);
+      if (std::find(out.begin(), out.end(), text) == out.end()) out.push_back(std::move(text));
+    }
     const std::uint32_t launch = shared_->fault[r].waits_in_turn;
     if (launch == 0) continue;
     out.push_back(

@@ -149,6 +149,7 @@ void KernelRun::note_use(const ptx::Request& request, const Target* targets,
 void KernelRun::access(ptx::Request& request) {
   Warp& warp = warp_of(request.agents);
   settle(warp);
+  if (rounds_[warp.block].asleep) sleep(warp);
   warp.accessed = true;
   const std::uint16_t site = kernel_.site[request.instruction];
   warp.last_site = site;
@@ -262,6 +263,24 @@ void KernelRun::load_lane(machine::Machine& machine, Warp& warp, ptx::Request& r
   }
 }
 
+void KernelRun::seen_of(Warp& warp, const ptx::Request& request, const Target* targets,
+                        const machine::Access& how, std::uint32_t lane, bool of_warp) {
+  const std::uint32_t size = how.element;
+  for (std::uint32_t e = 0; e < request.access->elements; ++e) {
+    Seen seen;
+    seen.instruction = request.instruction;
+    seen.lane = lane;
+    seen.at = place(targets[lane]);
+    seen.at.offset += std::uint64_t{e} * size;
+    seen.access = how;
+    std::memcpy(&seen.value, request.elements[e] + lane * request.lane_bytes,
+                std::min(size, request.lane_bytes));
+    seen.wanted = seen.needs = {machine::Compare::ne, seen.value};
+    note_round(warp, seen);
+    if (of_warp) remember(warp, seen);
+  }
+}
+
 void KernelRun::load(Warp& warp, ptx::Request& request, const Target* targets,
                      const machine::Access& written) {
   schedule::Agent& agent = *warp.agent;
@@ -292,6 +311,9 @@ void KernelRun::load(Warp& warp, ptx::Request& request, const Target* targets,
       if (!request.shared) agent.note(digest);
     });
     request.completed = lanes;
+    if (rounds_[warp.block].recording) {
+      each_lane(lanes, [&](std::uint32_t lane) { seen_of(warp, request, targets, how, lane); });
+    }
     return;
   }
   machine::Access how = written;
@@ -312,18 +334,9 @@ void KernelRun::load(Warp& warp, ptx::Request& request, const Target* targets,
     if (!weak || !request.shared) agent.note(digest);
   };
   const auto keep = [&](std::uint32_t lane) {
-    if (!look && !single) return;
-    for (std::uint32_t e = 0; e < elements; ++e) {
-      Seen seen;
-      seen.instruction = request.instruction;
-      seen.lane = lane;
-      seen.at = place(targets[lane]);
-      seen.at.offset += std::uint64_t{e} * size;
-      seen.access = how;
-      std::memcpy(&seen.value, request.elements[e] + lane * request.lane_bytes,
-                  std::min(size, request.lane_bytes));
-      seen.wanted = seen.needs = {machine::Compare::ne, seen.value};
-      remember(warp, seen);
+    const bool of_warp = look || single;
+    if (of_warp || rounds_[warp.block].recording) {
+      seen_of(warp, request, targets, how, lane, of_warp);
     }
   };
   const auto one = [&](machine::Machine& m, std::uint32_t lane) {
@@ -407,6 +420,9 @@ void KernelRun::store(Warp& warp, ptx::Request& request, const Target* targets,
   const std::uint32_t size = size_of(access.type);
   const std::uint32_t bytes = access.bytes();
   const std::uint32_t lanes = request.agents.mask;
+  // Whether it leaves the block's shared memory as it was, and tells nobody.
+  bool in_block =
+      request.shared && rounds_[warp.block].met != 0 && !machine::releases(written.order);
   const auto one = [&](machine::Machine& m, std::uint32_t lane) {
     alignas(16) std::byte buffer[64];
     if (size == 4 && request.lane_bytes == 4) {
@@ -417,6 +433,11 @@ void KernelRun::store(Warp& warp, ptx::Request& request, const Target* targets,
       for (std::uint32_t e = 0; e < access.elements; ++e) {
         std::memcpy(buffer + e * size, request.elements[e] + lane * request.lane_bytes, size);
       }
+    }
+    if (in_block) {
+      alignas(16) std::byte there[64];
+      m.peek(place(targets[lane]), {there, bytes});
+      in_block = std::memcmp(there, buffer, bytes) == 0;
     }
     note_taken(m, warp, lane, targets[lane], access.bytes());
     // A plain store may be to a multicast address, too.
@@ -452,7 +473,7 @@ void KernelRun::store(Warp& warp, ptx::Request& request, const Target* targets,
   }
   write_lanes(warp, request, targets, how, machine::AccessKind::write,
               !strong || std::popcount(lanes) > kMostSingleLanes, one);
-  had_effect(warp, lanes);
+  had_effect(warp, lanes, in_block);
 }
 
 }  // namespace ringfence::cases

@@ -128,8 +128,10 @@ void KernelRun::atomic(Warp& warp, ptx::Request& request, const Target* targets,
       signalled(warp, at, access.bytes(), true, how.site);
       had_effect(warp, 1U << lane);
     } else {
-      remember(warp,
-               {request.instruction, lane, at, how, true, old, {machine::Compare::ne, old}, needs});
+      const Seen seen{request.instruction,         lane, at, how, true, old,
+                      {machine::Compare::ne, old}, needs};
+      note_round(warp, seen);
+      remember(warp, seen);
     }
   };
   const auto one = [&](machine::Machine& m, std::uint32_t lane) {
@@ -156,23 +158,24 @@ void KernelRun::atomic(Warp& warp, ptx::Request& request, const Target* targets,
       return;
     }
     std::optional<std::uint64_t> ended;
-    if (cas && armed_wait(warp, lane, at, true) != nullptr) {
+    // Of a whole iteration that is made nevertheless where it misses the change.
+    const schedule::LaneWait* const armed =
+        cas || whole ? armed_wait(warp, lane, at, true) : nullptr;
+    if (cas && armed != nullptr) {
       const std::uint64_t compare = operand_at(request.compare, size);
       if (m.can_end(thread, at, how, {machine::Compare::eq, compare}, true)) {
         ended = m.try_cas_until(thread, at, how, compare, operand_at(request.elements[0], size));
-        if (!ended) {
+        if (!ended && !armed->of_iteration) {
           warp.waiting |= bit;
           warp.missed |= bit;
           return;
         }
       }
     }
-    const schedule::LaneWait* const armed =
-        cas || !whole ? nullptr : armed_wait(warp, lane, at, true);
-    if (armed != nullptr && m.can_end(thread, at, how, armed->await.wanted, true)) {
+    if (!cas && armed != nullptr && m.can_end(thread, at, how, armed->await.wanted, true)) {
       ended = m.try_rmw_until(thread, at, how, armed->await.wanted, nullptr,
                               operand_at(request.elements[0], size), combine_of(access));
-      if (!ended) {
+      if (!ended && !armed->of_iteration) {
         warp.waiting |= bit;
         warp.missed |= bit;
         return;
@@ -272,6 +275,7 @@ void KernelRun::load_reduce(Warp& warp, ptx::Request& request, const Target* tar
   schedule::Agent& agent = *warp.agent;
   const ptx::Access& access = *request.access;
   const std::uint32_t lanes = request.agents.mask;
+  ends_round(warp.block);  // reads of all replicas, which nobody wakes for
   const std::uint32_t size = size_of(access.type);
   const std::size_t replicas = targets[first_lane(lanes)].mapping->regions.size();
   if (how.order != Order::weak || agent.weak_points()) {

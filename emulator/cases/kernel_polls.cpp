@@ -257,7 +257,8 @@ void KernelRun::note_taken(machine::Machine& machine, const Warp& warp, std::uin
   }
 }
 
-void KernelRun::had_effect(Warp& warp, std::uint32_t lanes) {
+void KernelRun::had_effect(Warp& warp, std::uint32_t lanes, bool in_block) {
+  if (!in_block) ends_round(warp.block);
   warp.looked = 0;
   if (!warp.seen.empty()) forget(warp, 0);
   warp.visits.clear();

@@ -7,6 +7,7 @@
 
 #include "emulator/cases/kernel_detail.hpp"
 #include "emulator/ptx/lanes.hpp"
+#include "emulator/schedule/runtime.hpp"
 
 namespace ringfence::cases {
 namespace {
@@ -80,6 +81,7 @@ KernelRun::KernelRun(const Kernel& kernel, ptx::LaunchConfig config, const Space
   warps_a_block_ = (threads_a_block_ + kLanes - 1) / kLanes;
   const std::uint32_t blocks = c.grid[0] * c.grid[1] * c.grid[2];
   levels_.resize(blocks);
+  rounds_.resize(blocks);
   if (settings_.fresh_lines) lines_read_.resize(blocks);
   live_.assign(blocks, warps_a_block_);
   triggered_.resize(blocks);
@@ -133,8 +135,10 @@ void KernelRun::run(Warp& warp) {
     });
   }
   wait_for_room(warp);
+  std::uint32_t closed = 0;  // quanta in a row that registers alone decided
   try {
     while (!execution_.exited(warp.block, warp.index)) {
+      if (rounds_[warp.block].asleep) sleep(warp);
       execution_.ready(warp.block, warp.index, ready);
       std::erase_if(ready, [&](const ptx::SplitRef& s) { return (s.mask & ~warp.waiting) == 0; });
       if (ready.empty()) {
@@ -160,6 +164,7 @@ void KernelRun::run(Warp& warp) {
       const ptx::Stop stop = execution_.run(ready[which]);
       settle(warp);
       if (stop == ptx::Stop::quantum) agent.still_at_it();
+      closed = stop == ptx::Stop::quantum && !warp.accessed ? closed + 1 : 0;
       if (stop == ptx::Stop::yielded || (stop == ptx::Stop::quantum && !warp.accessed)) {
         agent.yield();
       }
@@ -174,7 +179,20 @@ void KernelRun::run(Warp& warp) {
     met = fault;
   }
   // Not inside the handler: other agents step meanwhile, with exceptions of their own.
-  if (met) report(warp, *met);
+  if (!met) return;
+  constexpr std::uint32_t kClosed = 4;
+  if (met->kind() != ptx::FaultKind::budget || closed >= kClosed ||
+      schedule::Runtime::alone(agent)) {
+    return report(warp, *met);
+  }
+  // A bound, and no end: what it waits for may still come from the others.
+  for (std::uint16_t& known : fault_.spins) {
+    if (known == warp.last_site) break;
+    if (known != 0) continue;
+    known = warp.last_site;
+    break;
+  }
+  schedule::Runtime::give_up(agent);
 }
 
 void KernelRun::wait(Warp& warp) {

@@ -59,6 +59,7 @@ struct Remark {
                         // between
     exits_under_store,  // the thread that issued the bulk store of site a ends without waiting for
                         // it
+    same_value,         // sites a and b store one value to a word of shared memory, unordered
     time_out            // a wait's time-out, at site a, can only trap and was not taken
   };
   Kind kind = Kind::none;
@@ -73,6 +74,7 @@ struct FaultText {
   Remark remarks[32] = {};          // of all runs, the first so many that differ
   std::uint16_t waits_in_turn = 0;  // a launch, from 1, whose blocks are not all resident and wait
   std::uint16_t time_outs[8] = {};  // sites of those that lead on, were due and were not taken
+  std::uint16_t spins[4] = {};      // sites of loops that the budget of instructions ended
   std::uint16_t no_room = 0;        // a launch, from 1, of which blocks wait for others to end
 };
 
@@ -140,6 +142,8 @@ class KernelRun final : public ptx::GlobalMemory {
               const ptx::SyncOrder& order) override;
   void depart(ptx::SyncToken token, const ptx::Agents& agents,
               const ptx::SyncOrder& order) override;
+  void met(const ptx::Agents& last, std::uint32_t instruction,
+           const ptx::BlockState& state) override;
   bool bytes_have_come(const ptx::Agents& agents, std::uint32_t engine,
                        std::uint32_t time) override;
   void before_barrier(const ptx::Agents& agents) override;
@@ -193,6 +197,31 @@ class KernelRun final : public ptx::GlobalMemory {
     std::uint64_t state = 0;
     std::size_t from = 0;  // what it has read since, in Warp::seen
   };
+  // A block at a barrier at which all of its threads have met.
+  struct Moment {
+    std::uint32_t instruction = 0;
+    std::uint64_t digest = 0;
+    std::size_t from = 0;  // what it has read since, in Rounds::reads
+  };
+  struct RoundRead {
+    std::uint32_t warp = 0;
+    Seen seen;
+  };
+  struct RoundWait {
+    std::uint32_t warp = 0;
+    schedule::LaneWait wait;
+  };
+  // Of a block, since its last effect.
+  struct Rounds {
+    std::uint32_t met = 0;   // so often did its threads meet
+    std::uint32_t next = 0;  // at that many they are looked at again
+    std::uint64_t acts = 0;  // BlockState::acts when they met last
+    bool recording = false;
+    std::vector<Moment> moments;
+    std::vector<RoundRead> reads;
+    bool asleep = false;
+    std::vector<RoundWait> waits;  // what can wake it
+  };
   // What ends a lane's wait where looks in vain are left out.
   class LookEnds;
   struct Warp {
@@ -210,6 +239,7 @@ class KernelRun final : public ptx::GlobalMemory {
     std::uint32_t dependent = 0;    // lanes of `waiting` that wait for the launch before to end
     std::uint32_t behind = 0;       // lanes that have waited for it
     bool parked = false;            // waits for other warps of the block or cluster
+    bool sleeping = false;          // its block does, and it has stopped
     std::uint32_t looking = 0;      // lanes of `waiting` that wait for an mbarrier's phase
     std::uint32_t looked = 0;       // the instruction, from 1, that looked at one in vain and ...
     machine::Address looked_at;     // ... where, if there was no effect since
@@ -344,16 +374,28 @@ class KernelRun final : public ptx::GlobalMemory {
   void remember(Warp& warp, Seen seen);
   void forget(Warp& warp, std::size_t from);
   void release_together(Warp& warp);
-  void had_effect(Warp& warp, std::uint32_t lanes);
+  // `in_block`: a store that leaves the block's shared memory as it was.
+  void had_effect(Warp& warp, std::uint32_t lanes, bool in_block = false);
   std::vector<schedule::LaneWait>& waits_of(Warp& warp, std::uint32_t lane);
   void note_taken(machine::Machine& machine, const Warp& warp, std::uint32_t lane,
                   const Target& target, std::uint32_t bytes) const;
+
+  // -- kernel_rounds.cpp
+  bool is_in_loop(std::uint32_t instruction);
+  static void begin_round(Rounds& r);
+  void ends_round(std::uint32_t block);
+  void note_round(const Warp& warp, const Seen& seen);
+  // Until something that the block's round read can return another value.
+  void sleep(Warp& warp);
 
   // Whether the line, of 128 bytes, is read by the warp's block for the first time in this launch.
   bool is_fresh(const Warp& warp, const ptx::Request& request, const Target* targets);
   // Whether the lanes, all of them, access 16 bytes each side by side: the machine may then take
   // them together.
   bool side_by_side(const ptx::Request& request, const Target* targets) const;
+  // What a lane's load returned: `of_warp`, also for the warp's own waits.
+  void seen_of(Warp& warp, const ptx::Request& request, const Target* targets,
+               const machine::Access& how, std::uint32_t lane, bool of_warp = false);
   void load(Warp& warp, ptx::Request& request, const Target* targets, const machine::Access& how);
   void load_lane(machine::Machine& machine, Warp& warp, ptx::Request& request, std::uint32_t lane,
                  const Target& target, const machine::Access& how, std::uint64_t& digest);
@@ -391,6 +433,8 @@ class KernelRun final : public ptx::GlobalMemory {
   std::uint32_t warps_a_block_ = 1;
   std::uint32_t threads_a_block_ = 1;
   std::vector<Warp> warps_;
+  std::vector<Rounds> rounds_;  // by block
+  std::unordered_map<std::uint32_t, bool> in_loop_;
   std::vector<std::uint32_t> levels_;    // by block: see ptx::SharedMoments
   std::vector<std::uint32_t> live_;      // by block: warps that have not ended
   std::vector<Warp*> outside_;           // that wait for room

@@ -517,8 +517,10 @@ bool Walk::admits_deadlock() {
           const bool total = read->event.from == kTotal;
           if (name_of(*m) != read->event.from && !total) continue;
           newest = !total || !w.await.wanted.holds(value_of(*m, cell->size));
+          // One behind it with the same value is nothing new: an atomic that looks writes such.
           for (const Message* x = cell->newest; x != nullptr; x = x->older) {
-            newest = newest && (x->before & bit(*m)) == 0;
+            newest = newest && ((x->before & bit(*m)) == 0 ||
+                                !w.await.wanted.holds(value_of(*x, cell->size)));
           }
           if (newest) break;
         }

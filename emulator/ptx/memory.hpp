@@ -88,6 +88,19 @@ class Lookahead {
   virtual std::uint64_t state() const = 0;
 };
 
+/// A block all of whose threads have met at a barrier, at a moment when none of them has gone on
+/// (those that exited aside).
+class BlockState {
+ public:
+  virtual ~BlockState() = default;
+  /// Ops so far that may have had an effect beyond the block's registers, shared memory and
+  /// barriers; accesses through GlobalMemory, of which it knows itself, are none here.
+  virtual std::uint64_t acts() const = 0;
+  /// A hash of what decides what the block does next, but for what it reads: registers, places in
+  /// the text, local memory, and shared memory that is not under the model.
+  virtual std::uint64_t digest() const = 0;
+};
+
 struct Request {
   const Access* access = nullptr;
   Agents agents;  ///< agents.mask: lanes still to do
@@ -271,6 +284,11 @@ class GlobalMemory {
   /// The thread has ended, and has not waited for the reads of a bulk store that it issued: the
   /// instruction.
   virtual void exits_under_store(const Agents&, std::uint32_t store) { static_cast<void>(store); }
+  /// All threads of the block meet at the barrier of that instruction, which lets them go on; the
+  /// caller came last. Throws Fault where they do nothing but come back there.
+  virtual void met(const Agents& last, std::uint32_t instruction, const BlockState& state) {
+    static_cast<void>(last), static_cast<void>(instruction), static_cast<void>(state);
+  }
   /// Nothing departs from the token any more.
   virtual void retire(SyncToken) {}
   /// These lanes of a warp have handed one another values (votes, shuffles), which orders no

@@ -342,6 +342,19 @@ void Runtime::fork_hosts(Agent& host, std::uint16_t call, std::vector<Agent::Bod
   host.check_stopped();
 }
 
+bool Runtime::alone(const Agent& agent) {
+  const Execution& run = agent.execution_;
+  if (run.free_running() || run.count() > 1) return false;
+  return std::none_of(run.decisions().begin(), run.decisions().end(), [](const Decision& d) {
+    return d.kind == DecisionKind::read || d.kind == DecisionKind::miss;
+  });
+}
+
+void Runtime::give_up(Agent& agent) {
+  agent.execution_.finish(RunEnd::step_limit);
+  agent.check_stopped();
+}
+
 std::uint32_t Runtime::block_of(std::uint32_t number) {
   if (block_at_.size() <= number) block_at_.resize(number + 1);
   BlockAt& at = block_at_[number];

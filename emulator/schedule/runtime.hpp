@@ -43,6 +43,11 @@ class Runtime final : private FiberWork {
   void run_turn();
   // Free-running: lets one ready agent run until it blocks or ends.
   void resume(AgentId id);
+  // For bodies with bounds of their own. Whether no other agent can step, and no read of the run
+  // returned what was old by then; in a free run nobody knows. The second ends the run without a
+  // verdict, as at the limit of points.
+  static bool alone(const Agent& agent);
+  static void give_up(Agent& agent);
   // Ends all agents that are in the middle of their bodies. Needed after a run that did not end as
   // `complete`.
   void unwind();

@@ -250,6 +250,7 @@ void Execution::State::special(Warp& warp, const Op& op, std::uint32_t mask) {
   const auto which = static_cast<Special>(op.immediate);
   const bool looks = which == Special::clock || which == Special::clock64 ||
                      which == Special::globaltimer || which == Special::globaltimer_lo;
+  if (looks) ++warp.block->acts;  // what comes of it, the block's state does not show
   if (looks && clock_.rate == 0) {
     clock_.now += warp.idle;
     warp.idle = std::clamp<std::uint64_t>(warp.idle * 2, 1, kMostIdle);
@@ -424,6 +425,7 @@ Stop Execution::State::run_warp(Warp& warp, std::size_t current, const Quantum& 
       split.pc = pc;
       warp.idle = 0;
       warp.effects += program_.looks->has_effect(pc) ? 1 : 0;
+      warp.block->acts += is_act(op, pc) ? 1 : 0;
       account();
       if (!program_.watch_of.empty()) watch(warp, pc);
       if (of_whole_warp(op.kind) && mask == split.mask && !gather(warp, current)) {

@@ -219,6 +219,7 @@ struct Block {
   std::map<std::uint64_t, Visit> visits;  ///< by thread of the grid: its last one
   std::vector<Visit> signals;
   std::uint32_t last_thread = 0;  ///< whose exit ended it
+  std::uint64_t acts = 0;         ///< BlockState::acts
 };
 
 class Execution::State : public std::enable_shared_from_this<Execution::State> {
@@ -305,6 +306,7 @@ class Execution::State : public std::enable_shared_from_this<Execution::State> {
   Outcome shared_op(Warp& warp, const MemoryOp& memory, Request& request, std::uint32_t mask);
   /// Takes note of a thread's access. True: the memory model has to make it.
   bool shares_all(const Warp& warp, std::uint32_t lane);
+  void share_overlap(Warp& warp, const Request& request, std::uint32_t bytes, std::uint32_t mask);
   void share_lines(Warp& warp, Block& owner, std::uint64_t offset, std::uint32_t bytes);
   bool shared_in_model(Warp& warp, std::uint64_t address, std::uint32_t bytes, std::uint32_t lane,
                        std::uint32_t op, bool writes, bool strong);
@@ -328,7 +330,10 @@ class Execution::State : public std::enable_shared_from_this<Execution::State> {
   /// All lanes that have a thread, live or not.
   std::uint32_t threads_of(const Warp& warp) const;
   void barrier(Warp& warp, std::size_t split, const Op& op);
-  void try_complete(Block& block, std::uint32_t number);
+  /// True: it let all threads of the block go on, which all waited there.
+  bool try_complete(Block& block, std::uint32_t number);
+  bool is_act(const Op& op, std::uint32_t pc) const;
+  std::uint64_t digest(const Block& block) const;
   void check_even(const Block& block, std::uint32_t number);
   void warp_sync(Warp& warp, std::size_t split, const Op& op);
   void try_warp_sync(Warp& warp, std::uint32_t members);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 
 #include "emulator/ptx/alu/scalar.hpp"
 #include "emulator/ptx/exec/state.hpp"
@@ -107,12 +108,72 @@ void Execution::State::barrier(Warp& warp, std::size_t split_index, const Op& op
     split.wait = number;
     split.token = barrier.token;
   }
-  try_complete(block, number);
+  const std::uint32_t pc = split.pc;
+  if (!try_complete(block, number)) return;
+  class Met final : public BlockState {
+   public:
+    Met(const State& state, const Block& block) : state_(state), block_(block) {}
+    std::uint64_t acts() const override { return block_.acts; }
+    std::uint64_t digest() const override { return state_.digest(block_); }
+
+   private:
+    const State& state_;
+    const Block& block_;
+  };
+  // What other blocks of a cluster do to its shared memory is no read of the block's.
+  if (cluster_size_ == 1) memory_.met(agents(warp, mask), pc, Met(*this, block));
 }
 
-void Execution::State::try_complete(Block& block, std::uint32_t number) {
+// Barriers and stores to shared memory show in the block's state.
+bool Execution::State::is_act(const Op& op, std::uint32_t pc) const {
+  if (!program_.looks->has_effect(pc) || op.kind == Kind::barrier) return false;
+  if (op.kind != Kind::memory) return true;
+  const Access& access = program_.accesses[op.detail].access;
+  return access.operation != Operation::store || access.space != Space::shared;
+}
+
+std::uint64_t Execution::State::digest(const Block& block) const {
+  std::uint64_t digest = 1;
+  const auto mix = [&](std::uint64_t value) {
+    digest = (digest ^ value) * 0x9FB21C651E98DF25ULL;
+    digest ^= digest >> 29;
+  };
+  const auto take = [&](const std::byte* bytes, std::uint64_t count) {
+    for (std::uint64_t i = 0; i < count; i += 8) {
+      std::uint64_t value = 0;
+      std::memcpy(&value, bytes + i, std::min<std::uint64_t>(8, count - i));
+      mix(value);
+    }
+  };
+  for (const Warp& warp : block.warps) {
+    mix(warp.live);
+    // In no order: how a warp came to be split is of no matter.
+    std::uint64_t places = 0;
+    for (const Split& split : warp.splits) {
+      std::uint64_t place = std::uint64_t{split.pc} << 32 | split.mask;
+      place = (place ^ static_cast<std::uint64_t>(split.state)) * 0xBF58476D1CE4E5B9ULL;
+      places += (place ^ place >> 31) * 0x94D049BB133111EBULL;
+    }
+    mix(places);
+    take(warp.registers.get(), program_.register_bytes);
+  }
+  take(block.local.data(), block.local.size());
+  for (std::uint64_t at = 0; at < block.shared.size(); at += block.shared.part) {
+    if (!block.shared.used(at)) continue;
+    mix(at);
+    take(&block.shared[at], std::min(block.shared.part, block.shared.size() - at));
+  }
+  for (const Barrier& barrier : block.barriers) {
+    if (!barrier.active) continue;
+    mix(std::uint64_t{barrier.count} << 32 | barrier.ones);
+    for (const std::uint32_t arrived : barrier.arrived) mix(arrived);
+  }
+  return digest;
+}
+
+bool Execution::State::try_complete(Block& block, std::uint32_t number) {
   Barrier& barrier = block.barriers[number];
-  if (!barrier.active) return;
+  if (!barrier.active) return false;
   std::uint32_t warps = 0;
   bool everyone = true;
   for (const Warp& warp : block.warps) {
@@ -122,13 +183,19 @@ void Execution::State::try_complete(Block& block, std::uint32_t number) {
     if (arrived != 0 && whole) ++warps;
     everyone = everyone && whole;
   }
-  if (barrier.count == 0 ? !everyone : warps * kLanes < barrier.count) return;
+  if (barrier.count == 0 ? !everyone : warps * kLanes < barrier.count) return false;
   if (barrier.count == 0) check_even(block, number);
   for (const Warp& warp : block.warps) {
     const std::uint32_t arrived = barrier.arrived[warp.index];
     const std::uint32_t exited = threads_of(warp) & ~warp.live & ~arrived;
     if (exited == 0 || (barrier.count != 0 && arrived == 0)) continue;
     memory_.released_by_exit(barrier.token, agents(warp, exited));
+  }
+  bool all_wait = true;
+  for (const Warp& warp : block.warps) {
+    for (const Split& split : warp.splits) {
+      all_wait = all_wait && split.state == SplitState::barrier && split.wait == number;
+    }
   }
   barrier.active = false;
   ++barrier.generation;
@@ -161,6 +228,7 @@ void Execution::State::try_complete(Block& block, std::uint32_t number) {
     }
   }
   memory_.retire(barrier.token);
+  return all_wait;
 }
 
 // PTX ISA 9.7.15.1: an .aligned barrier is one instruction for all threads. Those of the block that

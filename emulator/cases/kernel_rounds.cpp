@@ -1,0 +1,177 @@
+// Loops that wait in which a whole block takes part: a thread looks, and hands what it saw to the
+// others through shared memory and the block's barrier.
+//
+// At a barrier at which all of a block's threads have met, nothing of it is under way: registers,
+// places in the text and shared memory say what it does next, but for what it reads. A round from
+// one such moment to a later one that is equal, without an effect beyond the block, will be
+// repeated for as long as its reads return what they did. So the block sleeps until one of them can
+// return something else. Nothing is assumed of counters or clocks: where one moves on, the moments
+// differ.
+
+#include <algorithm>
+
+#include "emulator/cases/kernel_detail.hpp"
+#include "emulator/ptx/error.hpp"
+
+namespace ringfence::cases {
+namespace {
+
+// Moments kept for comparison: barriers of a round. Reads since the first of them.
+constexpr std::size_t kMostMoments = 8;
+constexpr std::size_t kMostReads = 2048;
+// Meetings without an effect before a loop is taken for one that may wait.
+constexpr std::uint32_t kPatience = 4;
+
+bool same(machine::Address a, machine::Address b) {
+  return a.region == b.region && a.offset == b.offset;
+}
+
+}  // namespace
+
+void KernelRun::begin_round(Rounds& r) {
+  r.moments.clear();
+  r.reads.clear();
+  r.recording = false;
+}
+
+void KernelRun::ends_round(std::uint32_t block) {
+  Rounds& r = rounds_[block];
+  if (r.met == 0 || r.asleep) return;
+  r.met = r.next = 0;
+  begin_round(r);
+}
+
+void KernelRun::note_round(const Warp& warp, const Seen& seen) {
+  Rounds& r = rounds_[warp.block];
+  if (!r.recording) return;
+  if (r.reads.size() < kMostReads) {
+    r.reads.push_back({warp.index, seen});
+    return;
+  }
+  r.next = r.met * 2;  // it moves data: not soon again
+  begin_round(r);
+}
+
+// Whether a loop comes back to it.
+bool KernelRun::is_in_loop(std::uint32_t instruction) {
+  const auto [at, fresh] = in_loop_.emplace(instruction, false);
+  const std::vector<ptx::Op>& ops = kernel_.program.ops;
+  for (std::uint32_t i = instruction; fresh && i < ops.size() && !at->second; ++i) {
+    at->second = ops[i].kind == ptx::Kind::branch_index ||
+                 (ops[i].kind == ptx::Kind::branch && ops[i].detail <= instruction);
+  }
+  return at->second;
+}
+
+void KernelRun::met(const ptx::Agents& last, std::uint32_t instruction,
+                    const ptx::BlockState& state) {
+  if (!is_in_loop(instruction)) return ends_round(last.block);
+  Rounds& r = rounds_[last.block];
+  const bool drops = warp_of(last).agent->drops_looks();
+  if (r.asleep) return;
+  if (r.acts != state.acts()) {
+    ends_round(last.block);
+    r.acts = state.acts();
+  }
+  ++r.met;
+  if (!drops && r.met < std::max(kPatience, r.next)) return;
+  if (r.moments.size() == kMostMoments) {
+    r.next = r.met * 2;
+    begin_round(r);
+    if (!drops) return;
+  }
+  const std::uint64_t digest = state.digest();
+  const auto before = std::find_if(r.moments.begin(), r.moments.end(), [&](const Moment& m) {
+    return m.instruction == instruction && m.digest == digest;
+  });
+  if (before == r.moments.end() || !r.recording) {
+    r.recording = true;
+    r.moments.push_back({instruction, digest, r.reads.size()});
+    return;
+  }
+  std::vector<RoundWait> waits;
+  for (std::size_t i = before->from; i < r.reads.size(); ++i) {
+    const auto& [index, seen] = r.reads[i];
+    const machine::ThreadId thread =
+        warps_[last.block * warps_a_block_ + index].agent->lane_thread(seen.lane);
+    bool known = false;
+    for (const RoundWait& w : waits) {
+      if (w.wait.thread != thread || !same(w.wait.await.at, seen.at)) continue;
+      // It changed meanwhile: that is no round to be repeated.
+      if (w.wait.await.wanted.holds(seen.value)) {
+        before->from = r.reads.size();
+        return;
+      }
+      known = known || (w.wait.await.access.order == seen.access.order &&
+                        w.wait.await.access.scope == seen.access.scope &&
+                        w.wait.await.by_rmw == seen.by_rmw);
+    }
+    if (known) continue;
+    RoundWait w;
+    w.warp = index;
+    w.wait.lane = seen.lane;
+    w.wait.thread = thread;
+    w.wait.await = {seen.at, seen.access, {machine::Compare::ne, seen.value}, seen.by_rmw};
+    w.wait.needs = seen.needs;
+    w.wait.of_iteration = drops;
+    waits.push_back(w);
+  }
+  if (waits.empty()) {
+    throw ptx::Fault(ptx::FaultKind::endless,
+                     "the block does nothing but come back to this barrier with the same registers "
+                     "and shared memory",
+                     ptx::first_lane(last.mask));
+  }
+  r.waits = std::move(waits);
+  r.asleep = true;
+}
+
+// The block goes on in the same way for each of its warps, so where they stop is of no matter.
+void KernelRun::sleep(Warp& warp) {
+  Rounds& r = rounds_[warp.block];
+  schedule::Agent& agent = *warp.agent;
+  std::vector<schedule::LaneWait> mine;
+  for (const RoundWait& w : r.waits) {
+    if (w.warp == warp.index) mine.push_back(w.wait);
+  }
+  const auto can_change = [&] {
+    bool can = false;
+    agent.act(warp.last_site, [&](machine::Machine& m) {
+      for (const schedule::LaneWait& w : mine) {
+        can = can || (!agent.late(w.await.at) && m.can_end(w.thread, w.await.at, w.await.access,
+                                                           w.await.wanted, w.await.by_rmw));
+      }
+    });
+    return can;
+  };
+  while (r.asleep) {
+    if (mine.empty()) {
+      warp.sleeping = true;
+      agent.park(settings_.barrier_site, true);
+    } else if (agent.drops_looks() || !can_change()) {
+      warp.sleeping = true;
+      agent.await_any(mine);
+    } else {
+      r.asleep = false;
+      r.met = r.next = 0;
+      begin_round(r);
+      agent.act(warp.last_site, [&](machine::Machine&) {
+        for (std::uint32_t i = 0; i < warps_a_block_; ++i) {
+          Warp& other = warps_[warp.block * warps_a_block_ + i];
+          // What was read next there is to see the change, or nobody would.
+          other.iteration.clear();
+          for (const RoundWait& w : r.waits) {
+            if (w.warp != i) continue;
+            other.iteration.push_back(w.wait);
+            other.iteration.back().of_iteration = true;
+          }
+          other.unchanged = !other.iteration.empty();
+          if (other.sleeping && &other != &warp) agent.unpark(*other.agent);
+        }
+      });
+    }
+    warp.sleeping = false;
+  }
+}
+
+}  // namespace ringfence::cases
