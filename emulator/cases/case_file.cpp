@@ -230,7 +230,7 @@ CaseFile parse_case(std::string_view text, const std::string& path) {
   const toml::table root = r.parse(text);
   r.only(root, "a case file",
          {"version", "ranks", "calls", "budget", "reach", "memory", "launch", "host", "check",
-          "ignore"});
+          "ignore", "same_value"});
   CaseFile c;
   c.path = path;
   const auto version = r.number(r.need(root, "the file", "version"), "version", 0, 1u << 30);
@@ -255,6 +255,11 @@ CaseFile parse_case(std::string_view text, const std::string& path) {
   }
   if (const auto* n = root.get("budget")) {
     c.budget = r.number(*n, "budget", 1, std::uint64_t{1} << 40);
+  }
+  if (const auto* n = root.get("same_value")) {
+    const auto word = n->value<std::string>();
+    if (word != "note" && word != "race") r.fail(n->source(), "same_value is \"note\" or \"race\"");
+    c.same_value_races = word == "race";
   }
   if (const auto* n = root.get("memory")) {
     c.memories = read_memories(r, r.table(*n, "memory"), c.ranks);

@@ -225,6 +225,11 @@ struct CaseFile {
   std::string path;
   std::uint32_t ranks = 2;
   std::uint32_t calls = 1;
+  // Whether plain stores of one value to a word of their block's shared memory race where nothing
+  // orders them. By the letter they do (PTX ISA 8.7.1). Whichever of them lands, the word holds
+  // that value, and compilers let all threads that have a value store it: so that is told with the
+  // verdict, and a read that is not ordered behind each of them is a race all the same.
+  bool same_value_races = false;
   std::uint64_t budget = std::uint64_t{1} << 26;  // warp instructions of a launch on one rank
   // By rank: the ranks whose memories its kernels reach; empty: all.
   std::vector<std::vector<std::uint32_t>> reach;

@@ -375,7 +375,7 @@ void CaseProgram::set_up(machine::Machine& machine, std::pmr::memory_resource* s
 void CaseProgram::before_run(machine::Machine& machine) {
   machine_ = &machine;
   machine.use_async_proxy(async_proxy_);
-  machine.set_filter(file_.ignore.empty() ? nullptr : this);
+  machine.set_filter(file_.ignore.empty() && file_.same_value_races ? nullptr : this);
   signals_.begin(++shared_->run);
   shared_->policy = machine.policy();
   for (std::uint16_t r = 0; r < file_.ranks; ++r) {

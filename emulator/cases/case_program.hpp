@@ -99,6 +99,7 @@ class CaseProgram final : public schedule::Program, private machine::FindingFilt
 
  private:
   bool passes_over(const machine::Finding& finding) override;
+  bool notes_same_value(const machine::Finding& finding);
   bool is_of(const Suppression& s, const machine::Finding& f) const;
   bool is_of(const Suppression& s, const machine::AccessInfo& a) const;
 

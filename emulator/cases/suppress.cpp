@@ -156,7 +156,36 @@ void CaseProgram::check_suppressions() const {
   if (!file_.ignore.empty()) suppression_uses();
 }
 
+// Two plain stores of one value by threads of a block to its shared memory (CaseFile).
+bool CaseProgram::notes_same_value(const machine::Finding& f) {
+  if (file_.same_value_races || !f.same_value || f.kind != FindingKind::data_race) return false;
+  const auto plain = [](const machine::AccessInfo& a) {
+    return a.kind == machine::AccessKind::write && a.order == machine::Order::weak &&
+           a.proxy == machine::Proxy::generic;
+  };
+  const std::size_t region = std::size_t{f.second.region} - first_region_;
+  if (!plain(f.first) || !plain(f.second) || f.second.region < first_region_ ||
+      region >= regions_.size() || !regions_[region].spec.shared) {
+    return false;
+  }
+  const auto block = [](std::uint64_t label) {
+    schedule::AgentLabel l = schedule::unpack(label);
+    l.index = 0;
+    return schedule::pack(l);
+  };
+  if (block(f.first.label) != block(f.second.label)) return false;
+  const Remark same{Remark::Kind::same_value, f.first.site, f.second.site};
+  for (Remark& known : shared_->fault[schedule::unpack(f.second.label).rank].remarks) {
+    if (known == same) break;
+    if (known.kind != Remark::Kind::none) continue;
+    known = same;
+    break;
+  }
+  return true;
+}
+
 bool CaseProgram::passes_over(const machine::Finding& finding) {
+  if (notes_same_value(finding)) return true;
   for (std::size_t i = 0; i < file_.ignore.size(); ++i) {
     if (!is_of(file_.ignore[i], finding)) continue;
     if (std::uint32_t* const uses = suppression_uses(); uses != nullptr) {

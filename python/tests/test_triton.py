@@ -12,10 +12,6 @@ pytest.importorskip("triton")
 import triton_kernels as tk  # noqa: E402
 
 
-# Of a reduction over several warps, Triton has all lanes of a warp store the warp's one value.
-ONE_VALUE = {"kind": "data-race", "same_value": True, "reason": "lanes of a warp store one value, as Triton has them"}
-
-
 def norm_case(kernel: Any, node: rf.Node, num_warps: int = 1, **constexprs: Any) -> rf.Case:
     """All-reduce + bias + RMSNorm, called twice."""
     rows, hidden, eps = 2, 128, 1e-6
@@ -36,7 +32,6 @@ def norm_case(kernel: Any, node: rf.Node, num_warps: int = 1, **constexprs: Any)
     # Of the sum, which is exact, a norm in fp32 and one rounding to bf16.
     return node.case(
         launch, calls=2, restored=[pad], modes="stream", expect={out: rf.expected(expected, rtol=0.008)},
-        ignore=[ONE_VALUE] if num_warps > 1 else [],
     )  # fmt: skip
 
 
@@ -217,5 +212,5 @@ def test_autotunes_configurations_are_taken_one_by_one() -> None:
     for k in rf.triton_configs(tuned):
         launch = k[1,](x.peers, pad.peers, bias, gamma, out, 1e-6, rf.rank, rf.world, 64, WAIT="acquire")
         blocks.append(launch.block)
-        node.case(launch, calls=2, restored=[pad], ignore=[ONE_VALUE]).fuzz(10, boundary="stream").require_clean()
+        node.case(launch, calls=2, restored=[pad]).fuzz(10, boundary="stream").require_clean()
     assert blocks == [(32,), (64,)]

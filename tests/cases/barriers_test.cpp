@@ -3,9 +3,11 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <string>
 
 #include "tests/cases/threads.hpp"
+#include "tests/cases/written.hpp"
 
 using namespace ringfence;
 using namespace ringfence::cases::test;
@@ -142,4 +144,48 @@ TEST_CASE("bar.red does not meet bar.sync or bar.arrive") {
   judge("clean", {{red, red}});
   judge("barrier-misuse", {{red, "all:  bar.sync 1, 64;\n"}});
   judge("barrier-misuse", {{red, "all:  bar.arrive 1, 64;\n"}});
+}
+
+TEST_CASE("stores of one value to a word of shared memory are a note where nothing orders them") {
+  // Two warps; `strong`: the second one's store.
+  const auto stores = [](const std::string& second, const std::string& rest = "",
+                         const std::string& strong = "") {
+    return ".visible .entry k(.param .u64 data)\n{\n  .reg .pred %p;\n  .reg .b32 %t, %v, %w;\n"
+           "  .reg .b64 %m;\n  .shared .align 16 .b8 sm[64];\n  ld.param.u64 %m, [data];\n"
+           "  mov.u32 %t, %tid.x;\n  setp.ge.u32 %p, %t, 32;\n  @%p bra SECOND;\n"
+           "  mov.u32 %v, 7;\n  st.shared.u32 [sm], %v;\n" +
+           rest + "  ret;\nSECOND:\n  mov.u32 %v, " + second + ";\n  st" + strong +
+           ".shared.u32 [sm], %v;\n" + rest + "  ret;\n}\n";
+  };
+  const std::string launch =
+      "ranks = 1\n[memory.data]\nkind = \"local\"\nbytes = 64\ninit = \"zero\"\n[[launch]]\n"
+      "ptx = \"k.ptx\"\nkernel = \"k\"\ngrid = [1]\nblock = [64]\nargs = [ {memory = \"data\"} ]\n";
+  const auto both = [&](const std::string& kernel, const std::string& key,
+                        std::vector<std::string>* told = nullptr) {
+    const Written w(kernel);
+    const auto program = w.open(key + launch);
+    const std::string kind = found(fuzz(*program, machine::Boundary::strict, 100));
+    if (told != nullptr) *told = program->remarks();
+    check::CheckSpec spec;
+    spec.run.policy.boundary = machine::Boundary::strict;
+    const check::CheckResult r = check::check([&] { return w.open(key + launch); }, spec);
+    const auto f = schedule::failure(r.outcome);
+    CHECK((f ? std::string(machine::name(f->kind)) : "clean") == kind);
+    CHECK(r.verdict != check::Verdict::unknown);
+    return kind;
+  };
+  const std::string race = "same_value = \"race\"\n", load = "  ld.shared.u32 %w, [sm];\n";
+  for (const std::string& rest : {std::string(), "  bar.sync 0;\n" + load}) {
+    std::vector<std::string> told;
+    CHECK(both(stores("7", rest), "", &told) == "clean");
+    CHECK(std::any_of(told.begin(), told.end(), [](const std::string& text) {
+      return says(text, "store one value") && says(text, "st.shared.u32 [sm], %v");
+    }));
+    CHECK(both(stores("7", rest), race) == "data-race");
+  }
+  // Another value; a reader that nothing puts behind the other warp's store; a strong store.
+  CHECK(both(stores("8"), "") == "data-race");
+  CHECK(both(stores("7", load), "") == "data-race");
+  CHECK(both(stores("7", "", ".volatile"), "") == "data-race");
+  CHECK(says(Written(stores("7")).refusal("same_value = \"off\"\n" + launch), "\"note\" or"));
 }

@@ -138,6 +138,31 @@ void Execution::State::share_lines(Warp& warp, Block& owner, std::uint64_t offse
   }
 }
 
+// Lanes that store to one place race with one another, if with nobody else: the model takes what
+// was there before, and makes all of them.
+void Execution::State::share_overlap(Warp& warp, const Request& request, std::uint32_t bytes,
+                                     std::uint32_t mask) {
+  std::uint32_t lanes[kLanes];
+  std::size_t n = 0;
+  bool rising = true;
+  each_lane(mask, [&](std::uint32_t lane) {
+    rising = rising && (n == 0 || request.address[lane] >= request.address[lanes[n - 1]] + bytes);
+    lanes[n++] = lane;
+  });
+  if (rising) return;
+  each_lane(mask, [&](std::uint32_t lane) {
+    plain(warp, Space::shared, request.address[lane], bytes, lane);
+  });
+  std::sort(lanes, lanes + n, [&](std::uint32_t a, std::uint32_t b) {
+    return request.address[a] < request.address[b];
+  });
+  for (std::size_t i = 1; i < n; ++i) {
+    const std::uint64_t at = request.address[lanes[i]];
+    if (at >= request.address[lanes[i - 1]] + bytes) continue;
+    share_lines(warp, shared_owner(warp, at, lanes[i]), at & kOffsetMask, bytes);
+  }
+}
+
 Execution::State::Outcome Execution::State::shared_op(Warp& warp, const MemoryOp& memory,
                                                       Request& request, std::uint32_t mask) {
   const Access& access = memory.access;
@@ -146,6 +171,7 @@ Execution::State::Outcome Execution::State::shared_op(Warp& warp, const MemoryOp
   const bool loads = access.operation == Operation::load;
   const bool strong = atomic || access.order != Order::weak;
   std::uint32_t in_model = 0;
+  if (models_shared_ && !loads && !strong) share_overlap(warp, request, access.bytes(), mask);
   each_lane(mask, [&](std::uint32_t lane) {
     const std::uint64_t address = request.address[lane];
     plain(warp, Space::shared, address, access.bytes(), lane);

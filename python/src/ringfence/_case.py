@@ -308,14 +308,15 @@ class Case(_Search):
     expect: {memory: value after each call}: "sum" and the like, an expression (docs/values.md), an array, one
     a rank, or a function of (rank, inputs[, call]); rf.expected(value, rtol=...) says more. equal: memories
     whose replicas agree after each call. restored: pads that end as they began. modes: the boundary modes
-    that the kernels are meant for (stream).
+    that the kernels are meant for (stream). same_value="race": stores of one value to a word of shared memory race.
     """
 
     def __init__(
         self, node: Node, steps: Step | Sequence[Step], *, calls: int = 1,
         expect: Mapping[Memory | str, Any] | None = None, modes: str | Sequence[str] | None = None,
         equal: Sequence[Memory | str] = (), restored: Sequence[Memory | str] = (), let: Mapping[str, str] | None = None,
-        ignore: Sequence[Mapping[str, Any]] = (), budget: int | None = None, name: str | None = None,
+        ignore: Sequence[Mapping[str, Any]] = (), budget: int | None = None, same_value: str | None = None,
+        name: str | None = None,
     ) -> None:  # fmt: skip
         self.node = node
         self.steps: list[Step] = [steps] if isinstance(steps, (Launch, HostStep)) else list(steps)
@@ -348,6 +349,8 @@ class Case(_Search):
             self.document["calls"] = calls
         if budget is not None:
             self.document["budget"] = budget
+        if same_value is not None:
+            self.document["same_value"] = same_value
         self.document["memory"] = {m.name: self._memory(m, context, used) for m in node.memories.values()}
         self.document["step"] = [s.toml(context, self._modules) for s in self.steps]
         self.document["check"] = check
