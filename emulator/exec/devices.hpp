@@ -46,8 +46,9 @@ struct Allocation {
 };
 
 struct Module {
-  std::string file;  // of a case
-  std::string text;
+  // PTX files of a case and what is in them: of several objects where -rdc linked them, the order
+  // of their names being that in which they are linked.
+  std::vector<std::pair<std::string, std::string>> files;
   ptx::Module parsed;
   std::map<std::string, std::unique_ptr<ptx::Program>, std::less<>> kernels;
   bool has_variables = false;

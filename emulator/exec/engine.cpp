@@ -13,6 +13,7 @@
 #include "emulator/ptx/decode.hpp"
 #include "emulator/ptx/error.hpp"
 #include "emulator/ptx/execution.hpp"
+#include "emulator/ptx/link.hpp"
 #include "emulator/ptx/parser.hpp"
 #include "emulator/ptx/source.hpp"
 
@@ -26,6 +27,39 @@ constexpr std::uint64_t kDeviceBytes = std::uint64_t{141} << 30;
 constexpr std::size_t kQueue = 96;
 
 std::uint64_t legacy_stream(std::uint32_t device) { return 0x100 + device; }
+
+// Of modules that are linked, those with kernels and those that define what these name, and so on.
+std::vector<bool> called(const std::vector<ptx::Module>& modules) {
+  std::map<std::string_view, std::size_t> defined;
+  std::vector<bool> out(modules.size(), modules.size() == 1);
+  for (std::size_t i = 0; i < modules.size(); ++i) {
+    for (const ptx::Function& f : modules[i].functions) {
+      if (f.has_body) defined.emplace(f.name, i);
+      if (f.entry && f.has_body) out[i] = true;
+    }
+    for (const ptx::Variable& v : modules[i].variables) {
+      if (!v.external) defined.emplace(v.name, i);
+    }
+  }
+  for (bool more = true; more;) {
+    more = false;
+    const auto need = [&](std::string_view name) {
+      const auto at = defined.find(name);
+      if (at == defined.end() || out[at->second]) return;
+      out[at->second] = more = true;
+    };
+    for (std::size_t i = 0; i < modules.size(); ++i) {
+      if (!out[i]) continue;
+      for (const ptx::Function& f : modules[i].functions) {
+        if (!f.has_body) need(f.name);
+      }
+      for (const ptx::Variable& v : modules[i].variables) {
+        if (v.external) need(v.name);
+      }
+    }
+  }
+  return out;
+}
 
 }  // namespace
 
@@ -181,34 +215,39 @@ void Engine::serve(Turn& turn, In& in) {
 
 void Engine::add_module(Turn& turn, In& in) {
   const auto count = in.get<std::uint32_t>();
-  std::vector<std::string> texts;
-  const std::string file = fmt::format("program.{}.ptx", devices_.modules.size());
+  std::vector<std::pair<std::string, std::string>> files;
+  std::vector<ptx::Module> parsed;
   for (std::uint32_t i = 0; i < count; ++i) {
     const std::string image(in.blob());
+    const std::string file = count == 1
+                                 ? fmt::format("program.{}.ptx", devices_.modules.size())
+                                 : fmt::format("program.{}.{:03}.ptx", devices_.modules.size(), i);
+    std::string text;
     try {
-      texts.push_back(ptx::ptx_in_binary(image, file));
+      text = ptx::ptx_in_binary(image, file);
     } catch (const ptx::Error&) {
       continue;  // a cubin alone
     }
+    parsed.push_back(ptx::parse(text, file));
+    files.emplace_back(file, std::move(text));
   }
-  if (texts.empty()) {
+  if (files.empty()) {
     say("ringfence exec: the program's kernels hold no PTX: compile with ringfence nvcc, or add "
         "-gencode arch=compute_90a,code=compute_90a");
     turn.status = kNoKernelImage;
     return;
   }
-  if (texts.size() > 1) {
-    say(fmt::format("ringfence exec: {} objects linked with -rdc; a module of one is due",
-                    texts.size()));
-    turn.status = kNotSupported;
-    summary_.unknown = true;
-    return;
+  // Of a library that nvcc links in with -rdc, what kernels call.
+  const std::vector<bool> wanted = called(parsed);
+  Module m;
+  std::vector<ptx::Module> linked;
+  for (std::size_t i = 0; i < parsed.size(); ++i) {
+    if (!wanted[i]) continue;
+    linked.push_back(std::move(parsed[i]));
+    m.files.push_back(std::move(files[i]));
   }
-  ptx::Module parsed = ptx::parse(texts.front(), file);
-  Module& m = devices_.modules.emplace_back();
-  m.file = file;
-  m.text = texts.front();
-  m.parsed = std::move(parsed);
+  m.parsed = ptx::link(std::move(linked));
+  devices_.modules.push_back(std::move(m));
   turn.out.put(std::uint64_t{devices_.modules.size() - 1});
 }
 

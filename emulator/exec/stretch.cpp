@@ -203,7 +203,11 @@ class Builder {
   std::string write_launch(const Item& item) {
     const Operation& first = *item.by_rank.begin()->second;
     const Module& module = devices_.modules[first.how.module];
-    out_.files[module.file] = module.text;
+    std::vector<std::string> others;
+    for (const auto& [file, text] : module.files) {
+      out_.files[file] = text;
+      if (file != module.files[0].first) others.push_back(fmt::format("\"{}\"", file));
+    }
     std::string grids;
     for (std::uint32_t r = 0; r < out_.ranks; ++r) {
       const auto at = item.by_rank.find(r);
@@ -212,7 +216,8 @@ class Builder {
     }
     std::string out = fmt::format(
         "\n[[launch]]\nptx = \"{}\"\nkernel = \"{}\"\ngrid = [{}]\nblock = {}\nstream = {}\n",
-        module.file, first.kernel, grids, numbers(first.how.block), item.slot);
+        module.files[0].first, first.kernel, grids, numbers(first.how.block), item.slot);
+    if (!others.empty()) out += fmt::format("link = [{}]\n", fmt::join(others, ", "));
     if (first.how.cluster[0] != 0) {
       out += fmt::format("cluster = {}\n", numbers(first.how.cluster));
     }
@@ -381,7 +386,7 @@ class Builder {
     for (const Module& m : devices_.modules) {
       if (std::find(m.variables.begin(), m.variables.end(),
                     replicas[0] == nullptr ? 0 : replicas[0]->address) != m.variables.end()) {
-        out += fmt::format("variables = \"{}\"\n", m.file);
+        out += fmt::format("variables = \"{}\"\n", m.files[0].first);
       }
     }
     return out;

@@ -141,6 +141,15 @@ TEST_CASE("waiting: legacy streams, callbacks, queries, and launches that only c
   found(folder, "waits legacy", "data-race");
 }
 
+TEST_CASE(
+    "objects that -rdc linked are one module: what another one defines is called, and judged") {
+  if (!made("rdc")) return;
+  const Folder folder;
+  right(folder, "rdc", "rdc: right", "--capture run");
+  CHECK(says(content(folder / "run/001.toml"), "link = ["));
+  found(folder, "rdc relaxed", "data-race");
+}
+
 TEST_CASE("forms of launches, properties, printf; what is not there is named once and at the end") {
   if (!made("forms")) return;
   const Folder folder;

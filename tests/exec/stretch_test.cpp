@@ -49,9 +49,8 @@ struct World {
       devices.streams[30 + d] = {d, false, false};
     }
     Module& m = devices.modules.emplace_back();
-    m.file = "program.0.ptx";
-    m.text = kPtx;
-    m.parsed = ptx::parse(kPtx, m.file);
+    m.files = {{"program.0.ptx", kPtx}};
+    m.parsed = ptx::parse(kPtx, "program.0.ptx");
     m.kernels["put"] =
         std::make_unique<ptx::Program>(ptx::decode(m.parsed, m.parsed.kernel("put")));
   }
