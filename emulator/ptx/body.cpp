@@ -25,13 +25,18 @@ void split(std::string_view word, Instruction& out) {
 
 }  // namespace
 
-SourceLocation parse_location(Cursor& cursor) {
+SourceLocation parse_location(Cursor& cursor, SourceLocation* inlined_at) {
   const std::uint32_t line = cursor.peek().line;
   SourceLocation out;
   out.file = cursor.expect_count(".loc file");
   out.line = cursor.expect_count(".loc line");
   out.column = cursor.expect_count(".loc column");
-  while (!cursor.at_end() && cursor.peek().line == line && !cursor.is("}")) cursor.take();
+  while (!cursor.at_end() && cursor.peek().line == line && !cursor.is("}")) {
+    if (cursor.take().text != "inlined_at" || inlined_at == nullptr) continue;
+    inlined_at->file = cursor.expect_count("inlined_at file");
+    inlined_at->line = cursor.expect_count("inlined_at line");
+    inlined_at->column = cursor.expect_count("inlined_at column");
+  }
   return out;
 }
 
@@ -136,7 +141,27 @@ void BodyReader::directive() {
   if (name == ".local") return variables(Space::local);
   if (name == ".param") return variables(Space::param);
   if (name == ".loc") {
-    location_ = parse_location(cursor_);
+    SourceLocation call;
+    location_ = parse_location(cursor_, &call);
+    const auto same = [](const SourceLocation& a, const SourceLocation& b) {
+      return a.file == b.file && a.line == b.line && a.column == b.column;
+    };
+    std::vector<SourceLocation>& calls = module_.calls;
+    if (call.line != 0 && !same(call, *location_)) {
+      // Of a call that is itself inlined, an earlier .loc says where.
+      for (const SourceLocation& seen : seen_) {
+        if (same(seen, call)) call.outer = seen.outer;
+      }
+      const auto known = std::find_if(calls.begin(), calls.end(), [&](const SourceLocation& c) {
+        return same(c, call) && c.outer == call.outer;
+      });
+      location_->outer = static_cast<std::uint32_t>(known - calls.begin()) + 1;
+      if (known == calls.end()) calls.push_back(call);
+      if (std::none_of(seen_.begin(), seen_.end(),
+                       [&](const SourceLocation& s) { return same(s, *location_); })) {
+        seen_.push_back(*location_);
+      }
+    }
     return;
   }
   if (name == ".pragma") {

@@ -46,9 +46,10 @@ class BodyReader {
   std::vector<std::vector<Pending>> pending_;
   OperandReader operands_;
   std::optional<SourceLocation> location_;
+  std::vector<SourceLocation> seen_;  // that are inlined somewhere
 };
 
 /// .loc FILE LINE COLUMN [, function_name ..., inlined_at ...]: the whole line belongs to it.
-SourceLocation parse_location(Cursor& cursor);
+SourceLocation parse_location(Cursor& cursor, SourceLocation* inlined_at = nullptr);
 
 }  // namespace ringfence::ptx

@@ -184,6 +184,7 @@ Looks::Looks(const Program& program)
       if (moves_on) continue;
     }
     states_.push_back(std::move(there));
+    tests_.push_back(test_of(program, op));
     look_[op] = static_cast<std::uint32_t>(states_.size());
   }
 }

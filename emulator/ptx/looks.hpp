@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "emulator/ptx/program.hpp"
@@ -46,6 +47,16 @@ class Looks {
     std::uint32_t op = 0;
     bool traps = false;  ///< that is all it leads to
   };
+  /// The first setp that what a look returns comes to, moved and widened at most.
+  struct Test {
+    std::uint32_t op = 0;
+    LookTest::Compare compare = LookTest::Compare::eq;
+    unsigned bytes = 4;
+    bool is_signed = false;
+    bool swapped = false;  ///< the look's value stands at the right
+  };
+  static std::optional<Test> test_of(const Program& program, std::uint32_t look);
+  const std::optional<Test>& test(std::uint32_t look) const { return tests_[look_[look] - 1]; }
   const std::vector<TimeOut>& time_outs(std::uint32_t look) const {
     return time_outs_[region_[look]];
   }
@@ -75,6 +86,7 @@ class Looks {
   std::vector<Bits> live_in_, counted_in_;         // by block
   std::vector<std::vector<std::uint32_t>> successors_;
   std::vector<State> states_;
+  std::vector<std::optional<Test>> tests_;       // as states_
   std::vector<Bits> written_, read_;             // by region: what it writes; of that, by reads
   std::vector<std::vector<TimeOut>> time_outs_;  // by region
 };

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -76,10 +77,25 @@ class Trial {
   virtual End end(std::span<const std::uint64_t> values) const = 0;
 };
 
+/// What the text compares with what a look returns, where that is one value: told to people alone.
+struct LookTest {
+  enum class Compare : std::uint8_t { eq, ne, lt, le, gt, ge } compare = Compare::eq;
+  std::uint64_t with = 0;
+  unsigned bytes = 4;
+  bool is_signed = false;
+  bool holds(std::uint64_t value) const;
+  /// The test that holds where this one does not.
+  LookTest negated() const;
+};
+
 /// The executor's part of a look.
 class Lookahead {
  public:
   virtual ~Lookahead() = default;
+  virtual std::optional<LookTest> test(std::uint32_t lane) const {
+    static_cast<void>(lane);
+    return {};
+  }
   virtual std::shared_ptr<const Trial> trial(std::uint32_t lane) const = 0;
   /// Where the trial gives up: lets the thread and the clock be at the last attempt that sees this.
   virtual void give_up(std::uint32_t lane, std::span<const std::uint64_t> values) = 0;

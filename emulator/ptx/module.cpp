@@ -55,4 +55,31 @@ const Variable& variable_of(const Module& module, const Function& function,
   return function.parameters[operand.index];
 }
 
+const SourceLocation* shown_location(const Module& module, const Instruction& instruction) {
+  if (!instruction.location || instruction.location->line == 0 ||
+      instruction.location->file >= module.files.size()) {
+    return nullptr;
+  }
+  const auto folder = [](const std::string& path) {
+    const auto slash = path.rfind('/');
+    return slash == std::string::npos ? std::string() : path.substr(0, slash);
+  };
+  const std::string beside = folder(module.file);
+  const SourceLocation* outside = nullptr;  // of headers
+  const SourceLocation* at = &*instruction.location;
+  for (std::size_t depth = 0; depth <= module.calls.size(); ++depth) {
+    if (at->file < module.files.size()) {
+      const std::string& file = module.files[at->file];
+      if (!beside.empty() && folder(file) == beside) return at;
+      const bool header = file.find("/include/") != std::string::npos ||
+                          file.find("/site-packages/") != std::string::npos ||
+                          file.find("/dist-packages/") != std::string::npos;
+      if (!header && outside == nullptr) outside = at;
+    }
+    if (at->outer == 0 || at->outer > module.calls.size()) break;
+    at = &module.calls[at->outer - 1];
+  }
+  return outside != nullptr ? outside : &*instruction.location;
+}
+
 }  // namespace ringfence::ptx

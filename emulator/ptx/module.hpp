@@ -20,6 +20,8 @@ struct SourceLocation {
   std::uint32_t file = 0;
   std::uint32_t line = 0;
   std::uint32_t column = 0;
+  std::uint32_t outer = 0;  ///< where that is inlined: in Module::calls, from 1; 0: it is not, or
+                            ///< the text does not say
 };
 
 /// Part of an initial value that is an address: bytes offset..offset+size hold that of a variable,
@@ -141,12 +143,13 @@ struct Module {
   std::shared_ptr<const std::string> source;
   std::vector<std::shared_ptr<const std::string>> sources;  ///< of further units
   std::string file;                                         ///< name for messages
-  std::vector<std::string> units;   ///< the files of modules linked together; empty: `file` alone
-  std::string_view version;         ///< "9.0"
-  std::string_view target;          ///< "sm_90a"
-  std::vector<std::string> files;   ///< .file table; index 0 is unused where files count from 1
-  std::vector<Variable> variables;  ///< .global, .const, .shared of the module
-  std::vector<Function> functions;  ///< entries, functions and external declarations
+  std::vector<std::string> units;     ///< the files of modules linked together; empty: `file` alone
+  std::string_view version;           ///< "9.0"
+  std::string_view target;            ///< "sm_90a"
+  std::vector<std::string> files;     ///< .file table; index 0 is unused where files count from 1
+  std::vector<SourceLocation> calls;  ///< of .loc: inlined_at
+  std::vector<Variable> variables;    ///< .global, .const, .shared of the module
+  std::vector<Function> functions;    ///< entries, functions and external declarations
 
   /// The kernel whose name contains `part` (an equal name wins); where no name does, that whose
   /// demangled name does. Throws Error when none or several do.
@@ -159,6 +162,10 @@ struct Module {
 
 /// A function's address: what `mov` of its name gives, and an indirect call takes.
 std::uint64_t function_address(std::uint32_t index);
+
+/// The place to show for an instruction: from the innermost outwards the first one in a file beside
+/// the module's own, else the first that is in no folder of headers. nullptr: it has none.
+const SourceLocation* shown_location(const Module& module, const Instruction& instruction);
 
 /// The variable that an operand of kind variable names.
 const Variable& variable_of(const Module& module, const Function& function, const Operand& operand);

@@ -340,6 +340,21 @@ std::shared_ptr<const Trial> Execution::State::WarpLookahead::trial(std::uint32_
   return std::make_shared<LaneTrial>(state_.shared_from_this(), warp_, pc_, lane);
 }
 
+std::optional<LookTest> Execution::State::WarpLookahead::test(std::uint32_t lane) const {
+  const std::optional<Looks::Test>& text = state_.program_.looks->test(pc_);
+  if (!text) return {};
+  const Op& op = state_.program_.ops[text->op];
+  const Slot with = text->swapped ? op.a : op.b;
+  if (!with) return {};
+  LookTest t;
+  t.compare = text->compare;
+  t.bytes = text->bytes;
+  t.is_signed = text->is_signed;
+  t.with = text->bytes == 8 ? state_.longs(warp_, with)[lane] : state_.words(warp_, with)[lane];
+  if (text->bytes < 4) t.with &= (1ULL << (8 * text->bytes)) - 1;
+  return t;
+}
+
 void Execution::State::WarpLookahead::give_up(std::uint32_t lane,
                                               std::span<const std::uint64_t> values) {
   LaneTrial(state_.shared_from_this(), warp_, pc_, lane).give_up(warp_, values);
