@@ -10,6 +10,7 @@
 #include "emulator/cases/ptx_file.hpp"
 #include "emulator/cases/residency.hpp"
 #include "emulator/ptx/decode.hpp"
+#include "emulator/ptx/demangle.hpp"
 #include "emulator/ptx/error.hpp"
 
 namespace ringfence::cases {
@@ -588,9 +589,9 @@ std::string CaseProgram::site_name(std::uint16_t site) const {
     case kEndCheck:
       return "check after the last launch";
     case kProduct:
-      return "product: store of the payload (weak)";
+      return "inputs are written: store of a memory's content (weak)";
     case kConsumer:
-      return "consumer: load of the results (weak)";
+      return "results are read: load of what the case checks (weak)";
     case kBarrier:
       return "block barrier";
     default:
@@ -606,13 +607,68 @@ std::string CaseProgram::site_name(std::uint16_t site) const {
   const auto slash = file.rfind('/');
   std::string text =
       fmt::format("{}:{}", slash == std::string::npos ? file : file.substr(slash + 1), i.line);
-  if (i.location && i.location->line != 0 && i.location->file < program.module->files.size()) {
-    const std::string& source = program.module->files[i.location->file];
-    const auto cut = source.rfind('/');
-    text += fmt::format(" ({}:{})", cut == std::string::npos ? source : source.substr(cut + 1),
-                        i.location->line);
+  if (const ptx::SourceLocation* at = ptx::shown_location(*program.module, i)) {
+    const auto name = [&](const ptx::SourceLocation& l) {
+      const std::string& source = program.module->files[l.file];
+      const auto cut = source.rfind('/');
+      return fmt::format("{}:{}", cut == std::string::npos ? source : source.substr(cut + 1),
+                         l.line);
+    };
+    text +=
+        fmt::format(" ({}{})", name(*at), at == &*i.location ? "" : ", in " + name(*i.location));
   }
   return text + ": " + ptx::one_line(i.text);
+}
+
+std::string CaseProgram::site_key(std::uint16_t site) const {
+  const std::size_t index = site - std::size_t{kFirstInstruction};
+  if (site < kFirstInstruction || index >= sites_.size() || sites_[index].kernel == kNoKernel) {
+    return {};
+  }
+  const ptx::Program& program = kernels_[sites_[index].kernel]->program;
+  return place_of(*program.module, *program.function, sites_[index].instruction);
+}
+
+const Launch* CaseProgram::launch_of(std::uint64_t label) const {
+  const schedule::AgentLabel l = schedule::unpack(label);
+  if (l.role != Role::thread || l.group >= file_.launches.size()) return nullptr;
+  const Launch& launch = file_.launches[l.group];
+  return l.rank < file_.ranks && launch.on(l.rank) ? &launch : nullptr;
+}
+
+// As a reader of the source knows it: without parameters.
+std::string CaseProgram::launch_name(std::uint64_t label) const {
+  const Role role = schedule::unpack(label).role;
+  if (role == Role::product) return "inputs are written";
+  if (role == Role::consumer) return "results are read";
+  const Launch* const launch = launch_of(label);
+  if (launch == nullptr) return {};
+  const schedule::AgentLabel l = schedule::unpack(label);
+  const std::uint32_t kernel = launches_[l.group].kernel[l.rank];
+  if (kernel == kNoKernel) return {};
+  std::string name = ptx::demangle(kernels_[kernel]->program.function->name);
+  name = name.substr(0, name.find('('));
+  return name.starts_with("void ") ? name.substr(5) : name;
+}
+
+std::string CaseProgram::launch_note(std::uint64_t label) const {
+  const Launch* const launch = launch_of(label);
+  if (launch == nullptr) return {};
+  const schedule::AgentLabel l = schedule::unpack(label);
+  const auto blocks = [&](std::uint32_t rank) {
+    const auto grid = launch->grid_of(rank);
+    return std::uint64_t{grid[0]} * grid[1] * grid[2];
+  };
+  for (std::uint32_t r = 0; r < file_.ranks; ++r) {
+    if (!launch->on(r)) return fmt::format("rank {} does not launch {}", r, launch_name(label));
+    if (blocks(r) <= l.block) {
+      return fmt::format(
+          "rank {} launches {} blocks of {}, and rank {} launches {}: rank {} has no "
+          "block {}",
+          r, blocks(r), launch_name(label), l.rank, blocks(l.rank), r, l.block);
+    }
+  }
+  return {};
 }
 
 std::string CaseProgram::region_name(machine::RegionId region) const {

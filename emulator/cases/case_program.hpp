@@ -94,12 +94,17 @@ class CaseProgram final : public schedule::Program, private machine::FindingFilt
   schedule::SlotName slot_name(machine::Address at) const override;
   std::string slot_writer(machine::Address at, const machine::Wanted& wanted) const override;
   schedule::SlotName barrier_name(std::uint64_t label) const override;
+  // The FILE:LINE by which edits name a site's instruction; empty: it is none of a kernel.
+  std::string site_key(std::uint16_t site) const;
+  std::string launch_name(std::uint64_t label) const override;
+  std::string launch_note(std::uint64_t label) const override;
   std::string last_mismatch() const override;
   bool passes_over_races() const override;
 
  private:
   bool passes_over(const machine::Finding& finding) override;
   bool notes_same_value(const machine::Finding& finding);
+  const Launch* launch_of(std::uint64_t label) const;
   bool is_of(const Suppression& s, const machine::Finding& f) const;
   bool is_of(const Suppression& s, const machine::AccessInfo& a) const;
 
@@ -191,6 +196,8 @@ class CaseProgram final : public schedule::Program, private machine::FindingFilt
   bool check_restored(machine::Machine& machine);
   bool check_reference(machine::Machine& machine);
   bool check_expected(machine::Machine& machine);
+  std::string term_text(const ExpectedValue& value, const verify::Expectation& expected,
+                        const std::byte* got, std::uint32_t call) const;
   void compare_expected(std::uint32_t call, std::vector<verify::Comparison>& all) const;
   bool is_judged(const std::string& memory) const;
   // What the consumer of `rank` reads of a memory after `call`: [first, second), empty for nothing.

@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
 #include <tuple>
 
 #include "emulator/cases/case_program.hpp"
@@ -449,6 +452,58 @@ bool CaseProgram::check_restored(machine::Machine& machine) {
   return true;
 }
 
+// Of a plain sum over the ranks: whose term explains every wrong element, missing or added twice.
+std::string CaseProgram::term_text(const ExpectedValue& value, const verify::Expectation& expected,
+                                   const std::byte* got, std::uint32_t call) const {
+  const std::string& text = value.value;
+  if (!text.starts_with("sum(") || !text.ends_with(')')) return "";
+  const Memory* const memory = file_.find(text.substr(4, text.size() - 5));
+  if (memory == nullptr) return "";
+  const std::size_t m = index_of(memory->name);
+  const verify::Dtype dtype = payload_.dtype(m);
+  const std::uint64_t size = verify::dtype_bytes(dtype);
+  const std::uint64_t of_got = verify::dtype_bytes(expected.dtype);
+  if (payload_.filled(m) / size < expected.elements()) return "";
+  std::vector<verify::Values> terms;
+  for (std::uint32_t r = 0; r < file_.ranks; ++r) {
+    terms.push_back(
+        verify::values_of(dtype, payload_.content(call, r, m).data(), expected.elements()));
+  }
+  const auto term = [&](std::uint32_t r, std::size_t i) {
+    return terms[r].integer ? verify::decode(dtype, terms[r].bits[i]) : terms[r].value[i];
+  };
+  // By rank: missing, twice, alone.
+  std::vector<std::array<bool, 3>> fits(file_.ranks, {true, true, true});
+  for (std::size_t i = 0; i < expected.elements(); ++i) {
+    std::uint64_t pattern = 0;
+    std::memcpy(&pattern, got + i * of_got, of_got);
+    if (expected.right(i, pattern)) continue;
+    const double there = verify::decode(expected.dtype, pattern);
+    const double due = expected.value(i);
+    const double near = expected.bound(i, there) + std::abs(due) * 1e-2;
+    for (std::uint32_t r = 0; r < file_.ranks; ++r) {
+      const double own = term(r, i);
+      // A term within what is near says nothing, and no fit of it does.
+      const bool tells = std::abs(own) > 2 * near;
+      fits[r][0] = fits[r][0] && tells && std::abs(there - (due - own)) <= near;
+      fits[r][1] = fits[r][1] && tells && std::abs(there - (due + own)) <= near;
+      fits[r][2] = fits[r][2] && tells && std::abs(there - own) <= near;
+    }
+  }
+  static constexpr const char* kWords[3] = {"'s term is missing", "'s term is added twice",
+                                            "'s own value is there, and no other term"};
+  std::string out;
+  for (const std::size_t what : {2, 0, 1}) {
+    if (file_.ranks == 2 && what == 0) continue;  // the other one's alone, which is told
+    for (std::uint32_t r = 0; r < file_.ranks; ++r) {
+      if (!fits[r][what]) continue;
+      if (!out.empty()) return "";  // more than one would explain it
+      out = fmt::format("; in every wrong element rank {}{}", r, kWords[what]);
+    }
+  }
+  return out;
+}
+
 bool CaseProgram::check_expected(machine::Machine& machine) {
   for (std::uint32_t call = 0; call < calls_; ++call) {
     for (std::size_t i = 0; i < file_.check.expected.size(); ++i) {
@@ -461,8 +516,9 @@ bool CaseProgram::check_expected(machine::Machine& machine) {
         if (wrong == e->elements()) continue;
         verify::Comparison c = verify::compare(value.memory, *e, got);
         c.set_rank(static_cast<int>(r));
-        mismatch_ = fmt::format("{}, call {}: {} of {} elements mismatch, {}", value.memory, call,
-                                c.mismatches, c.elements, verify::mismatch_text(c));
+        mismatch_ = fmt::format("{}, call {}: {} of {} elements mismatch, {}{}", value.memory, call,
+                                c.mismatches, c.elements, verify::mismatch_text(c),
+                                term_text(value, *e, got, call));
         const std::uint64_t size = verify::dtype_bytes(e->dtype);
         machine::Finding found;
         found.kind = machine::FindingKind::numeric_mismatch;

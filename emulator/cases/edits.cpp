@@ -87,6 +87,24 @@ Words values(Sort sort, std::string_view what) {
   return {"relaxed", "acquire", "release", "acq_rel"};
 }
 
+// What can be put in. None has an operand but numbers.
+struct Insertion {
+  std::string_view text, opcode;
+  std::array<std::string_view, 4> modifiers;
+  std::optional<std::uint64_t> operand{};
+};
+constexpr std::array kInsertions = {
+    Insertion{"bar.sync", "bar", {"sync"}, 0},
+    Insertion{"fence.acq_rel.sys", "fence", {"acq_rel", "sys"}},
+    Insertion{"fence.acq_rel.gpu", "fence", {"acq_rel", "gpu"}},
+    Insertion{"fence.sc.sys", "fence", {"sc", "sys"}},
+    Insertion{"fence.proxy.async", "fence", {"proxy", "async"}},
+    Insertion{"cp.async.bulk.wait_group", "cp", {"async", "bulk", "wait_group"}, 0},
+    Insertion{"cp.async.wait_group", "cp", {"async", "wait_group"}, 0},
+    Insertion{"cp.async.wait_all", "cp", {"async", "wait_all"}},
+    Insertion{"griddepcontrol.wait", "griddepcontrol", {"wait"}},
+};
+
 // Acquire and release are no steps up or down from each other.
 bool comparable(std::string_view a, std::string_view b) {
   return !((a == "acquire" && b == "release") || (a == "release" && b == "acquire"));
@@ -119,6 +137,9 @@ class Editor {
 
   // False where the instruction cannot have that value.
   bool apply(ptx::Function& f, std::size_t index, std::string_view what, std::string_view value) {
+    if (what == "before" || what == "behind") {
+      return insert(f, what == "before" ? index : index + 1, index, value);
+    }
     ptx::Instruction& i = f.instructions[index];
     const Sort sort = sort_of(i);
     bool known = false;
@@ -199,6 +220,32 @@ class Editor {
     i.text = keep(std::move(text));
   }
 
+  // Who jumps to what it stands before comes by it; who jumps to what follows does not.
+  bool insert(ptx::Function& f, std::size_t at, std::size_t beside, std::string_view value) {
+    const auto found = std::find_if(kInsertions.begin(), kInsertions.end(),
+                                    [&](const Insertion& i) { return i.text == value; });
+    if (found == kInsertions.end()) return false;
+    ptx::Instruction made;
+    made.opcode = found->opcode;
+    for (const std::string_view word : found->modifiers) {
+      if (!word.empty()) made.modifiers.push_back(word);
+    }
+    if (found->operand) {
+      ptx::Operand& number = made.operands.emplace_back();
+      number.kind = ptx::Operand::Kind::integer;
+      number.value = *found->operand;
+    }
+    made.line = f.instructions[beside].line;
+    made.location = f.instructions[beside].location;
+    made.text = keep(std::string(found->text) +
+                     (found->operand ? fmt::format(" {};", *found->operand) : ";"));
+    f.instructions.insert(f.instructions.begin() + static_cast<std::ptrdiff_t>(at), made);
+    for (ptx::Label& label : f.labels) {
+      if (label.target > at || (at != beside && label.target == at)) ++label.target;
+    }
+    return true;
+  }
+
   static void remove(ptx::Function& f, std::size_t index) {
     f.instructions.erase(f.instructions.begin() + static_cast<std::ptrdiff_t>(index));
     for (ptx::Label& label : f.labels) {
@@ -215,13 +262,16 @@ std::string base_name(const std::string& path) {
   return slash == std::string::npos ? path : path.substr(slash + 1);
 }
 
-// "zoo.ptx:120", "zoo.ptx:120.2"
+}  // namespace
+
 std::string place_of(const ptx::Module& module, const ptx::Function& f, std::size_t index) {
   std::size_t nth = 1;
   while (nth <= index && f.instructions[index - nth].line == f.instructions[index].line) ++nth;
   return fmt::format("{}:{}{}", base_name(module.file_of(f.unit)), f.instructions[index].line,
                      nth > 1 ? fmt::format(".{}", nth) : "");
 }
+
+namespace {
 
 void add_sites(const ptx::Module& module, const ptx::Function& f, std::vector<EditSite>& out) {
   for (std::size_t n = 0; n < f.instructions.size(); ++n) {
@@ -307,7 +357,11 @@ void apply_edits(ptx::Module& module, const Edits& edits, Edits& left, EditedTex
   std::stable_sort(changes.begin(), changes.end(), [](const Change& a, const Change& b) {
     if (a.function != b.function) return a.function > b.function;
     if (a.index != b.index) return a.index > b.index;
-    return (a.value == "none") < (b.value == "none");
+    // What is put in behind it first, and before it last, so that both are beside it.
+    const auto rank = [](const Change& c) {
+      return c.what == "behind" ? 0 : c.what == "before" ? 3 : c.value == "none" ? 2 : 1;
+    };
+    return rank(a) < rank(b);
   });
   Editor editor(module, text);
   for (std::size_t n = 0; n < changes.size(); ++n) {
@@ -322,6 +376,15 @@ void apply_edits(ptx::Module& module, const Edits& edits, Edits& left, EditedTex
 void refuse_edits(const CaseFile& file, const Edits& left) {
   if (left.empty()) return;
   const auto& [key, value] = *left.begin();
+  if (key.ends_with("/before") || key.ends_with("/behind")) {
+    std::string words;
+    for (const std::string_view word : insertions()) {
+      words += (words.empty() ? "" : ", ") + std::string(word);
+    }
+    throw CaseError(fmt::format(
+        "--set {}={}: FILE:LINE of an instruction of the case's kernels is due, and one of {}", key,
+        value, words));
+  }
   for (const EditSite& site : edit_sites(file)) {
     if (site.key != key) continue;
     std::string words;
@@ -333,8 +396,14 @@ void refuse_edits(const CaseFile& file, const Edits& left) {
   }
   throw CaseError(fmt::format(
       "--set {}={}: no such site of the case's kernels; one is FILE:LINE/WHAT of the PTX, with "
-      "order, scope, fence or barrier for WHAT, as relax --case lists them",
+      "order, scope, fence, barrier, before or behind for WHAT, as relax --case lists them",
       key, value));
+}
+
+std::vector<std::string_view> insertions() {
+  std::vector<std::string_view> out;
+  for (const Insertion& i : kInsertions) out.push_back(i.text);
+  return out;
 }
 
 std::vector<EditSite> edit_sites(const CaseFile& file, const Edits& edits) {

@@ -8,6 +8,8 @@
 //   scope   of any of these, or of a fence
 //   fence   sc or acq_rel; none takes the fence out
 //   barrier bar.sync, barrier.sync or bar.warp.sync; none takes it out
+//   before  an instruction that is put in before it: one of insertions()
+//   behind  the same behind it
 // Accesses to shared, local, parameter and constant memory have no sites. An atomic stays one: it
 // has no weak form.
 
@@ -38,6 +40,12 @@ struct EditSite {
 // The sites of all kernels that the case launches, in the order of the text, with `edits` in force.
 // Throws CaseError or ptx::Error.
 std::vector<EditSite> edit_sites(const CaseFile& file, const Edits& edits = {});
+
+// The FILE:LINE of an instruction's key: "zoo.ptx:120", "zoo.ptx:120.2".
+std::string place_of(const ptx::Module& module, const ptx::Function& f, std::size_t index);
+
+// The values of `before` and `behind`: "bar.sync" (0), "fence.acq_rel.sys", ...
+std::vector<std::string_view> insertions();
 
 // Where edited texts live: a module points into it.
 using EditedText = std::vector<std::unique_ptr<std::string>>;

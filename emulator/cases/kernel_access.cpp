@@ -276,6 +276,9 @@ void KernelRun::seen_of(Warp& warp, const ptx::Request& request, const Target* t
     std::memcpy(&seen.value, request.elements[e] + lane * request.lane_bytes,
                 std::min(size, request.lane_bytes));
     seen.wanted = seen.needs = {machine::Compare::ne, seen.value};
+    if (request.lookahead != nullptr && request.access->elements == 1) {
+      seen.needs = needs_of(request, lane, seen.value, seen.needs);
+    }
     note_round(warp, seen);
     if (of_warp) remember(warp, seen);
   }

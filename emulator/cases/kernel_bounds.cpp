@@ -63,21 +63,29 @@ void KernelRun::refuse_outside(Warp& warp, std::uint64_t address, std::uint64_t 
     how = ", the nearest memory";
   }
   constexpr auto kKind = ptx::FaultKind::out_of_bounds;
+  constexpr std::uint64_t kWrapped = std::uint64_t{1} << 30;
   if (m == nullptr) {
     refuse(warp, {~0U, address}, kKind,
            fmt::format("{} bytes at 0x{:x}, where no memory is", bytes, address), lane);
   }
   if (address < m->address) {
     refuse(warp, {~0U, address}, kKind,
-           fmt::format("{} bytes begin {} before '{}', which has {}{}", bytes, m->address - address,
-                       m->name, m->bytes, how),
+           fmt::format("{} bytes begin {} before '{}', which has {}{}{}", bytes,
+                       m->address - address, m->name, m->bytes, how,
+                       m->address - address >= kWrapped
+                           ? "; an offset of 32 bits that overflowed is likely"
+                           : ""),
            lane);
   }
   const std::uint64_t offset = address - m->address;
-  refuse(warp, {settings_.first_region + m->regions[0], offset}, kKind,
-         fmt::format("{} bytes at byte {} of '{}' end {} beyond its {} bytes{}", bytes, offset,
-                     m->name, offset + bytes - m->bytes, m->bytes, how),
-         lane);
+  const auto grid = execution_.config().grid;
+  refuse(
+      warp, {settings_.first_region + m->regions[0], offset}, kKind,
+      fmt::format("{} bytes at byte {} of '{}' end {} beyond its {} bytes{}; it is too small for "
+                  "this launch ({} blocks of {} threads and its arguments), or an index is wrong",
+                  bytes, offset, m->name, offset + bytes - m->bytes, m->bytes, how,
+                  std::uint64_t{grid[0]} * grid[1] * grid[2], threads_a_block_),
+      lane);
 }
 
 // What the case may have left out: memory whose size is given with the launch.

@@ -24,6 +24,41 @@ bool same(machine::Address a, machine::Address b) {
 
 }  // namespace
 
+// As the kernel's text has it, where it is one comparison with the value of a register.
+machine::Wanted KernelRun::needs_of(const ptx::Request& request, std::uint32_t lane,
+                                    std::uint64_t there, const machine::Wanted& otherwise) {
+  const bool unknown = otherwise.compare == machine::Compare::ne && otherwise.value == there;
+  if (!unknown || request.lookahead == nullptr) return otherwise;
+  std::optional<ptx::LookTest> test = request.lookahead->test(lane);
+  if (!test) return otherwise;
+  // It waits: what holds now does not end it.
+  if (test->holds(there)) test = test->negated();
+  using Compare = ptx::LookTest::Compare;
+  machine::Wanted needs;
+  needs.value = test->with;
+  switch (test->compare) {
+    case Compare::eq:
+      needs.compare = machine::Compare::eq;
+      break;
+    case Compare::ne:
+      needs.compare = machine::Compare::ne;
+      break;
+    case Compare::lt:
+      needs.compare = machine::Compare::lt;
+      break;
+    case Compare::le:
+      needs.compare = machine::Compare::le;
+      break;
+    case Compare::gt:
+      needs.compare = machine::Compare::gt;
+      break;
+    case Compare::ge:
+      needs.compare = machine::Compare::ge;
+      break;
+  }
+  return needs;
+}
+
 std::vector<schedule::LaneWait>& KernelRun::waits_of(Warp& warp, std::uint32_t lane) {
   if (warp.waits.empty()) warp.waits.resize(kLanes);
   return warp.waits[lane];
@@ -171,6 +206,7 @@ bool KernelRun::stays(machine::Machine& machine, Warp& warp, const ptx::Request&
     w.await = {at, how, {machine::Compare::ne, values[e]}, by_rmw};
     w.await.at.offset += e * how.element;
     w.needs = by_rmw ? needs : w.await.wanted;
+    if (values.size() == 1) w.needs = needs_of(request, lane, values[0], w.needs);
     w.of_iteration = warp.agent->drops_looks();
     waits.push_back(w);
   }
@@ -208,7 +244,7 @@ bool KernelRun::look_once(machine::Machine& machine, Warp& warp, ptx::Request& r
   w.await = {at, how, wanted, by_rmw};
   std::uint64_t there = 0;
   machine.peek(at, std::as_writable_bytes(std::span(&there, 1)).first(how.element));
-  w.needs = {machine::Compare::ne, there};
+  w.needs = needs_of(request, lane, there, {machine::Compare::ne, there});
   if (ends->compare() != nullptr) w.needs = {machine::Compare::eq, *ends->compare()};
   w.any_news = true;
   waits_of(warp, lane).assign(1, w);

@@ -369,6 +369,9 @@ class KernelRun final : public ptx::GlobalMemory {
   // Looks in vain are left out: one lane's look at one place. False: nothing to see yet.
   bool look_once(machine::Machine& machine, Warp& warp, ptx::Request& request, std::uint32_t lane,
                  machine::Address at, const machine::Access& how, std::uint64_t& value);
+  // What people are told that a look needs which saw this.
+  static machine::Wanted needs_of(const ptx::Request& request, std::uint32_t lane,
+                                  std::uint64_t there, const machine::Wanted& otherwise);
   bool was_here(const Warp& warp, const ptx::Request& request, const Target* targets) const;
   bool may_go_on(machine::Machine& machine, const Warp& warp, std::uint32_t lane) const;
   void remember(Warp& warp, Seen seen);

@@ -284,6 +284,7 @@ void Machine::tell_edge(Event::Kind kind, ThreadId thread, ThreadId from) {
   e.label = label(thread);
   e.step = step_;
   if (from != kNoThread) e.from_label = label(from);
+  if (kind != Event::Kind::dependency) e.value = std::uint64_t{threads_[thread]->stream} + 1;
   listener_->on_event(e);
 }
 

@@ -68,6 +68,16 @@ class Program {
     static_cast<void>(label);
     return {};
   }
+  // The kernel that an agent's launch runs, in the program's words. Empty: it has no name.
+  virtual std::string launch_name(std::uint64_t label) const {
+    static_cast<void>(label);
+    return {};
+  }
+  // How the ranks' launches differ from that of an agent, if that may be why somebody is not there.
+  virtual std::string launch_note(std::uint64_t label) const {
+    static_cast<void>(label);
+    return {};
+  }
   // Who should write the value that a wait there needs, where that depends on the value.
   virtual std::string slot_writer(machine::Address at, const machine::Wanted&) const {
     return slot_name(at).writer;

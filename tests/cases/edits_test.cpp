@@ -112,3 +112,27 @@ TEST_CASE("an edit that names no site, or a value it cannot have, is one line th
   CHECK(wrong.find("it can be relaxed, acq_rel") != std::string::npos);
   CHECK(wrong.find('\n') == std::string::npos);
 }
+
+TEST_CASE("an instruction that is put in is executed there, and mends what lacks it there alone") {
+  // The store of the data, which all threads make; the signal of thread 0 follows it.
+  const std::string stores = "zoo.ptx:2544", reads = "zoo.ptx:2593";
+  CHECK(verdict("early-signal-fault", {{stores + "/behind", "bar.sync"}}, Boundary::stream) ==
+        "clean");
+  CHECK(verdict("early-signal-fault", {{stores + "/before", "bar.sync"}}, Boundary::stream) ==
+        "data-race");
+  CHECK(verdict("early-signal-fault", {{reads + "/before", "bar.sync"}}, Boundary::stream) ==
+        "data-race");
+  // A fence is no barrier.
+  CHECK(verdict("early-signal-fault", {{stores + "/behind", "fence.sc.sys"}}, Boundary::stream) ==
+        "data-race");
+}
+
+TEST_CASE("what cannot be put in is refused with what can") {
+  CHECK(complaint({{"zoo.ptx:1/before", "bar.sync"}}).find("bar.sync, fence.acq_rel.sys") !=
+        std::string::npos);
+  const std::string key = sites_of("scope-fixed", "order", "atom.release").front().key;
+  const std::string line = key.substr(0, key.find('/'));
+  CHECK(complaint({{line + "/behind", "nonsense"}}).find("griddepcontrol.wait") !=
+        std::string::npos);
+  CHECK(complaint({{line + "/behind", "bar.sync"}}).empty());
+}
