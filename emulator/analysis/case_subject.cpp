@@ -87,6 +87,10 @@ class CaseSubject final : public Subject {
     return out;
   }
 
+  std::string site_key(const schedule::Program& program, std::uint16_t site) const override {
+    return mine(program).site_key(site);
+  }
+
   SubjectPtr with(const Settings& set) const override {
     programs::Config changed = config_;
     changed.set = set;

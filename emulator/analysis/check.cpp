@@ -113,6 +113,7 @@ ExhaustiveResult explore(const Task& task, const ExhaustiveSpec& spec, const Bud
     found.outcome = m.result.outcome;
     found.strategy.kind = schedule::StrategySpec::Kind::first;
     record.remedies = spec.remedies && m.judged;
+    record.limits.seconds = spec.remedy_seconds;
     m.settled = settle_finding(task, m.mode, found, record);
   }
   const auto passes = [](const ExhaustiveMode& m) { return m.verdict() == Verdict::pass; };

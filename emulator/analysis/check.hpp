@@ -22,6 +22,7 @@ struct ExhaustiveSpec {
   bool sets = true;          // arrivals as sets where nothing can tell their order
   ExecutorOptions executor;  // findings are confirmed over
   bool shrink = true, remedies = true;
+  double remedy_seconds = 2;  // for all of a finding's
 };
 
 struct ExhaustiveMode {

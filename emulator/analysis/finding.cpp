@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <exception>
+#include <filesystem>
 #include <new>
 #include <stdexcept>
 
@@ -13,6 +15,7 @@
 #include "emulator/schedule/failure.hpp"
 #include "emulator/schedule/interrupt.hpp"
 #include "emulator/schedule/shrink.hpp"
+#include "emulator/trace/cause.hpp"
 #include "emulator/trace/story.hpp"
 #include "emulator/trace/token.hpp"
 #include "emulator/trace/verdict.hpp"
@@ -152,6 +155,49 @@ void confirm(Settled& s, const schedule::RunSpec& base, const RecordOptions& opt
 
 }  // namespace
 
+Clues clues_of(const Subject& subject, const schedule::Outcome& outcome,
+               const schedule::Program& program, const trace::Verdict& verdict) {
+  Clues clues;
+  const auto add = [&](std::uint16_t site) {
+    const std::string key = subject.site_key(program, site);
+    const auto& known = clues.sites;
+    if (key.empty() || std::find(known.begin(), known.end(), key) != known.end()) return;
+    clues.sites.push_back(key);
+  };
+  for (const trace::Hint& hint : verdict.hints) {
+    const std::string key = subject.site_key(program, hint.site);
+    if (key.empty()) continue;
+    using What = trace::Hint::What;
+    const char* what = "";
+    switch (hint.what) {
+      case What::barrier:
+        what = "bar.sync";
+        break;
+      case What::fence:
+        what = "fence.acq_rel.sys";
+        break;
+      case What::proxy_fence:
+        what = "fence.proxy.async";
+        break;
+      case What::bulk_wait:
+        what = "cp.async.bulk.wait_group";
+        break;
+      case What::copy_wait:
+        what = "cp.async.wait_group";
+        break;
+      case What::grid_wait:
+        what = "griddepcontrol.wait";
+        break;
+    }
+    clues.insertions.push_back({key + (hint.behind ? "/behind" : "/before"), "", what,
+                                trace::line_of(program.site_name(hint.site))});
+  }
+  for (const std::size_t i : verdict.cause_steps) add(outcome.history[i].site);
+  if (verdict.finding && verdict.finding->has_first) add(verdict.finding->first.site);
+  if (verdict.finding && verdict.finding->has_second) add(verdict.finding->second.site);
+  return clues;
+}
+
 std::string replay_command(const std::string& path) {
   return "ringfence replay " + shell_word(path);
 }
@@ -172,8 +218,12 @@ Settled settle_finding(const Task& task, machine::Boundary mode,
       header_of(task, s.subject->config(), base, result.strategy, options.executor.executor);
   r.trace.decisions = s.outcome.decisions;
   r.trace.verdict = trace::make_verdict(s.outcome, *s.instance.program);
+  trace::explain(r.trace.verdict, s.outcome, *s.instance.program, base.policy);
   if (options.remedies) {
-    in_time(options, [&] { r.remedies = find_remedies(*s.subject, base, s.outcome.decisions); });
+    const Clues clues = clues_of(*s.subject, s.outcome, *s.instance.program, r.trace.verdict);
+    in_time(options, [&] {
+      r.remedies = find_remedies(*s.subject, base, s.outcome.decisions, options.limits, clues);
+    });
   }
   return s;
 }
@@ -182,8 +232,8 @@ Finding write_finding(Settled s, const RecordOptions& options) {
   Finding& r = s.finding;
   r.token = short_token(r.trace);
   std::string replay;
+  const std::string folder = options.folder.empty() ? "" : options.folder + "/";
   if (options.write) {
-    const std::string folder = options.folder.empty() ? "" : options.folder + "/";
     r.path = options.path.empty() ? folder + trace::file_name(r.trace) : options.path;
     replay = replay_command(r.path);
   }
@@ -196,8 +246,14 @@ Finding write_finding(Settled s, const RecordOptions& options) {
       return false;
     }
   };
-  if (options.write && !written([&] { trace::write_file(r.path, r.trace); })) {
+  const auto write = [&] {
+    if (options.path.empty() && !folder.empty()) std::filesystem::create_directories(folder);
+    trace::write_file(r.path, r.trace);
+  };
+  if (options.write && !written(write)) {
     replay.clear();  // the token is told, too
+    std::error_code not_empty;
+    if (options.path.empty() && !folder.empty()) std::filesystem::remove(options.folder, not_empty);
   }
   r.story = trace::story(
       r.trace, s.outcome, *s.instance.program,

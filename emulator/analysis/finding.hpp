@@ -26,6 +26,7 @@ struct RecordOptions {
   std::string folder;        // for a trace that is named by its content
   bool shrink = true;
   bool remedies = true;  // try what would make it pass
+  RemedyLimits limits;   // of that
   bool color = false;
   Watch watch;
   PictureOptions pictures;  // of the finding
@@ -64,6 +65,10 @@ Finding record_finding(const Task& task, machine::Boundary mode,
 // Pictures of the schedule that takes every default, where a search found nothing else to show.
 void show_default_schedule(const Task& task, machine::Boundary mode,
                            const PictureOptions& pictures);
+
+// What a verdict that was explained says of where its remedies are to be looked for.
+Clues clues_of(const Subject& subject, const schedule::Outcome& outcome,
+               const schedule::Program& program, const trace::Verdict& verdict);
 
 std::string replay_command(const std::string& path);
 

@@ -83,6 +83,7 @@ FuzzResult fuzz(const Task& task, const FuzzSpec& spec, const Budget& budget, co
     if (m.search.found) {
       workers.give_up();
       record.remedies = spec.remedies && m.judged;
+      record.limits.seconds = spec.remedy_seconds;
       m.settled = settle_finding(task, m.mode, m.search, record);
     }
     m.verdict = verdict_of(m.search);

@@ -19,6 +19,7 @@ struct FuzzSpec {
   unsigned jobs = 1;                // schedules at once, each with ranks of its own
   ExecutorOptions executor;
   bool shrink = true, remedies = true;  // of findings
+  double remedy_seconds = 2;            // for all of a finding's
   std::string corpus;                   // a folder (corpus.hpp); empty: none
 };
 

@@ -18,7 +18,8 @@ namespace ringfence::analysis {
 
 namespace {
 
-constexpr std::uint64_t kKernelSchedules = 60;
+// Fewer say nothing; so many have to pass where time ends a search.
+constexpr std::uint64_t kFewestSchedules = 20;
 
 void apply(const Step& change, Settings& set) {
   if (change.to.empty()) {
@@ -38,7 +39,10 @@ class Trials {
 
   // Whether the finding's schedule and a search of others are clean with these changes. Choices
   // that no longer apply are passed over.
-  bool passes(const std::vector<Step>& changes) {
+  bool passes(const std::vector<Step>& changes) { return schedules_passed(changes) != 0; }
+
+  // How many of the search's it passes; 0: it does not.
+  std::uint64_t schedules_passed(const std::vector<Step>& changes) {
     Settings changed = subject_.config().set;
     for (const Step& c : changes) apply(c, changed);
     ++tried;
@@ -46,17 +50,21 @@ class Trials {
       const Instance instance = make_inline_instance(*subject_.with(changed));
       const schedule::Outcome again =
           instance.executor->run(schedule::replay_spec(base_, decisions_));
-      if (schedule::failure(again) || schedule::undecided(again)) return false;
+      if (schedule::failure(again) || schedule::undecided(again)) return 0;
       schedule::SearchSpec search;
       search.run = base_;
       search.run.strategy.kind = schedule::StrategySpec::Kind::pct;
       search.schedules = limits_.schedules;
+      // The last one may take what is left, and a little more.
+      search.seconds = std::max(0.25, limits_.seconds - seconds());
       const auto result = schedule::search({instance.executor.get()}, search);
-      return !result.found && result.undecided == 0 && !result.interrupted;
+      if (result.found || result.undecided != 0 || result.interrupted) return 0;
+      const bool enough = result.schedules >= std::min(kFewestSchedules, limits_.schedules);
+      return enough ? result.schedules : 0;
     } catch (const std::invalid_argument&) {
-      return false;  // not a legal configuration
+      return 0;  // not a legal configuration
     } catch (const verify::InputError&) {
-      return false;
+      return 0;
     }
   }
 
@@ -116,42 +124,106 @@ Remedy combined(Trials& trials, const std::vector<Ladder>& all, bool in_time) {
 
 }  // namespace
 
-Remedies find_remedies(const Subject& subject, const schedule::RunSpec& base,
-                       const std::vector<schedule::Decision>& decisions,
-                       const RemedyLimits& limits) {
-  Remedies out;
-  out.schedules = limits.schedules;
-  out.kernel = subject.kernels();
-  RemedyLimits within = limits;
-  if (out.kernel) {
-    // A kernel's runs are longer, and it has more sites than a protocol has switches.
-    within.schedules = std::min<std::uint64_t>(within.schedules, kKernelSchedules);
-    within.seconds *= 3;
-    out.schedules = within.schedules;
-  }
-  Trials trials(subject, base, decisions, within);
-  std::vector<Ladder> all = ladders(subject);
-  for (const Ladder& ladder : all) {
-    for (const Step& step : ladder) {
-      if (trials.over()) {
-        out.complete = false;
-        break;
-      }
-      if (!trials.passes({step})) continue;
-      out.found.push_back({{step}});
-      break;  // a stronger one would do as well
+namespace {
+
+bool at_any(const std::string& key, const std::vector<std::string>& sites) {
+  return std::any_of(sites.begin(), sites.end(),
+                     [&](const std::string& site) { return key.starts_with(site + "/"); });
+}
+
+class Finder {
+ public:
+  Finder(const Subject& subject, Trials& trials, const RemedyLimits& limits, const Clues& clues,
+         Remedies& out)
+      : subject_(subject), trials_(trials), limits_(limits), clues_(clues), out_(out) {}
+
+  void run() {
+    if (undo() || out_.found.size() == limits_.most) return;
+    std::vector<Ladder> all = ladders(subject_);
+    std::vector<Ladder> near;
+    for (const Ladder& l : all) {
+      if (at_any(l.front().key, clues_.sites)) near.push_back(l);
     }
-    if (out.found.size() == limits.most) break;
+    for (const Step& step : clues_.insertions) take({step});
+    climb(near);
+    if (out_.found.empty()) pairs(near);
+    if (!out_.found.empty() && out_.kernel) return;
+    std::erase_if(all, [&](const Ladder& l) { return at_any(l.front().key, clues_.sites); });
+    climb(all);
+    if (!out_.found.empty()) return;
+    all.insert(all.begin(), near.begin(), near.end());
+    // Together, only what was there to synchronise: all accesses of a kernel made strong tell
+    // nobody anything.
+    if (out_.kernel) {
+      std::erase_if(all, [](const Ladder& l) { return l.front().from == "weak"; });
+    }
+    if (all.empty() || trials_.over()) return;
+    Remedy both = combined(trials_, all, out_.kernel);
+    if (!both.changes.empty()) {
+      both.schedules = trials_.schedules_passed(both.changes);
+      if (both.schedules != 0) out_.found.push_back(both);
+    }
   }
-  // Together, only what was there to synchronise: all accesses of a kernel made strong tell nobody
-  // anything.
-  if (out.kernel) {
-    std::erase_if(all, [](const Ladder& l) { return l.front().from == "weak"; });
+
+ private:
+  bool take(const std::vector<Step>& changes) {
+    if (out_.found.size() == limits_.most) return false;
+    if (trials_.over()) {
+      out_.complete = false;
+      return false;
+    }
+    const std::uint64_t passed = trials_.schedules_passed(changes);
+    if (passed != 0) out_.found.push_back({changes, passed});
+    return passed != 0;
   }
-  if (out.found.empty() && !all.empty() && !trials.over()) {
-    if (Remedy both = combined(trials, all, out.kernel); !both.changes.empty())
-      out.found.push_back(both);
+
+  // What the user took out is put back. Of a protocol that is one of its switches' steps.
+  bool undo() {
+    if (!out_.kernel) return false;
+    for (const auto& [key, value] : subject_.config().set) take({{key, value, "", ""}});
+    return !out_.found.empty();
   }
+
+  void climb(const std::vector<Ladder>& ladders) {
+    for (const Ladder& ladder : ladders) {
+      for (const Step& step : ladder) {
+        if (take({step})) break;  // a stronger one would do as well
+      }
+      if (out_.found.size() == limits_.most || trials_.over()) return;
+    }
+  }
+
+  void pairs(const std::vector<Ladder>& near) {
+    std::vector<Step> steps = clues_.insertions;
+    for (const Ladder& l : near) {
+      if (l.front().from != "weak") steps.push_back(l.back());
+    }
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      for (std::size_t j = i + 1; j < steps.size(); ++j) {
+        if (steps[i].key == steps[j].key) continue;
+        if (take({steps[i], steps[j]}) || trials_.over()) return;
+      }
+    }
+  }
+
+  const Subject& subject_;
+  Trials& trials_;
+  const RemedyLimits& limits_;
+  const Clues& clues_;
+  Remedies& out_;
+};
+
+}  // namespace
+
+Remedies find_remedies(const Subject& subject, const schedule::RunSpec& base,
+                       const std::vector<schedule::Decision>& decisions, const RemedyLimits& limits,
+                       const Clues& clues) {
+  Remedies out;
+  out.kernel = subject.kernels();
+  Trials trials(subject, base, decisions, limits);
+  Finder(subject, trials, limits, clues, out).run();
+  out.schedules = limits.schedules;
+  for (const Remedy& r : out.found) out.schedules = std::min(out.schedules, r.schedules);
   out.tried = trials.tried;
   return out;
 }
@@ -160,6 +232,12 @@ std::string text(const Remedy& remedy) {
   std::string out;
   for (const Step& c : remedy.changes) {
     if (!out.empty()) out += " and ";
+    if (c.from.empty()) {
+      const bool behind = c.key.ends_with("/behind");
+      out += fmt::format("{} {} {} (--set {}={})", c.to, behind ? "behind" : "before", c.where,
+                         c.key, c.to);
+      continue;
+    }
     out += c.to.empty() ? fmt::format("without {}={}", c.key, c.from)
                         : fmt::format("{}={} (it is {}{})", c.key, c.to, c.from,
                                       c.where.empty() ? "" : ": " + c.where);
@@ -170,9 +248,10 @@ std::string text(const Remedy& remedy) {
 std::string text(const Remedies& r) {
   if (r.tried == 0) return "";
   if (r.found.empty()) {
-    return fmt::format("What would make it pass: no {} that was tried ({} settings{})\n",
-                       r.kernel ? "order, scope or fence of the kernels" : "switch of the protocol",
-                       r.tried, r.complete ? "" : ", time ended it");
+    return fmt::format(
+        "What would make it pass: no {} that was tried ({} settings{})\n",
+        r.kernel ? "order, scope, fence or barrier of the kernels" : "switch of the protocol",
+        r.tried, r.complete ? "" : ", time ended it");
   }
   std::string out = fmt::format(
       "What would make it pass (tried: this schedule and {} others, no finding):\n", r.schedules);

@@ -14,21 +14,28 @@ namespace ringfence::analysis {
 
 struct RemedyLimits {
   std::uint64_t schedules = 200;  // of the search for each change, after the finding's own schedule
-  double seconds = 4;             // for all of them together
+  double seconds = 2;             // for all of them together
   std::size_t most = 3;           // changes to name
+};
+
+// What a finding's story says of where it lies: tried before all else.
+struct Clues {
+  std::vector<Step> insertions;    // instructions that are missing (Step::from is empty)
+  std::vector<std::string> sites;  // FILE:LINE of the kernels' text
 };
 
 // Changes that together let the finding's schedule and the search pass. Several only where no
 // single one does; then none of them can be left out or be weaker.
 struct Remedy {
   std::vector<Step> changes;
+  std::uint64_t schedules = 0;  // that it passed, after the finding's own
 };
 
 struct Remedies {
   std::vector<Remedy> found;    // nearest first; empty: nothing that was tried helps
   std::uint32_t tried = 0;      // settings
   bool kernel = false;          // of a case's kernels, not of a protocol
-  std::uint64_t schedules = 0;  // that each of `found` passed
+  std::uint64_t schedules = 0;  // that each of `found` passed, at least
   bool complete = true;         // every single step was tried
 };
 
@@ -36,7 +43,7 @@ struct Remedies {
 // must_stop() ends it with what there is.
 Remedies find_remedies(const Subject& subject, const schedule::RunSpec& base,
                        const std::vector<schedule::Decision>& decisions,
-                       const RemedyLimits& limits = {});
+                       const RemedyLimits& limits = {}, const Clues& clues = {});
 
 // "end.put=release (it is relaxed)", "without slot=wrong" for each change, joined by "and".
 std::string text(const Remedy& remedy);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "emulator/analysis/errors.hpp"
+#include "emulator/analysis/finding.hpp"
 #include "emulator/machine/names.hpp"
 #include "emulator/schedule/failure.hpp"
 #include "emulator/schedule/interrupt.hpp"
@@ -68,9 +69,12 @@ Replayed replay(const Subject& subject, const trace::Trace& recorded, const Repl
   r.now = recorded;
   r.now.decisions = r.run.decisions;
   r.now.verdict = trace::make_verdict(r.run, *r.instance.program);
+  trace::explain(r.now.verdict, r.run, *r.instance.program, base.policy);
   r.difference = divergence(recorded, options.token, r.run, r.now.verdict);
   if (options.remedies && r.difference.empty() && r.now.verdict.finding) {
-    r.remedies = find_remedies(subject, base, r.run.decisions);
+    r.remedies = find_remedies(subject, base, r.run.decisions,
+                               RemedyLimits{.seconds = options.remedy_seconds},
+                               clues_of(subject, r.run, *r.instance.program, r.now.verdict));
   }
   return r;
 }

@@ -14,6 +14,7 @@ struct ReplaySpec {
   ExecutorOptions executor;
   bool remedies = true;  // try what would make it pass
   bool token = false;    // the trace was one: it has no accesses and no counts to compare
+  double remedy_seconds = 2;
 };
 
 struct Replayed {

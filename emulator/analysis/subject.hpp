@@ -60,6 +60,8 @@ class Subject {
   // first.
   virtual std::vector<Step> weaker() const { return {}; }
   virtual std::vector<Step> stronger() const { return {}; }
+  // The FILE:LINE by which a site's settings begin; empty where it has none.
+  virtual std::string site_key(const schedule::Program&, std::uint16_t) const { return {}; }
   // With other settings. They are checked as its program is made.
   virtual SubjectPtr with(const Settings& set) const = 0;
   // With the settings and sizes that a trace of it has.

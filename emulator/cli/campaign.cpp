@@ -171,6 +171,8 @@ class Unit {
                 {"judged", case_.judges(mode)},
                 {"strategy", options_.exhaustive ? "check" : schedule::name(r.strategy.kind)},
                 {"message", found.trace.verdict.message},
+                {"cause", found.trace.verdict.cause},
+                {"mend", found.trace.verdict.mend},
                 {"trace", file},
                 {"confirmed", found.confirmed},
                 {"remedies", to_json(found.remedies)}};

@@ -168,7 +168,8 @@ Exit run(const CheckOptions& options) {
                             .sets = o.arrivals == "set",
                             .executor = o.executor,
                             .shrink = o.shrink,
-                            .remedies = o.remedies};
+                            .remedies = o.remedies,
+                            .remedy_seconds = o.remedy_seconds};
   ExhaustiveResult result = explore(c, spec, budget, earlier, watch);
   if (!o.resume.empty()) write_resume(o.resume, search, earlier);
   Notes notes = result.notes;

@@ -20,6 +20,7 @@ struct CheckOptions {
   std::string arrivals = "set";
   std::string trace, resume;
   bool shrink = true, remedies = true;
+  double remedy_seconds = 2;
 };
 
 // Throws UsageError or what `describe` knows.

@@ -46,6 +46,7 @@ FuzzSpec fuzz_spec(const FuzzOptions& o) {
   s.executor = o.executor;
   s.shrink = o.shrink;
   s.remedies = o.remedies;
+  s.remedy_seconds = o.remedy_seconds;
   s.corpus = o.corpus;
   return s;
 }

@@ -32,6 +32,7 @@ struct FuzzOptions {
   unsigned jobs = 1;
   std::string trace;
   bool shrink = true, remedies = true;
+  double remedy_seconds = 2;
   std::string faults;
   bool survive = false;
 };

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
@@ -55,6 +56,27 @@ void print_finding(const ModeReport& m) {
   }
 }
 
+bool same_finding(const trace::Verdict& a, const trace::Verdict& b) {
+  if (!a.finding || !b.finding || a.finding->kind != b.finding->kind) return false;
+  const auto lines = [](const trace::Verdict& v) {
+    return std::minmax(v.first.line, v.second.line);
+  };
+  return lines(a) == lines(b) && a.finding->missing == b.finding->missing;
+}
+
+void print_same(const std::vector<ModeReport>& others) {
+  if (others.empty()) return;
+  std::string text, unclaimed;
+  for (const ModeReport& m : others) {
+    const std::string mode(machine::name(m.mode));
+    text += (text.empty() ? "" : &m == &others.back() ? " and " : ", ") + mode;
+    if (!m.judged) unclaimed += (unclaimed.empty() ? "" : ", ") + mode;
+    if (m.recorded->disagree) print_finding(m);
+  }
+  fmt::print("the same in {}{}\n", text,
+             unclaimed.empty() ? "" : fmt::format(" (not claimed: {})", unclaimed));
+}
+
 void add_modes(Json& j, const std::vector<ModeReport>& modes) {
   std::uint64_t executions = 0;
   double seconds = 0;
@@ -74,6 +96,8 @@ void add_modes(Json& j, const std::vector<ModeReport>& modes) {
                  {"mode", mode},
                  {"claimed", m.claimed},
                  {"message", r.trace.verdict.message},
+                 {"cause", r.trace.verdict.cause},
+                 {"mend", r.trace.verdict.mend},
                  {"story", plain(r.story)},
                  {"trace", r.path},
                  {"token", r.token},

@@ -45,8 +45,17 @@ struct Told {
   bool any = false;
   bool disagree = false;  // the executors, on one of them
 };
-// Writes and prints the findings of `modes` that are settled, those that count first. The first one
-// has the pictures. `report_of` makes a ModeReport of a mode.
+// Where traces go that nobody named a file for: in the current folder, made with the first one.
+inline constexpr const char* kFindingsFolder = "ringfence-findings";
+
+// Whether two modes found the same: a kind, at the same lines.
+bool same_finding(const trace::Verdict& a, const trace::Verdict& b);
+// "the same in strict and coherent, which are not claimed"
+void print_same(const std::vector<ModeReport>& others);
+
+// Writes and prints the findings of `modes` that are settled, those that count first; what several
+// modes find is told once. The first one has the pictures. `report_of` makes a ModeReport of a
+// mode.
 template <class Mode, class ReportOf>
 Told tell_findings(std::vector<Mode>& modes, const std::string& trace,
                    const PictureOptions& pictures, ReportOf&& report_of);
@@ -59,17 +68,29 @@ Told tell_findings(std::vector<Mode>& modes, const std::string& trace,
                    const PictureOptions& pictures, ReportOf&& report_of) {
   RecordOptions record;
   record.color = wants_color(STDOUT_FILENO);
+  record.folder = kFindingsFolder;
   Told told;
+  const auto write = [&](Mode& m) {
+    record.path = trace_path(trace, m.mode, told.any);
+    record.pictures = told.any ? PictureOptions{} : pictures;
+    m.written = write_finding(std::move(*m.settled), record);
+    m.settled.reset();
+    told.any = true;
+    told.disagree |= m.written->disagree;
+  };
   for (const bool judged : {true, false}) {
     for (Mode& m : modes) {
       if (m.judged != judged || !m.settled) continue;
-      record.path = trace_path(trace, m.mode, told.any);
-      record.pictures = told.any ? PictureOptions{} : pictures;
-      m.written = write_finding(std::move(*m.settled), record);
-      m.settled.reset();
-      told.any = true;
-      told.disagree |= m.written->disagree;
+      write(m);
       print_finding(report_of(m));
+      std::vector<ModeReport> others;
+      for (Mode& other : modes) {
+        if (!other.settled) continue;
+        if (!same_finding(other.settled->finding.trace.verdict, m.written->trace.verdict)) continue;
+        write(other);
+        others.push_back(report_of(other));
+      }
+      print_same(others);
     }
   }
   return told;

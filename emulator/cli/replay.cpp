@@ -40,7 +40,7 @@ Exit run(const ReplayOptions& options) {
   check_input(config, recorded.header.input_digest);
   check_memory(config, 1);
 
-  const Replayed r = replay(*subject, recorded, {o.executor, o.remedies, token});
+  const Replayed r = replay(*subject, recorded, {o.executor, o.remedies, token, o.remedy_seconds});
   if (!r.run.lost.empty()) {
     fmt::print("{}\nUNKNOWN: the run did not complete\n", loss_text(r.run.lost));
     return loss_exit(r.run.lost);
@@ -78,6 +78,8 @@ Exit run(const ReplayOptions& options) {
   j["divergence"] = difference;
   j["kind"] = now.verdict.finding ? Json(machine::name(now.verdict.finding->kind)) : Json(nullptr);
   j["message"] = now.verdict.message;
+  j["cause"] = now.verdict.cause;
+  j["mend"] = now.verdict.mend;
   j["story"] = plain(story);
   j["remedies"] = to_json(remedies);
   j["steps"] = run.steps;

@@ -13,6 +13,7 @@ namespace ringfence::cli {
 struct ReplayOptions {
   std::string file;
   bool steps = false, remedies = true;
+  double remedy_seconds = 2;
   ExecutorOptions executor;
   ReportOptions reports;
   PictureOptions pictures;

@@ -15,7 +15,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 Json location(const trace::SideNames& names, const std::string& message) {
-  static const std::regex with_line(R"(^(\S+?):(\d+)(?: \((\S+?):(\d+)\))?: )");
+  static const std::regex with_line(R"(^(\S+?):(\d+)(?: \((\S+?):(\d+)(?:, in \S+)?\))?: )");
   Json at;
   std::smatch m;
   if (std::regex_search(names.line, m, with_line)) {
@@ -38,12 +38,20 @@ std::string side_text(const machine::AccessInfo& a, const trace::SideNames& name
          names.place;
 }
 
+// A viewer shows no more than this.
+std::string told(const trace::Verdict& v) {
+  std::string text = v.message;
+  if (!v.cause.empty()) text += ". Cause: " + v.cause;
+  if (!v.mend.empty()) text += ". Mend: " + v.mend;
+  return text;
+}
+
 Json result(const SarifFinding& f) {
   const trace::Verdict& v = f.trace->verdict;
   const machine::Finding& finding = *v.finding;
   Json r{{"ruleId", machine::name(finding.kind)},
          {"level", f.judged ? "error" : "note"},
-         {"message", Json{{"text", v.message}}}};
+         {"message", Json{{"text", told(v)}}}};
   Json flow = Json::array();
   const auto side = [&](bool has, const machine::AccessInfo& a, const trace::SideNames& names,
                         const char* key) {

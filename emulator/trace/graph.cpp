@@ -240,10 +240,22 @@ std::vector<EventIndex> past(std::span<const Event> events, const Graph& graph, 
   std::vector<bool> in(events.size());
   std::vector<EventIndex> open{of};
   std::set<LaunchKey> entered;
+  std::set<std::tuple<LaunchKey, std::uint64_t, std::uint16_t>> entered_on_stream;
   std::map<LaunchKey, std::map<std::uint64_t, EventIndex>> ends;  // last events of each launch
+  // Launches of one call, by stream and number: those before on the stream come before.
+  using OnStream = std::tuple<LaunchKey, std::uint64_t, std::uint16_t>;
+  std::unordered_map<std::uint64_t, std::uint64_t> stream_of;  // by label
+  std::map<OnStream, std::vector<EventIndex>> ends_on_stream;
+  const auto on_stream = [&](std::uint64_t label) {
+    return OnStream{launch_of(label), stream_of[label], schedule::unpack(label).group};
+  };
   std::unordered_map<std::uint32_t, std::vector<EventIndex>> barriers;
   for (EventIndex i = 0; i < events.size(); ++i) {
     ends[launch_of(events[i].label)][events[i].label] = i;
+    if (events[i].kind == Event::Kind::launch) stream_of[events[i].label] = events[i].value;
+    if (events[i].kind == Event::Kind::end_launch) {
+      ends_on_stream[on_stream(events[i].label)].push_back(i);
+    }
     if (events[i].kind == Event::Kind::barrier) barriers[events[i].step].push_back(i);
   }
   const auto reach = [&](EventIndex i) {
@@ -269,6 +281,14 @@ std::vector<EventIndex> past(std::span<const Event> events, const Graph& graph, 
     if (graph.previous[i] != kNoEvent) continue;
     // A thread's first event follows every earlier launch of its stream.
     const LaunchKey launch = launch_of(events[i].label);
+    const OnStream here = on_stream(events[i].label);
+    if (std::get<1>(here) != 0 && entered_on_stream.insert(here).second) {
+      const OnStream first{launch, std::get<1>(here), 0};
+      for (auto it = ends_on_stream.lower_bound(first); it != ends_on_stream.end(); ++it) {
+        if (it->first >= here) break;
+        for (const EventIndex end : it->second) reach(end);
+      }
+    }
     if (!entered.insert(launch).second) continue;
     for (auto it = ends.begin(); it != ends.end() && it->first < launch; ++it) {
       if (it->first.rank != launch.rank) continue;

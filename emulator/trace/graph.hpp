@@ -38,6 +38,9 @@ struct Graph {
 
 Graph make_graph(std::span<const machine::Event> events, const machine::Policy& policy);
 
+// Launches of one call are ordered where they are of one stream, which a launch's events have as
+// their value (from 1 on).
+//
 // The events that happen before `of`, ascending, itself left out.
 std::vector<EventIndex> past(std::span<const machine::Event> events, const Graph& graph,
                              EventIndex of);

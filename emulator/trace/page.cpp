@@ -88,6 +88,8 @@ class PageData {
     Json j{{"format", 1},
            {"title", v.finding ? std::string(machine::name(v.finding->kind)) : "a clean run"},
            {"message", v.message},
+           {"cause", v.cause},
+           {"mend", v.mend},
            {"kind", v.finding ? Json(machine::name(v.finding->kind)) : Json(nullptr)},
            {"mode", machine::name(trace_.header.policy.boundary)},
            {"case", case_text(trace_.header.config)},

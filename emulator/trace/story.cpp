@@ -8,6 +8,7 @@
 #include "emulator/machine/policies.hpp"
 #include "emulator/schedule/faults.hpp"
 #include "emulator/schedule/label.hpp"
+#include "emulator/trace/cause.hpp"
 #include "emulator/trace/story_steps.hpp"
 #include "emulator/trace/stuck.hpp"
 #include "emulator/trace/verdict.hpp"
@@ -72,16 +73,18 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 
-// "file: what it does (order)" without its ends: tables have the order in a column of its own, and
-// the file is told with the two accesses.
+// "file: what it does (order)" without its end: tables have the order in a column of its own. Of an
+// instruction the line of the source, of a protocol no file, which is one for all.
 std::string short_line(std::string line) {
+  const std::string place = line_of(line);
+  const bool numbered = place.find(':') != std::string::npos;
   if (const std::size_t colon = line.find(": "); colon != std::string::npos) {
     line.erase(0, colon + 2);
   }
   if (const std::size_t open = line.rfind(" ("); open != std::string::npos && line.back() == ')') {
     line.erase(open);
   }
-  return line;
+  return numbered ? place + ": " + line : line;
 }
 
 std::vector<std::string> event_row(const Event& e, const schedule::Program& program,
@@ -114,7 +117,7 @@ const std::vector<std::string> kStepHeader{"",      "  step", "agent", "line",
 std::string steps_text(const Trace& trace, const schedule::Outcome& outcome,
                        const schedule::Program& program, std::size_t limit) {
   const machine::Finding& f = *trace.verdict.finding;
-  const auto chosen = steps_that_matter(outcome, f, limit);
+  const auto chosen = steps_that_matter(outcome, f, limit, trace.verdict.cause_steps);
   if (chosen.empty()) return "";
   Table table(kStepHeader);
   for (std::size_t i : chosen) {
@@ -154,6 +157,32 @@ std::string missing_lines(const Verdict& v, const schedule::Outcome& outcome,
     if (link.no_acquire) tell(outcome.history[link.reader], "acquire");
   }
   return text;
+}
+
+// What the short names of agents stand for: of the finding's, and of the first that are stuck.
+std::string agents_text(const Verdict& v, const schedule::Program& program) {
+  std::vector<std::uint64_t> labels;
+  const auto add = [&](std::uint64_t label) {
+    if (std::find(labels.begin(), labels.end(), label) == labels.end()) labels.push_back(label);
+  };
+  if (v.finding->has_first) add(v.finding->first.label);
+  if (v.finding->has_second) add(v.finding->second.label);
+  Table table({});
+  bool any = false;
+  for (const std::uint64_t label : labels) {
+    const std::string name = program.launch_name(label);
+    if (name.empty()) continue;
+    const schedule::AgentLabel l = schedule::unpack(label);
+    constexpr std::uint32_t kLanes = 32;
+    const bool thread = l.role == schedule::Role::thread;
+    table.add({"  " + agent_text(label),
+               fmt::format("rank {}, call {}, {}", l.rank, l.call,
+                           thread ? fmt::format("kernel {}, block {}, warp {}, thread {}", name,
+                                                l.block, l.index / kLanes, l.index)
+                                  : name)});
+    any = true;
+  }
+  return any ? "\nAgents:" + table.text() : "";
 }
 
 std::string choices_text(const std::vector<schedule::Decision>& decisions) {
@@ -237,6 +266,8 @@ std::string story(const Trace& trace, const schedule::Outcome& outcome,
       fmt::format("{}{}{} in boundary mode {}: {}\n", bold,
                   v.finding ? machine::name(v.finding->kind) : std::string_view("no finding"),
                   plain, machine::name(trace.header.policy.boundary), v.message);
+  if (!v.cause.empty()) text += fmt::format("  cause     {}\n", v.cause);
+  if (!v.mend.empty()) text += fmt::format("  mend      {}\n", v.mend);
   text += fmt::format("  case      {}\n", case_text(trace.header.config));
   text += fmt::format("  policies  {}\n", policy_text(trace.header.policy, trace.header.config));
   text +=
@@ -256,6 +287,7 @@ std::string story(const Trace& trace, const schedule::Outcome& outcome,
   if (!v.stuck.empty() && outcome.end == schedule::RunEnd::deadlock) {
     text += '\n' + stuck_text(v.stuck, options.max_stuck);
   }
+  if (v.finding) text += agents_text(v, program);
   if (!options.remedy.empty()) text += '\n' + options.remedy;
   if (!options.replay.empty()) text += fmt::format("\nreplay: {}\n", options.replay);
   if (!options.token.empty()) text += fmt::format("or:     ringfence replay {}\n", options.token);

@@ -202,7 +202,8 @@ std::vector<BareLink> bare_links(const schedule::Outcome& outcome,
 }
 
 std::vector<std::size_t> steps_that_matter(const schedule::Outcome& outcome,
-                                           const machine::Finding& finding, std::size_t limit) {
+                                           const machine::Finding& finding, std::size_t limit,
+                                           std::span<const std::size_t> cause) {
   const std::span<const Event> events(outcome.history);
   Past past(events);
   Selection selection(events, limit);
@@ -213,11 +214,12 @@ std::vector<std::size_t> steps_that_matter(const schedule::Outcome& outcome,
       finding.has_second ? find_event(past, events, finding.second) : Past::kNone;
   selection.add(second);
   selection.add(first);
+  for (const std::size_t i : cause) selection.add(i);
 
   if (first != Past::kNone && second != Past::kNone && first < second) {
     const auto chain = past.chain(first, second);
     for (std::size_t i : chain) selection.add(i);
-    if (chain.empty()) {
+    if (chain.empty() && cause.empty()) {
       // What the first did to publish it, and the second to take it in.
       const auto strong_of = [&](std::uint64_t label) {
         return [label](const Event& e) { return e.label == label && is_strong(e); };

@@ -32,6 +32,7 @@
 #include "emulator/programs/config.hpp"
 #include "emulator/schedule/decision.hpp"
 #include "emulator/schedule/execution.hpp"
+#include "emulator/trace/hint.hpp"
 
 namespace ringfence::trace {
 
@@ -76,6 +77,10 @@ struct Verdict {
   schedule::RunEnd end = schedule::RunEnd::complete;
   std::optional<machine::Finding> finding;  // none: the run was clean, or did not end
   std::string message;                      // one sentence
+  // Of cause.hpp, for people; not in the file.
+  std::string cause, mend;
+  std::vector<std::size_t> cause_steps;
+  std::vector<Hint> hints;
   SideNames first, second;
   std::vector<StuckNames> stuck;
   std::uint32_t points = 0;

@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 
 #include "emulator/machine/names.hpp"
 #include "emulator/schedule/failure.hpp"
 #include "emulator/schedule/label.hpp"
+#include "emulator/trace/cause.hpp"
 
 namespace ringfence::trace {
 
@@ -50,7 +52,20 @@ const char* verb(AccessKind kind) {
   return "";
 }
 
-std::string side(const AccessInfo& a) { return fmt::format("{} {}", who(a.label), verb(a.kind)); }
+std::string side(const AccessInfo& a, const schedule::Program& program) {
+  return fmt::format("{} {}", who(a.label, program), verb(a.kind));
+}
+
+// " of KERNEL", where the two are of different ones.
+std::string kernel_of(const AccessInfo& a, const AccessInfo& other,
+                      const schedule::Program& program) {
+  const auto of_thread = [](const AccessInfo& x) {
+    return schedule::unpack(x.label).role == schedule::Role::thread;
+  };
+  const std::string name = program.launch_name(a.label);
+  if (name.empty() || !of_thread(a)) return "";
+  return of_thread(other) && program.launch_name(other.label) == name ? "" : " of " + name;
+}
 
 // What a kind of finding says of the access that made it; two accesses for the kinds that have two.
 std::string sentence(const Finding& f, const schedule::Program& program) {
@@ -58,18 +73,19 @@ std::string sentence(const Finding& f, const schedule::Program& program) {
   const bool placed = f.has_second || f.has_first;
   const std::string at = placed ? place_of(f, a, program) : "";
   const auto told = [&](const char* what) {
-    return placed ? fmt::format("{} {}: {}", side(a), at, what) : std::string(what);
+    return placed ? fmt::format("{} {}: {}", side(a, program), at, what) : std::string(what);
   };
   switch (f.kind) {
     case FindingKind::data_race:
-      return fmt::format("{} {} while nothing orders it with {}, which {} it{}", side(a), at,
-                         who(f.first.label), verb(f.first.kind),
-                         f.same_value ? " (both write the same value)" : "");
+      return fmt::format("{}{} {} {} while nothing orders it with {}{}, which {} it{}",
+                         who(a.label, program), kernel_of(a, f.first, program), verb(a.kind), at,
+                         who(f.first.label, program), kernel_of(f.first, a, program),
+                         verb(f.first.kind), f.same_value ? " (both write the same value)" : "");
     case FindingKind::stale_read:
       return told(
           "it got an old value, although a newer one was written before, and the result uses it");
     case FindingKind::deadlock:
-      return placed ? fmt::format("{} waits for ever for {}", who(a.label), at)
+      return placed ? fmt::format("{} waits for ever for {}", who(a.label, program), at)
                     : "no agent can go on";
     case FindingKind::livelock:
       return told("the loop repeats its state for ever");
@@ -81,7 +97,7 @@ std::string sentence(const Finding& f, const schedule::Program& program) {
     case FindingKind::barrier_divergence:
       return placed && a.kind != AccessKind::none
                  ? fmt::format("{} does not take part in a block barrier that others wait at",
-                               who(a.label))
+                               who(a.label, program))
                  : "threads of a block do not meet at the same barrier";
     case FindingKind::out_of_bounds:
       return told("the access ends outside the memory it names");
@@ -99,24 +115,81 @@ std::string sentence(const Finding& f, const schedule::Program& program) {
     case FindingKind::uninitialised_barrier:
       return f.has_first
                  ? fmt::format("{} an mbarrier while nothing orders it with {}, which {} it",
-                               side(a), who(f.first.label), verb(f.first.kind))
+                               side(a, program), who(f.first.label, program), verb(f.first.kind))
                  : told("an mbarrier is used while nothing orders its init before");
     case FindingKind::barrier_misuse:
       return told("a barrier is used against its rules");
     case FindingKind::incoherent_read:
       return f.second.proxy == machine::Proxy::readonly
                  ? fmt::format("{} {} by ld.global.nc, although {} {} it while the kernel runs",
-                               side(a), at, who(f.first.label), verb(f.first.kind))
+                               side(a, program), at, who(f.first.label, program),
+                               verb(f.first.kind))
                  : fmt::format("{} {} while the kernel runs in which {} reads it by ld.global.nc",
-                               side(a), at, who(f.first.label));
+                               side(a, program), at, who(f.first.label, program));
     case FindingKind::cluster_lifetime:
-      return fmt::format("{} {}: {}", side(f.second.kind == AccessKind::none ? f.first : f.second),
-                         f.second.kind == AccessKind::none ? place(address(f.first), program) : at,
-                         f.second.kind == AccessKind::none
-                             ? "its block may have ended before"
-                             : "nothing orders this behind the start of its block");
+      return fmt::format(
+          "{} {}: {}", side(f.second.kind == AccessKind::none ? f.first : f.second, program),
+          f.second.kind == AccessKind::none ? place(address(f.first), program) : at,
+          f.second.kind == AccessKind::none ? "its block may have ended before"
+                                            : "nothing orders this behind the start of its block");
     case FindingKind::rank_lost:
       return "a rank's process was lost";
+  }
+  return "";
+}
+
+// What an executor says of a fault is "WHAT: WHY; WHO, LINE: 'INSTRUCTION'" and advice: the
+// sentence has all but the reason and the advice.
+std::string reason_of(const std::string& numbers) {
+  std::size_t begin = numbers.find(": ");
+  begin = begin == std::string::npos ? 0 : begin + 2;
+  const std::size_t who = numbers.find("; rank ", begin);
+  std::string reason = numbers.substr(begin, who == std::string::npos ? who : who - begin);
+  if (who == std::string::npos) return reason;
+  const std::size_t quote = numbers.rfind('\'');
+  if (quote != std::string::npos && quote > who) reason += numbers.substr(quote + 1);
+  return reason;
+}
+
+// "kernel.cu:12" of the same: the line of the source, or of the PTX.
+std::string place_in(const std::string& numbers) {
+  const std::size_t who = numbers.find("; rank ");
+  const std::size_t path = numbers.find(", ", numbers.find("thread ", who));
+  const std::size_t end = numbers.find(": \'", path);
+  if (who == std::string::npos || path == std::string::npos || end == std::string::npos) return "";
+  const std::string place = line_of(numbers.substr(path + 2, end - path - 2));
+  return place.substr(place.rfind('/') + 1);
+}
+
+bool is_fault(FindingKind kind) {
+  return kind == FindingKind::out_of_bounds || kind == FindingKind::misaligned ||
+         kind == FindingKind::multicast_misuse || kind == FindingKind::barrier_misuse ||
+         kind == FindingKind::cluster_lifetime;
+}
+
+// A fault that an executor met, whose reason is known.
+std::string fault_sentence(const Finding& f, const schedule::Program& program,
+                           const std::string& numbers) {
+  const bool at_second = f.second.kind != AccessKind::none || !f.has_first;
+  const AccessInfo& a = at_second ? f.second : f.first;
+  const std::string line = line_of(program.site_name(a.site));
+  const bool placed = a.kind != AccessKind::none && a.region != ~0U;
+  const std::string what = placed ? fmt::format("{} {}", side(a, program), place_of(f, a, program))
+                                  : fmt::format("{}'s access", who(a.label));
+  return fmt::format("{} at {}: {}", what, line, reason_of(numbers));
+}
+
+// What a stuck agent's place would have to hold.
+std::string needed(const Finding& f, const schedule::Outcome& outcome,
+                   const schedule::Program& program) {
+  for (const schedule::StuckAgent& s : outcome.stuck) {
+    if (s.status != schedule::AgentStatus::awaiting || s.label != f.second.label) continue;
+    if (s.await.at.region != f.second.region || s.await.at.offset != f.second.offset) continue;
+    if (s.await.wanted.condition != nullptr || !program.barrier_name(s.label).text.empty()) {
+      return "";
+    }
+    return fmt::format(" {} {}, and {} is there", name(s.await.wanted.compare),
+                       s.await.wanted.value, s.value_there);
   }
   return "";
 }
@@ -171,6 +244,15 @@ std::string who(std::uint64_t packed) {
       return fmt::format("{}, tile {}, operation {}", rank, l.block, l.index);
   }
   return rank;
+}
+
+std::string who(std::uint64_t packed, const schedule::Program& program) {
+  const schedule::AgentLabel l = schedule::unpack(packed);
+  if (l.role == schedule::Role::product || l.role == schedule::Role::consumer) {
+    const std::string what = program.launch_name(packed);
+    if (!what.empty()) return fmt::format("rank {} ({})", l.rank, what);
+  }
+  return who(packed);
 }
 
 std::string order_text(machine::Order order, machine::Scope scope) {
@@ -273,6 +355,16 @@ void mark_killed(std::string& writer, const schedule::Outcome& outcome) {
 
 }  // namespace
 
+void explain(Verdict& verdict, const schedule::Outcome& outcome, const schedule::Program& program,
+             const machine::Policy& policy) {
+  if (!verdict.finding || outcome.history.empty()) return;
+  Cause cause = cause_of(outcome, *verdict.finding, program, policy);
+  verdict.cause = std::move(cause.text);
+  verdict.mend = std::move(cause.mend);
+  verdict.cause_steps = std::move(cause.steps);
+  verdict.hints = std::move(cause.hints);
+}
+
 Verdict make_verdict(const schedule::Outcome& outcome, const schedule::Program& program) {
   Verdict v;
   v.end = outcome.end;
@@ -281,7 +373,25 @@ Verdict make_verdict(const schedule::Outcome& outcome, const schedule::Program& 
   v.digest = outcome.digest;
   v.finding = schedule::failure(outcome);
   if (v.finding) {
-    v.message = sentence(*v.finding, program);
+    const std::string numbers = program.last_mismatch();
+    if (is_fault(v.finding->kind) && v.finding->has_second && !numbers.empty()) {
+      v.message = fault_sentence(*v.finding, program, numbers);
+    } else {
+      v.message = sentence(*v.finding, program);
+      if (v.finding->kind == FindingKind::deadlock && v.finding->has_second) {
+        v.message += needed(*v.finding, outcome, program);
+      }
+      const bool trapped = v.finding->kind == FindingKind::rank_lost && v.finding->has_second &&
+                           numbers.find("; rank ") != std::string::npos;
+      const bool told =
+          v.finding->kind == FindingKind::uninitialised_barrier && v.finding->has_first;
+      if (trapped) {
+        v.message = fmt::format("{} stops at {}: {}", who(v.finding->second.label),
+                                place_in(numbers), reason_of(numbers));
+      } else if (!numbers.empty() && !told) {
+        v.message += ": " + numbers;
+      }
+    }
     if (v.finding->has_first) v.first = names_of(*v.finding, v.finding->first, program);
     if (v.finding->has_second) v.second = names_of(*v.finding, v.finding->second, program);
   } else {
@@ -289,9 +399,6 @@ Verdict make_verdict(const schedule::Outcome& outcome, const schedule::Program& 
                 : schedule::stopped_by_fault(outcome)       ? "stopped by a fault"
                 : outcome.end == schedule::RunEnd::deadlock ? "stuck, which is passed over"
                                                             : "ended without a verdict";
-  }
-  if (const std::string numbers = v.finding ? program.last_mismatch() : ""; !numbers.empty()) {
-    v.message += ": " + numbers;
   }
   for (const schedule::LostRank& l : outcome.lost) {
     v.message += fmt::format("; rank {} {} after step {} ({})", l.rank, lost_text(l), l.last_step,
@@ -303,6 +410,13 @@ Verdict make_verdict(const schedule::Outcome& outcome, const schedule::Program& 
   for (const schedule::StuckAgent& s : outcome.stuck) {
     // Hosts that wait for their launch say nothing that its threads do not.
     if (s.status == schedule::AgentStatus::joining) continue;
+    // Of a loop that waits for a strong access, what it looks up on the way is no wait.
+    const bool looked_up =
+        s.status == schedule::AgentStatus::awaiting && !machine::is_strong(s.await.access.order) &&
+        std::any_of(outcome.stuck.begin(), outcome.stuck.end(), [&](const auto& other) {
+          return other.label == s.label && machine::is_strong(other.await.access.order);
+        });
+    if (looked_up) continue;
     v.stuck.push_back(stuck_names(s, program));
     mark_killed(v.stuck.back().writer, outcome);
   }

@@ -46,16 +46,25 @@ TEST_CASE("a broken barrier is found, told on one screen, and recorded under its
   const Folder f;
   const Result r = ringfence(f, "fuzz" + kCase + " --set end.put=relaxed --boundary coherent");
   CHECK(r.status == 1);
-  const auto files = f.files();
+  CHECK(f.files() == std::vector<std::string>{"ringfence-findings"});
+  const auto recorded = [&] {
+    std::vector<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(f / "ringfence-findings")) {
+      names.push_back(entry.path().filename().string());
+    }
+    return names;
+  };
+  const auto files = recorded();
   REQUIRE(files.size() == 1);
   CHECK(files[0].rfind("data-race-", 0) == 0);
   CHECK(files[0].size() == std::string("data-race-0123456789abcdef.trace.jsonl").size());
-  CHECK(r.out.find("replay: ringfence replay " + files[0] + "\n") != std::string::npos);
+  CHECK(r.out.find("replay: ringfence replay ringfence-findings/" + files[0] + "\n") !=
+        std::string::npos);
   CHECK(r.out.find("no release") != std::string::npos);
   CHECK(lines(r.out) <= 40);
   // Found again, it has the same name.
   ringfence(f, "fuzz" + kCase + " --set end.put=relaxed --boundary coherent");
-  CHECK(f.files() == files);
+  CHECK(recorded() == files);
 }
 
 TEST_CASE("the story that is printed is in the result as JSON, too") {

@@ -48,13 +48,12 @@ void add_check(CLI::App& app, Exit& exit) {
       ->capture_default_str()
       ->group(group);
   sub->add_option("--trace", o->trace,
-                  "File for the trace of a finding (default: named by its content, here)")
+                  "File for the trace of a finding (default: named by its content, in "
+                  "ringfence-findings)")
       ->group("Reports");
   sub->add_flag("--shrink,!--no-shrink", o->shrink, "Make a finding small before it is recorded")
       ->group("Reports");
-  sub->add_flag("--remedies,!--no-remedies", o->remedies,
-                "Try which switches, if stronger, make a finding pass")
-      ->group("Reports");
+  add_remedies_option(*sub, o->remedies, o->remedy_seconds);
   add_report_options(*sub, o->reports);
   sub->callback([o, &exit] { exit = run(*o); });
 }

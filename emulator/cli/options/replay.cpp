@@ -18,8 +18,7 @@ void add_replay(CLI::App& app, Exit& exit) {
   sub->add_option("trace", o->file, "Trace file, or the token (rf1,...) that a finding printed")
       ->required();
   sub->add_flag("--steps", o->steps, "Print every step, not only those that matter");
-  sub->add_flag("--remedies,!--no-remedies", o->remedies,
-                "Try which switches, if stronger, make the finding pass");
+  add_remedies_option(*sub, o->remedies, o->remedy_seconds);
   add_executor_options(*sub, o->executor);
   add_report_options(*sub, o->reports);
   add_sarif_option(*sub, o->reports);

@@ -1,6 +1,9 @@
 #include <CLI/CLI.hpp>
+#include <exception>
+#include <string>
 
 #include "emulator/analysis/pictures.hpp"
+#include "emulator/cli/errors.hpp"
 #include "emulator/cli/options/shared.hpp"
 #include "emulator/cli/report.hpp"
 
@@ -13,6 +16,38 @@ void add_report_options(CLI::App& app, ReportOptions& o) {
 
 void add_sarif_option(CLI::App& app, ReportOptions& o) {
   app.add_option("--sarif", o.sarif, "File for the findings as SARIF 2.1.0")->group("Reports");
+}
+
+void add_remedies_option(CLI::App& app, bool& remedies, double& seconds) {
+  // Without a value 2 s.
+  app.add_flag_function(
+         "--no-remedies", [&remedies](std::int64_t) { remedies = false; },
+         "Do not try what would make a finding pass")
+      ->group("Reports");
+  app.add_option_function<std::string>(
+         "--remedies",
+         [&](const std::string& text) {
+           remedies = true;
+           if (text.empty()) return;
+           std::string number = text;
+           if (number.ends_with('s')) number.pop_back();
+           std::size_t end = 0;
+           double value = 0;
+           try {
+             value = std::stod(number, &end);
+           } catch (const std::exception&) {
+             end = 0;
+           }
+           if (end == 0 || end != number.size() || !(value > 0) || value > 86400) {
+             throw UsageError("--remedies " + text + ": a time is due, 20 or 20s");
+           }
+           seconds = value;
+         },
+         "Try for so long what would make a finding pass: orders, scopes, fences and barriers, "
+         "first where its cause lies (default: 2s)")
+      ->type_name("TIME")
+      ->expected(0, 1)
+      ->group("Reports");
 }
 
 void add_picture_options(CLI::App& app, PictureOptions& o) {

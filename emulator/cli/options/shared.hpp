@@ -18,5 +18,7 @@ void add_campaign_options(CLI::App& app, CampaignOptions& options);
 void add_report_options(CLI::App& app, ReportOptions& options);
 void add_sarif_option(CLI::App& app, ReportOptions& options);
 void add_picture_options(CLI::App& app, PictureOptions& options);
+// --remedies[=SECONDS] and --no-remedies
+void add_remedies_option(CLI::App& app, bool& remedies, double& seconds);
 
 }  // namespace ringfence::cli

@@ -615,6 +615,10 @@ function tellHead() {
     document.querySelector('header').classList.add('fault');
     headline.append(element('b', run.kind), ` in boundary mode ${run.mode}: ${run.message}`);
   } else headline.textContent = `${run.message || 'no finding'} (boundary mode ${run.mode})`;
+  const cause = at('cause');
+  if (run.cause) cause.append(element('b', 'cause'), ` ${run.cause}`);
+  if (run.mend) cause.append(run.cause ? ' ' : '', element('b', 'mend'), ` ${run.mend}`);
+  cause.hidden = !run.cause && !run.mend;
   at('case').textContent = `${run.case}; ${run.policies}` + (run.left_out > 0 ? `; the first ${run.left_out} events are left out` : '');
   if (run.replay) at('replay').append('again: ', element('code', run.replay, {class: 'mono'}));
   at('remedy').textContent = run.remedy.trim().replace(/\n\s*/g, ' ');

@@ -181,7 +181,7 @@ class _Search:
             trace = trace.trace
         text = os.fspath(trace)
         file = self._file()
-        arguments = ["--executor", "inline", "--remedies" if remedies else "--no-remedies"]
+        arguments = ["--executor", "inline", *([] if remedies else ["--no-remedies"])]
         if text.startswith("rf1,"):
             return _replayed(_program.run(["replay", text, *arguments], file.parent, ok=(0, 1, 3, 5), progress=False))
         with tempfile.TemporaryDirectory(prefix="ringfence-replay-") as folder:
@@ -204,7 +204,7 @@ class _Search:
     def _search(
         self, arguments: list[str], shrink: bool, remedies: bool, progress: bool | None, keep: bool
     ) -> Result:
-        arguments += ["--shrink" if shrink else "--no-shrink", "--remedies" if remedies else "--no-remedies"]
+        arguments += ["--shrink" if shrink else "--no-shrink", *([] if remedies else ["--no-remedies"])]
         file = self._file()
         with tempfile.TemporaryDirectory(prefix="ringfence-search-") as folder:
             trace = Path(folder) / "finding.trace.jsonl"

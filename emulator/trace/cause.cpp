@@ -1,0 +1,79 @@
+#include "emulator/trace/cause.hpp"
+
+#include <fmt/format.h>
+
+#include "emulator/trace/cause_parts.hpp"
+#include "emulator/trace/verdict.hpp"
+
+namespace ringfence::trace {
+
+using machine::FindingKind;
+
+std::string line_of(const std::string& site_name) {
+  const std::size_t colon = site_name.find(": ");
+  const std::string head = site_name.substr(0, colon);
+  const std::size_t open = head.find(" (");
+  if (open == std::string::npos || head.back() != ')') return head;
+  const std::string inside = head.substr(open + 2, head.size() - open - 3);
+  return inside.substr(0, inside.find(", in "));
+}
+
+std::string Telling::event(const machine::Event& e) const {
+  return fmt::format("{}, at {} (step {})", who(e.label, program), line(e), e.step);
+}
+
+namespace {
+
+// Of kinds whose sentence is the cause.
+std::string mend_of(const Telling& t) {
+  const machine::Finding& f = t.finding;
+  switch (f.kind) {
+    case FindingKind::uninitialised_barrier:
+      return "a block barrier behind mbarrier.init (for a cluster fence.mbarrier_init and "
+             "barrier.cluster) before any other thread uses it";
+    case FindingKind::incoherent_read:
+      return fmt::format(
+          "a plain or volatile ld.global in place of ld.global.nc at {} (no __ldg, no "
+          "const __restrict__)",
+          t.line(f.second.proxy == machine::Proxy::readonly ? f.second.site : f.first.site));
+    case FindingKind::cluster_lifetime:
+      return t.program.last_mismatch().find("has ended") != std::string::npos
+                 ? "barrier.cluster.arrive and .wait at the end of the kernel, so that no block "
+                   "ends while another accesses its shared memory"
+                 : "barrier.cluster.arrive and .wait at the start of the kernel, before any access "
+                   "to another block's shared memory";
+    case FindingKind::unrestored_signal:
+      return "take every signal back that is put: a wait that resets, or a clear behind the last "
+             "wait";
+    case FindingKind::uninitialised_read:
+      return "an init of the memory in the case, or a store there before the read";
+    default:
+      return "";
+  }
+}
+
+}  // namespace
+
+Cause cause_of(const schedule::Outcome& outcome, const machine::Finding& finding,
+               const schedule::Program& program, const machine::Policy& policy) {
+  // Beyond this many events what is asked of them would take longer than the search.
+  constexpr std::size_t kMost = 4'000'000;
+  if (outcome.history.size() > kMost) return {};
+  const History history(outcome.history, policy);
+  const Telling telling{history, finding, program};
+  switch (finding.kind) {
+    case FindingKind::data_race:
+    case FindingKind::stale_read:
+      return cause_of_race(telling);
+    case FindingKind::deadlock:
+    case FindingKind::livelock:
+      return cause_of_wait(telling, outcome);
+    case FindingKind::replica_mismatch:
+    case FindingKind::numeric_mismatch:
+      return cause_of_values(telling);
+    default:
+      return {"", mend_of(telling)};
+  }
+}
+
+}  // namespace ringfence::trace

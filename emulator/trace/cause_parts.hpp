@@ -1,0 +1,29 @@
+#pragma once
+// What the causes of races and of waits have in common. Private to emulator/trace.
+
+#include <string>
+
+#include "emulator/trace/cause.hpp"
+#include "emulator/trace/history.hpp"
+
+namespace ringfence::trace {
+
+struct Telling {
+  const History& history;
+  const machine::Finding& finding;
+  const schedule::Program& program;
+
+  std::string line(std::uint16_t site) const { return line_of(program.site_name(site)); }
+  std::string line(const machine::Event& e) const { return line(e.site); }
+  // "rank 1, block 0, thread 3, at zoo.cu:50 (step 12)"
+  std::string event(const machine::Event& e) const;
+};
+
+// Two accesses that nothing orders, and reads of old values.
+Cause cause_of_race(const Telling& telling);
+// Waits that nobody ends.
+Cause cause_of_wait(const Telling& telling, const schedule::Outcome& outcome);
+// Results that differ: who wrote them, and which wait took an old value before.
+Cause cause_of_values(const Telling& telling);
+
+}  // namespace ringfence::trace

@@ -1,0 +1,305 @@
+// Why a wait does not end: what was there, who took it away, who has not come.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "emulator/machine/names.hpp"
+#include "emulator/trace/cause_parts.hpp"
+#include "emulator/trace/names.hpp"
+#include "emulator/trace/verdict.hpp"
+
+namespace ringfence::trace {
+namespace {
+
+using machine::Compare;
+using machine::Event;
+using schedule::AgentStatus;
+using schedule::StuckAgent;
+
+class Wait {
+ public:
+  Wait(const Telling& t, const schedule::Outcome& outcome)
+      : t_(t), h_(t.history), outcome_(outcome) {}
+
+  Cause told() {
+    for (const StuckAgent& s : outcome_.stuck) {
+      if (s.status != AgentStatus::awaiting || s.label != t_.finding.second.label) continue;
+      if (s.await.at.region != t_.finding.second.region ||
+          s.await.at.offset != t_.finding.second.offset) {
+        continue;
+      }
+      Cause c = told(s);
+      c.steps = steps_;
+      return c;
+    }
+    return {};
+  }
+
+ private:
+  bool holds(const StuckAgent& s, std::uint64_t value) const { return s.await.wanted.holds(value); }
+  std::string place_of(const StuckAgent& s) const { return place(s.await.at, t_.program); }
+  std::string self(const StuckAgent& s, const Event& e) const {
+    return e.label == s.label ? "this thread itself" : who(e.label, t_.program);
+  }
+
+  Cause told(const StuckAgent& s) {
+    if (t_.program.last_mismatch().find("not resident") != std::string::npos) {
+      return {"",
+              "a grid all of whose blocks are resident at once (fewer blocks, or less shared "
+              "memory and fewer registers a block)"};
+    }
+    if (!t_.program.barrier_name(s.label).text.empty() || s.await.wanted.condition != nullptr) {
+      return {};
+    }
+    writes_ = h_.writes_of(s.await.at.region, s.await.at.offset);
+    // Of accesses that begin elsewhere the value there is not known.
+    for (const EventIndex i : writes_) {
+      if (h_[i].address.offset != s.await.at.offset) return {};
+    }
+    if (writes_.empty()) return never_written(s);
+    if (holds(s, s.value_there)) return {};
+    if (Cause c = was_there(s); !c.text.empty()) return c;
+    if (Cause c = means_nothing(s); !c.text.empty()) return c;
+    if (Cause c = held_lock(s); !c.text.empty()) return c;
+    return too_few(s);
+  }
+
+  // It could have ended once, and what was there is gone.
+  Cause was_there(const StuckAgent& s) const {
+    EventIndex good = kNoEvent, bad = kNoEvent;
+    for (std::size_t k = 0; k < writes_.size(); ++k) {
+      if (!holds(s, h_[writes_[k]].value)) continue;
+      good = writes_[k];
+      bad = k + 1 < writes_.size() ? writes_[k + 1] : kNoEvent;
+    }
+    if (good == kNoEvent || bad == kNoEvent) return {};
+    steps_ = {good, bad};
+    const Event& was = h_[good];
+    const Event& gone = h_[bad];
+    // A wait that takes the value: this one, in an earlier round.
+    const Compare compare = s.await.wanted.compare;
+    if (gone.kind == Event::Kind::rmw && compare == Compare::eq && gone.value > was.value &&
+        !by_cas(s)) {
+      return {
+          fmt::format("it was {} until step {}, when {} added to it at {}: it is overshot to {}",
+                      was.value, gone.step, self(s, gone), t_.line(gone), gone.value),
+          fmt::format("wait for >= {} at {}, and count on from round to round", was.value,
+                      t_.line(t_.finding.second.site))};
+    }
+    if (gone.kind == Event::Kind::rmw) {
+      if (gone.label == s.label) return {};
+      return {fmt::format("it was {} until step {}, when {} took it ({})", was.value, gone.step,
+                          who(gone.label, t_.program), t_.line(gone)),
+              "a slot of its own for each that waits"};
+    }
+    const bool counts = was.kind == Event::Kind::rmw;
+    if (counts) {
+      return {
+          fmt::format("it was {} until step {}, when {} stored {} over it at {}: an arrival that "
+                      "had come by then is lost",
+                      was.value, gone.step, self(s, gone), gone.value, t_.line(gone)),
+          fmt::format("at {} take back by an atomic what was waited for, or count on without a "
+                      "reset",
+                      t_.line(gone))};
+    }
+    return {
+        fmt::format("it was {} until step {}, when {} stored {} over it at {}, and this wait had "
+                    "not looked in between",
+                    was.value, gone.step, self(s, gone), gone.value, t_.line(gone)),
+        fmt::format("let the flag only grow, from round to round, or store at {} only behind an "
+                    "answer that it was seen",
+                    t_.line(gone))};
+  }
+
+  // What a peer sends is what stands for nothing.
+  Cause means_nothing(const StuckAgent& s) const {
+    const Event& last = h_[writes_.back()];
+    if (s.await.wanted.compare != Compare::ne || last.value != s.await.wanted.value ||
+        last.kind != Event::Kind::write || rank_of(last.label) == rank_of(s.label)) {
+      return {};
+    }
+    steps_ = {writes_.back()};
+    return {fmt::format("{} sent {} there at {} (step {}), which is the value that the wait takes "
+                        "for \"nothing has come\"",
+                        who(last.label, t_.program), last.value, t_.line(last), last.step),
+            fmt::format("send another value in place of {} (of a float -0.0 for +0.0), or a flag "
+                        "beside the data",
+                        last.value)};
+  }
+
+  bool by_cas(const StuckAgent& s) const { return s.await.by_rmw; }
+
+  // Taken by a compare-and-swap, and not given back.
+  Cause held_lock(const StuckAgent& s) const {
+    const Event& last = h_[writes_.back()];
+    if (!by_cas(s) || s.await.wanted.compare != Compare::eq || s.await.wanted.value != 0 ||
+        last.kind != Event::Kind::rmw || last.old_value != 0) {
+      return {};
+    }
+    const bool signals = rank_of(last.label) == rank_of(s.label) && last.label == s.label;
+    if (signals) {
+      return {fmt::format("its own signal of step {} ({}) is still there: nobody has taken it",
+                          last.step, t_.line(last)),
+              ""};
+    }
+    steps_ = {writes_.back()};
+    std::string then = "has ended without giving it back";
+    for (const StuckAgent& other : outcome_.stuck) {
+      if (other.label != last.label) continue;
+      then = other.status == AgentStatus::awaiting
+                 ? fmt::format("itself waits for {}", place(other.await.at, t_.program))
+                 : "itself cannot go on";
+    }
+    return {fmt::format("{} took it at {} (step {}), and {}", who(last.label, t_.program),
+                        t_.line(last), last.step, then),
+            fmt::format("a release of it on every way that {} can take behind {}",
+                        who(last.label, t_.program), t_.line(last))};
+  }
+
+  Cause too_few(const StuckAgent& s) const {
+    const Event& last = h_[writes_.back()];
+    const std::string writer = t_.program.slot_writer(s.await.at, s.await.wanted);
+    // A store that took arrivals away.
+    for (std::size_t k = writes_.size(); k-- > 1;) {
+      const Event& e = h_[writes_[k]];
+      const Event& before = h_[writes_[k - 1]];
+      if (e.kind != Event::Kind::write || before.kind != Event::Kind::rmw ||
+          e.value >= before.value) {
+        continue;
+      }
+      steps_ = {writes_[k - 1], writes_[k]};
+      return {
+          fmt::format("{} stored {} over {} at {} (step {}), and what had arrived by then is "
+                      "lost",
+                      self(s, e), e.value, before.value, t_.line(e), e.step),
+          fmt::format("set it back where nobody can have arrived yet, or by an atomic that takes "
+                      "away what was waited for, not at {}",
+                      t_.line(e))};
+    }
+    std::string text = fmt::format("{} was put last, by {} at {} (step {})", last.value,
+                                   self(s, last), t_.line(last), last.step);
+    if (const std::string note = t_.program.launch_note(s.label); !note.empty()) {
+      return {text + ", and " + note, "the same grid on every rank, or a wait for those there are"};
+    }
+    return {text, ""};
+  }
+
+  Cause never_written(const StuckAgent& s) const {
+    const std::string nobody = "nobody has written there";
+    if (const std::string note = t_.program.launch_note(s.label); !note.empty()) {
+      return {nobody + ": " + note, "the same grid on every rank, or a wait for those there are"};
+    }
+    // Another rank whose threads have all ended, and who has signalled nothing.
+    const std::string writer = t_.program.slot_writer(s.await.at, s.await.wanted);
+    unsigned rank = 0;
+    if (std::sscanf(writer.c_str(), "rank %u, which has signalled nothing", &rank) == 1) {
+      const Event* last = nullptr;
+      for (const Event& e : h_.events()) {
+        if (rank_of(e.label) == rank && machine::is_step(e.kind)) last = &e;
+      }
+      std::string text = fmt::format("{}, and rank {} has signalled nothing at all", nobody, rank);
+      const bool stuck =
+          std::any_of(outcome_.stuck.begin(), outcome_.stuck.end(), [&](const StuckAgent& o) {
+            return rank_of(o.label) == rank && o.status != AgentStatus::joining;
+          });
+      if (!stuck) {
+        text += last == nullptr ? ": its kernel ended without an access"
+                                : fmt::format(": its kernel has ended");
+      }
+      return {text,
+              fmt::format("rank {} has to come to this barrier, too, also where it has nothing "
+                          "to do",
+                          rank)};
+    }
+    return {nobody, ""};
+  }
+
+  const Telling& t_;
+  const History& h_;
+  const schedule::Outcome& outcome_;
+  std::vector<EventIndex> writes_;
+  mutable std::vector<std::size_t> steps_;
+};
+
+// -- results --------------------------------------------------------------------------------------
+
+// The first last look of a wait that took what an earlier launch had put, although the launch's own
+// came to the same place later.
+Cause old_value_taken(const Telling& t) {
+  const History& h = t.history;
+  std::map<std::pair<std::uint32_t, std::uint64_t>, std::vector<EventIndex>> writes;
+  for (EventIndex i = 0; i < h.events().size(); ++i) {
+    if (is_write(h[i])) writes[{h[i].address.region, h[i].address.offset}].push_back(i);
+  }
+  for (EventIndex i = 0; i < h.events().size(); ++i) {
+    const Event& e = h[i];
+    if (!is_read(e) || !machine::is_strong(e.order)) continue;
+    const EventIndex p = h.source(i);
+    if (p == kNoEvent) continue;
+    const LaunchNumber mine = number_of(e.label), its = number_of(h[p].label);
+    if (its >= mine || std::get<1>(its) != 1 || std::get<1>(mine) != 1) continue;
+    EventIndex due = kNoEvent;
+    for (const EventIndex w : writes[{e.address.region, e.address.offset}]) {
+      if (w > p && number_of(h[w].label) == mine && rank_of(h[w].label) == rank_of(h[p].label) &&
+          h[w].site == h[p].site) {
+        due = w;
+        break;
+      }
+    }
+    if (due == kNoEvent || h.looks_again(i)) continue;
+    const bool calls = std::get<0>(its) != std::get<0>(mine);
+    const auto launch = [&](const LaunchNumber& n) {
+      return calls ? fmt::format("call {}", std::get<0>(n))
+                   : fmt::format("launch {}", std::get<2>(n));
+    };
+    const std::string at = place(e.address, t.program);
+    return {
+        fmt::format("{} took at {} (step {}) the value that rank {} wrote to {} in {}, for that "
+                    "of {} (which came at step {}): the slot was not cleared in between",
+                    who(e.label, t.program), t.line(e), e.step, rank_of(h[p].label), at,
+                    launch(its), launch(mine), h[due].step),
+        fmt::format("clear all that {} wrote before the buffer is used again, or send a number "
+                    "of the call with the data",
+                    launch(its)),
+        {i, p, due}};
+  }
+  return {};
+}
+
+std::string written_by(const Telling& t, const machine::AccessInfo& a) {
+  const History& h = t.history;
+  const auto all = h.writes_of(a.region, a.offset);
+  const std::string rank = fmt::format("rank {}", rank_of(a.label));
+  const LaunchNumber until = number_of(a.label);
+  for (std::size_t k = all.size(); k-- > 0;) {
+    const Event& e = h[all[k]];
+    if (number_of(e.label) >= until) continue;
+    return fmt::format("on {} {} wrote it ({}, step {})", rank, who(e.label, t.program), t.line(e),
+                       e.step);
+  }
+  return fmt::format("on {} nobody wrote it", rank);
+}
+
+}  // namespace
+
+Cause cause_of_wait(const Telling& telling, const schedule::Outcome& outcome) {
+  return Wait(telling, outcome).told();
+}
+
+Cause cause_of_values(const Telling& telling) {
+  const machine::Finding& f = telling.finding;
+  Cause c = old_value_taken(telling);
+  if (f.kind == machine::FindingKind::replica_mismatch && f.has_first && f.has_second) {
+    const std::string writers = written_by(telling, f.first) + ", " + written_by(telling, f.second);
+    c.text = c.text.empty() ? writers : c.text + "; " + writers;
+  } else if (f.has_second && c.text.empty()) {
+    c.text = written_by(telling, f.second);
+  }
+  return c;
+}
+
+}  // namespace ringfence::trace

@@ -1,0 +1,151 @@
+// What a reader who has never seen the kernel is told first: why a finding came about, and what
+// would mend it. The causes are those of tests/ptx/kernels/zoo.cu and tests/zoo, read there.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "tests/cli/command.hpp"
+
+namespace ringfence::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Told {
+  std::string message, cause, mend, story;
+  std::vector<std::string> remedies;
+};
+
+Told told(const std::string& file, const std::string& options = "") {
+  const Folder f;
+  const Result r = ringfence(f, "fuzz --executor inline --json r.json --case " +
+                                    fs::absolute(file).string() + " " + options);
+  REQUIRE(r.status == 1);
+  const auto found = json_of(f / "r.json")["findings"];
+  REQUIRE(!found.empty());
+  // Of the mode that the case claims, the story is the whole one.
+  auto judged =
+      std::find_if(found.begin(), found.end(), [](const auto& one) { return one["claimed"]; });
+  if (judged == found.end()) judged = found.begin();
+  Told t{(*judged)["message"], (*judged)["cause"], (*judged)["mend"], (*judged)["story"], {}};
+  for (const auto& remedy : (*judged)["remedies"]["found"]) {
+    for (const auto& change : remedy["changes"]) {
+      const std::string to = change["to"].is_null() ? "" : change["to"].get<std::string>();
+      t.remedies.push_back(change["switch"].get<std::string>() + "=" + to);
+    }
+  }
+  return t;
+}
+
+bool says(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+struct Fault {
+  const char* name;
+  std::vector<std::string> message, cause, mend;
+};
+
+// Lines of zoo.cu: 8 st_release, 11 st_relaxed, 24 add_release, 35 to 39 put, 48 to 52 wait.
+const Fault kFaults[] = {
+    {"flag-reused", {"== 1, and 0 is there"}, {"stored 0 over it at zoo.cu:11"}, {"only grow"}},
+    {"wait-equal", {"== 2, and 3 is there"}, {"overshot to 3", "zoo.cu:24"}, {"wait for >= 2"}},
+    {"early-signal",
+     {},
+     {"zoo.cu:8", "no block barrier"},
+     {"__syncthreads() between zoo.cu:152 and zoo.cu:8"}},
+    {"middle-barrier",
+     {},
+     {"the put at zoo.cu:39", "publishes nothing", "the wait at zoo.cu:52", "takes nothing in"},
+     {".release at zoo.cu:39", ".acquire at zoo.cu:52"}},
+    {"scope", {}, {"scope .gpu"}, {"scope .sys"}},
+    {"reuse", {}, {"writes the buffer again at zoo.cu:75"}, {"barrier of the ranks"}},
+    {"streams", {}, {"both signal in pad of rank"}, {"each launch"}},
+    {"groups", {}, {"both signal in pad of rank"}, {"each block"}},
+    {"grids",
+     {"waits for ever for pad of rank 1"},
+     {"nobody has written there", "rank 0 launches 1", "rank 0 has no block 1"},
+     {"the same grid"}},
+    {"idle-rank",
+     {"waits for ever for pad of rank 0"},
+     {"rank 1 has signalled nothing"},
+     {"rank 1 has to come to this barrier"}},
+    {"frozen-epoch", {}, {"of call 1 was satisfied by", "in call 0"}, {"epoch"}},
+    {"flag-in-vector", {}, {"the flag can be new while its data are old"}, {"a store of its own"}},
+    {"sentinel", {"!= 0, and 0 is there"}, {"sent 0 there at zoo.cu:11"}, {"-0.0"}},
+    {"counter-reset",
+     {">= 2, and 1 is there"},
+     {"stored 0 over it at zoo.cu:11", "arrival"},
+     {"atomic"}},
+    {"pad-zeroed", {}, {"plain store of 0 at zoo.cu:138"}, {"clear"}},
+    {"byte-flags", {}, {"of 8 bytes", "of 1"}, {"by one size"}},
+    {"lamport-size",
+     {},
+     {"launch 0", "launch 3", "not cleared"},
+     {"clear all that launch 0 wrote"}},
+    {"grid-beyond-pad",
+     {"pad of rank 0, byte 8", "zoo.cu:35", "4 beyond its 8 bytes", "2 blocks"},
+     {},
+     {}},
+};
+
+TEST_CASE("each fault of the zoo is told with its cause and with what mends it") {
+  for (const Fault& fault : kFaults) {
+    CAPTURE(fault.name);
+    const Told t = told(std::string("tests/zoo/") + fault.name + "-fault.toml", "--no-remedies");
+    for (const auto& [text, parts] : {std::pair{&t.message, &fault.message},
+                                      {&t.cause, &fault.cause},
+                                      {&t.mend, &fault.mend}}) {
+      CAPTURE(*text);
+      for (const std::string& part : *parts) {
+        CAPTURE(part);
+        CHECK(says(*text, part));
+      }
+    }
+    // They stand above all else.
+    if (!t.cause.empty()) CHECK(says(t.story.substr(0, t.story.find("  case ")), t.cause));
+  }
+}
+
+TEST_CASE("a block barrier that is missing is put in, at its line") {
+  const Told t = told("tests/zoo/early-signal-fault.toml");
+  REQUIRE(!t.remedies.empty());
+  CHECK(t.remedies.front().ends_with("/behind=bar.sync"));
+  CHECK(says(t.story, "bar.sync behind zoo.cu:152"));
+}
+
+TEST_CASE("what the user took out is put back first") {
+  // The __syncthreads() behind zoo.cu:152.
+  const Told t = told("tests/zoo/early-signal-fixed.toml", "--set zoo.ptx:2642/barrier=none");
+  REQUIRE(!t.remedies.empty());
+  CHECK(t.remedies.front() == "zoo.ptx:2642/barrier=");
+}
+
+TEST_CASE("what several modes find is told once") {
+  const Folder f;
+  const Result r = ringfence(f, "fuzz --executor inline --no-remedies --case " +
+                                    fs::absolute("tests/zoo/scope-fault.toml").string());
+  CHECK(r.status == 1);
+  std::size_t stories = 0;
+  for (auto at = r.out.find("in boundary mode"); at != std::string::npos;
+       at = r.out.find("in boundary mode", at + 1)) {
+    ++stories;
+  }
+  CHECK(stories == 1);
+  CHECK(says(r.out, "the same in strict and coherent (not claimed: strict, coherent)"));
+}
+
+TEST_CASE("traces that nobody named a file for go to a folder of their own") {
+  const Folder f;
+  CHECK(ringfence(f, "fuzz --executor inline --schedules 5 --case " +
+                         fs::absolute("tests/zoo/scope-fixed.toml").string())
+            .status == 0);
+  CHECK(f.files().empty());
+  ringfence(f, "fuzz --executor inline --no-remedies --case " +
+                   fs::absolute("tests/zoo/scope-fault.toml").string());
+  CHECK(f.files() == std::vector<std::string>{"ringfence-findings"});
+}
+
+}  // namespace
+}  // namespace ringfence::cli
