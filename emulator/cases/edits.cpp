@@ -237,6 +237,7 @@ class Editor {
     }
     made.line = f.instructions[beside].line;
     made.location = f.instructions[beside].location;
+    made.unit = f.instructions[beside].unit;
     made.text = keep(std::string(found->text) +
                      (found->operand ? fmt::format(" {};", *found->operand) : ";"));
     f.instructions.insert(f.instructions.begin() + static_cast<std::ptrdiff_t>(at), made);

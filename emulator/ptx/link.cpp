@@ -42,6 +42,12 @@ class Linker {
     out_.sources.push_back(module.source);
     const auto files = static_cast<std::uint32_t>(out_.files.size());
     out_.files.insert(out_.files.end(), module.files.begin(), module.files.end());
+    const auto calls = static_cast<std::uint32_t>(out_.calls.size());
+    for (SourceLocation call : module.calls) {
+      call.file += files;
+      if (call.outer != 0) call.outer += calls;
+      out_.calls.push_back(call);
+    }
     std::vector<std::uint32_t> fresh_functions, fresh_variables;
     std::vector<std::uint32_t> function_at, variable_at;
     for (Variable& v : module.variables) {
@@ -65,6 +71,7 @@ class Linker {
       for (Instruction& i : f.instructions) {
         i.unit = unit;
         if (i.location) i.location->file += files;
+        if (i.location && i.location->outer != 0) i.location->outer += calls;
         for (Operand& o : i.operands) renumber(o, function_at, variable_at);
       }
     }

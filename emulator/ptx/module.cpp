@@ -64,7 +64,7 @@ const SourceLocation* shown_location(const Module& module, const Instruction& in
     const auto slash = path.rfind('/');
     return slash == std::string::npos ? std::string() : path.substr(0, slash);
   };
-  const std::string beside = folder(module.file);
+  const std::string beside = folder(module.file_of(instruction.unit));
   const SourceLocation* outside = nullptr;  // of headers
   const SourceLocation* at = &*instruction.location;
   for (std::size_t depth = 0; depth <= module.calls.size(); ++depth) {
