@@ -1,8 +1,14 @@
 #include "emulator/analysis/fuzz.hpp"
 
+#include <fmt/format.h>
+
+#include <stdexcept>
+
 #include "emulator/analysis/corpus.hpp"
 #include "emulator/analysis/errors.hpp"
+#include "emulator/machine/names.hpp"
 #include "emulator/schedule/interrupt.hpp"
+#include "emulator/trace/cause.hpp"
 #include "emulator/trace/verdict.hpp"
 
 namespace ringfence::analysis {
@@ -46,6 +52,72 @@ class Workers {
   std::vector<Instance> instances_;
 };
 
+// What passes over a finding by its lines; empty where it has none.
+std::string suppression_of(const trace::Verdict& v) {
+  std::vector<std::string> lines;
+  for (const trace::SideNames* side : {&v.first, &v.second}) {
+    const std::string line = trace::line_of(side->line);
+    const auto colon = line.rfind(':');
+    if (colon == std::string::npos || colon + 1 == line.size() ||
+        line.find_first_not_of("0123456789", colon + 1) != std::string::npos) {
+      continue;
+    }
+    lines.push_back(line);
+  }
+  if (lines.empty()) return "";
+  std::string text = fmt::format("[[ignore]]\nkind = \"{}\"\nline = \"{}\"\n",
+                                 machine::name(v.finding->kind), lines[0]);
+  if (lines.size() > 1) text += fmt::format("other_line = \"{}\"\n", lines[1]);
+  return text + "reason = \"told before\"\n";
+}
+
+// The task that passes over those in `known`, besides what it passes over already. Null where there
+// is no such task: of a protocol, or of a kind that cannot be passed over.
+std::optional<Task> passing_over(const Task& task, const std::string& known) {
+  if (!is_case(task.config())) return std::nullopt;
+  programs::Config config = task.config();
+  if (!config.suppress.empty()) config.suppress += '\n';
+  config.suppress += known;
+  try {
+    Task out = task;
+    out.subject = task.subject->like(config);
+    out.subject->make_program();
+    return out;
+  } catch (const std::invalid_argument&) {
+    return std::nullopt;
+  }
+}
+
+// Further findings of a mode, each met with those before it passed over.
+std::vector<Settled> find_more(const Task& task, const FuzzMode& found, const FuzzSpec& spec,
+                               const Budget& budget, RecordOptions record, const Watch& watch) {
+  std::vector<Settled> out;
+  std::string known;
+  record.remedies = false;  // a replay tries them
+  const trace::Verdict* last = &found.settled->finding.trace.verdict;
+  while (out.size() + 1 < spec.all && !schedule::must_stop()) {
+    const std::string text = suppression_of(*last);
+    // One that was passed over, and came again all the same, would come for ever.
+    if (text.empty() || known.find(text) != std::string::npos) break;
+    known += text;
+    const std::optional<Task> next = passing_over(task, known);
+    if (!next) break;
+    Workers workers(*next, spec);
+    schedule::SearchSpec search = search_spec(*next, found.mode, spec);
+    search.seconds = budget.share(1);
+    const schedule::SearchResult r =
+        schedule::search(workers.start(), search, [&](std::uint64_t done, double seconds) {
+          watch.say({found.mode, done, search.schedules, seconds, -1});
+        });
+    watch.over(found.mode);
+    if (!r.found) break;
+    workers.give_up();
+    out.push_back(settle_finding(*next, found.mode, r, record));
+    last = &out.back().finding.trace.verdict;
+  }
+  return out;
+}
+
 Verdict verdict_of(const schedule::SearchResult& r) {
   if (r.found) return Verdict::finding;
   return r.undecided == 0 && r.schedules > r.stuck ? Verdict::pass : Verdict::unknown;
@@ -85,6 +157,7 @@ FuzzResult fuzz(const Task& task, const FuzzSpec& spec, const Budget& budget, co
       record.remedies = spec.remedies && m.judged;
       record.limits.seconds = spec.remedy_seconds;
       m.settled = settle_finding(task, m.mode, m.search, record);
+      if (spec.all > 1 && m.judged) m.more = find_more(task, m, spec, budget, record, watch);
     }
     m.verdict = verdict_of(m.search);
     out.modes.push_back(std::move(m));

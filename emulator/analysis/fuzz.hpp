@@ -21,6 +21,8 @@ struct FuzzSpec {
   bool shrink = true, remedies = true;  // of findings
   double remedy_seconds = 2;            // for all of a finding's
   std::string corpus;                   // a folder (corpus.hpp); empty: none
+  // Behind a finding of a case, go on past it, by its lines: `all` findings at most.
+  std::size_t all = 1;
 };
 
 struct FuzzMode {
@@ -29,6 +31,7 @@ struct FuzzMode {
   schedule::SearchResult search;
   Verdict verdict = Verdict::unknown;
   std::optional<Settled> settled;  // a finding, to be written by write_finding
+  std::vector<Settled> more;       // others behind it, as they were met
 };
 
 struct FuzzResult {

@@ -34,7 +34,8 @@ std::vector<Suppression> read_ignores(const Reader& r, const toml::table& root,
   if (list == nullptr) return out;
   for (const toml::node& n : r.array(*list, "ignore")) {
     const toml::table& t = r.table(n, "[[ignore]]");
-    r.only(t, "[[ignore]]", {"kind", "memory", "line", "kernel", "rank", "same_value", "reason"});
+    r.only(t, "[[ignore]]",
+           {"kind", "memory", "line", "other_line", "kernel", "rank", "same_value", "reason"});
     Suppression s;
     const std::string word = r.text(r.need(t, "[[ignore]]", "kind"), "kind");
     const auto kind = machine::parse_finding_kind(word);
@@ -48,13 +49,21 @@ std::vector<Suppression> read_ignores(const Reader& r, const toml::table& root,
     s.reason = r.text(r.need(t, "[[ignore]]", "reason"), "reason");
     if (const auto* m = t.get("memory")) s.memory = r.text(*m, "memory");
     if (const auto* k = t.get("kernel")) s.kernel = r.text(*k, "kernel");
-    if (const auto* l = t.get("line")) {
-      s.line = r.text(*l, "line");
-      const auto colon = s.line.rfind(':');
-      if (colon == std::string::npos || colon == 0 || colon + 1 == s.line.size() ||
-          s.line.find_first_not_of("0123456789", colon + 1) != std::string::npos) {
-        r.fail(l->source(), "[[ignore]]: line is \"FILE:LINE\" of the PTX or of the CUDA source");
+    const auto read_line = [&](const char* key, std::string& out) {
+      const auto* l = t.get(key);
+      if (l == nullptr) return;
+      out = r.text(*l, key);
+      const auto colon = out.rfind(':');
+      if (colon == std::string::npos || colon == 0 || colon + 1 == out.size() ||
+          out.find_first_not_of("0123456789", colon + 1) != std::string::npos) {
+        r.fail(l->source(), "[[ignore]]: {} is \"FILE:LINE\" of the PTX or of the CUDA source",
+               key);
       }
+    };
+    read_line("line", s.line);
+    read_line("other_line", s.other);
+    if (!s.other.empty() && s.line.empty()) {
+      r.fail(t.get("other_line")->source(), "[[ignore]]: other_line goes with line");
     }
     if (const auto* k = t.get("rank")) {
       s.rank = static_cast<std::uint32_t>(r.number(*k, "rank", 0, kMaxRanks - 1));
@@ -86,6 +95,7 @@ std::string text(const Suppression& s) {
   if (s.same_value) out += " of one value";
   if (!s.memory.empty()) out += " in " + s.memory;
   if (!s.line.empty()) out += " at " + s.line;
+  if (!s.other.empty()) out += " and " + s.other;
   if (!s.kernel.empty()) out += " of kernel " + s.kernel;
   if (s.rank) out += fmt::format(" of rank {}", *s.rank);
   return out + ": " + s.reason;
@@ -124,6 +134,13 @@ bool CaseProgram::is_of(const Suppression& s, const machine::Finding& f) const {
     const auto& regions = memory_region_[index_of(s.memory)];
     const auto is_there = [&](std::uint32_t r) { return first_region_ + r == placed.region; };
     if (std::none_of(regions.begin(), regions.end(), is_there)) return false;
+  }
+  if (!s.other.empty()) {
+    Suppression other = s;
+    other.line = s.other;
+    return f.has_first && f.has_second &&
+           ((is_of(s, f.first) && is_of(other, f.second)) ||
+            (is_of(s, f.second) && is_of(other, f.first)));
   }
   if (s.line.empty() && s.kernel.empty() && !s.rank) return true;
   return (f.has_second && is_of(s, f.second)) || (f.has_first && is_of(s, f.first));

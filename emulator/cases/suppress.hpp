@@ -16,6 +16,7 @@ struct Suppression {
   machine::FindingKind kind = machine::FindingKind::data_race;
   std::string memory;
   std::string line;    // "FILE:LINE" of the PTX or of the CUDA source
+  std::string other;   // the same of the other access
   std::string kernel;  // a part of its name
   std::optional<std::uint32_t> rank;
   bool same_value = false;  // a race of two writes of one value

@@ -31,6 +31,7 @@ namespace {
 // A mode's search, and its finding once that was written.
 struct ModeResult : FuzzMode {
   std::optional<Finding> written;
+  std::vector<Finding> others;  // behind it, with --all
 };
 
 FuzzSpec fuzz_spec(const FuzzOptions& o) {
@@ -48,6 +49,8 @@ FuzzSpec fuzz_spec(const FuzzOptions& o) {
   s.remedies = o.remedies;
   s.remedy_seconds = o.remedy_seconds;
   s.corpus = o.corpus;
+  constexpr std::size_t kMostFindings = 20;
+  s.all = o.all ? kMostFindings : 1;
   return s;
 }
 
@@ -171,6 +174,26 @@ std::string why_unknown(const std::vector<ModeResult>& modes, const Notes& notes
   return "the time was over before one schedule had ended";
 }
 
+// Those behind the first, as they were met: what the most schedules show comes first.
+void tell_others(std::vector<ModeResult>& modes) {
+  RecordOptions record;
+  record.folder = kFindingsFolder;
+  for (ModeResult& m : modes) {
+    if (m.more.empty()) continue;
+    fmt::print("\nBehind it in {}, with those before passed over:\n", machine::name(m.mode));
+    for (Settled& s : m.more) {
+      m.others.push_back(write_finding(std::move(s), record));
+      const Finding& f = m.others.back();
+      const trace::Verdict& v = f.trace.verdict;
+      fmt::print("  {}: {}\n", machine::name(f.kind), v.message);
+      if (!v.cause.empty()) fmt::print("    cause   {}\n", v.cause);
+      if (!v.mend.empty()) fmt::print("    mend    {}\n", v.mend);
+      fmt::print("    replay: {}\n", replay_command(f.path));
+    }
+    m.more.clear();
+  }
+}
+
 ModeReport report_of(const ModeResult& m) {
   ModeReport r;
   r.mode = m.mode;
@@ -184,6 +207,7 @@ ModeReport report_of(const ModeResult& m) {
                   {"undecided", m.search.undecided},
                   {"stuck", m.search.stuck},
                   {"points", m.search.points}};
+  for (const Finding& f : m.others) r.others.push_back(&f);
   if (m.written) {
     r.recorded = &*m.written;
     r.finding = Json{{"schedule_seed", m.search.strategy.seed},
@@ -272,7 +296,7 @@ Exit run(const FuzzOptions& options) {
   FuzzResult result = fuzz(c, fuzz_spec(o), budget, watch);
   const Notes& notes = result.notes;
   std::vector<ModeResult> modes;
-  for (FuzzMode& m : result.modes) modes.push_back({std::move(m), {}});
+  for (FuzzMode& m : result.modes) modes.push_back({std::move(m), {}, {}});
   print_table(modes);
   for (const ModeResult& m : modes) {
     if (m.search.stuck == 0) continue;
@@ -283,6 +307,7 @@ Exit run(const FuzzOptions& options) {
   std::fflush(stdout);
 
   const Told told = tell_findings(modes, o.trace, o.pictures, report_of);
+  tell_others(modes);
   if (!told.any && o.pictures.any() && !schedule::must_stop())
     show_default_schedule(c, c.judged.front(), o.pictures);
 
@@ -301,6 +326,7 @@ Exit run(const FuzzOptions& options) {
       if (m.written) {
         all.push_back({&m.written->trace, replay_command(m.written->path), m.judged});
       }
+      for (const Finding& f : m.others) all.push_back({&f.trace, replay_command(f.path), m.judged});
     }
     trace::write_text_file(o.reports.sarif, sarif(all));
   }

@@ -31,6 +31,7 @@ struct FuzzOptions {
   double seconds = 0;
   unsigned jobs = 1;
   std::string trace;
+  bool all = false;
   bool shrink = true, remedies = true;
   double remedy_seconds = 2;
   std::string faults;

@@ -91,21 +91,25 @@ void add_modes(Json& j, const std::vector<ModeReport>& modes) {
     search["seconds"] = m.seconds;
     detail[mode] = std::move(search);
     if (m.recorded == nullptr) continue;
-    const Finding& r = *m.recorded;
-    Json finding{{"kind", machine::name(r.kind)},
-                 {"mode", mode},
-                 {"claimed", m.claimed},
-                 {"message", r.trace.verdict.message},
-                 {"cause", r.trace.verdict.cause},
-                 {"mend", r.trace.verdict.mend},
-                 {"story", plain(r.story)},
-                 {"trace", r.path},
-                 {"token", r.token},
-                 {"confirmed", r.confirmed},
-                 {"unconfirmed", r.unconfirmed.empty() ? Json(nullptr) : Json(r.unconfirmed)},
-                 {"remedies", to_json(r.remedies)}};
-    finding.update(m.finding);
-    findings.push_back(std::move(finding));
+    std::vector<const Finding*> all{m.recorded};
+    all.insert(all.end(), m.others.begin(), m.others.end());
+    for (const Finding* one : all) {
+      const Finding& r = *one;
+      Json finding{{"kind", machine::name(r.kind)},
+                   {"mode", mode},
+                   {"claimed", m.claimed},
+                   {"message", r.trace.verdict.message},
+                   {"cause", r.trace.verdict.cause},
+                   {"mend", r.trace.verdict.mend},
+                   {"story", plain(r.story)},
+                   {"trace", r.path},
+                   {"token", r.token},
+                   {"confirmed", r.confirmed},
+                   {"unconfirmed", r.unconfirmed.empty() ? Json(nullptr) : Json(r.unconfirmed)},
+                   {"remedies", to_json(r.remedies)}};
+      if (one == m.recorded) finding.update(m.finding);
+      findings.push_back(std::move(finding));
+    }
   }
   j["executions"] = executions;
   j["seconds"] = seconds;

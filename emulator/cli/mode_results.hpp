@@ -21,9 +21,10 @@ struct ModeReport {
   Verdict verdict = Verdict::unknown;
   std::uint64_t executions = 0;
   double seconds = 0;
-  Json search = Json::object();       // what the command says of the search beyond this
-  const Finding* recorded = nullptr;  // the finding, if there is one
-  Json finding = Json::object();      // what the command says of the finding beyond the usual
+  Json search = Json::object();        // what the command says of the search beyond this
+  const Finding* recorded = nullptr;   // the finding, if there is one
+  std::vector<const Finding*> others;  // behind it
+  Json finding = Json::object();       // what the command says of the finding beyond the usual
 };
 
 // Of the judged modes: a finding before unknown before pass.

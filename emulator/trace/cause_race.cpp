@@ -138,10 +138,18 @@ class Race {
                       writes ? "it signals" : "what it reads is written again")};
     }
     if (bulk) {
+      std::string mend = fmt::format(
+          "a wait for the phase of its mbarrier (mbarrier.try_wait) before {}", line(second_));
+      if (second_.kind == AccessKind::read && first_.label != second_.label) {
+        mend += fmt::format(
+            ", or, where that still reads what was there before, the copy at {} only behind a "
+            "signal "
+            "of {} that it has",
+            line(first_), who(second_.label, t_.program));
+      }
       return {fmt::format("{} only begins a bulk copy, and {} has not waited for its end",
                           line(first_), who(second_.label, t_.program)),
-              fmt::format("a wait for the phase of its mbarrier (mbarrier.try_wait) before {}",
-                          line(second_))};
+              mend};
     }
     return {fmt::format("{} only begins a copy, and nobody has waited for its end", line(first_)),
             fmt::format("cp.async.wait_group 0 in {} behind {}, and a barrier if others read it",

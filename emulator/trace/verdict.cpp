@@ -173,7 +173,7 @@ std::string fault_sentence(const Finding& f, const schedule::Program& program,
   const bool at_second = f.second.kind != AccessKind::none || !f.has_first;
   const AccessInfo& a = at_second ? f.second : f.first;
   const std::string line = line_of(program.site_name(a.site));
-  const bool placed = a.kind != AccessKind::none && a.region != ~0U;
+  const bool placed = a.kind != AccessKind::none && (a.region != ~0U || a.offset != 0);
   const std::string what = placed ? fmt::format("{} {}", side(a, program), place_of(f, a, program))
                                   : fmt::format("{}'s access", who(a.label));
   return fmt::format("{} at {}: {}", what, line, reason_of(numbers));

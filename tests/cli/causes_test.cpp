@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
 
 #include "tests/cli/command.hpp"
 
@@ -134,6 +135,39 @@ TEST_CASE("what several modes find is told once") {
   }
   CHECK(stories == 1);
   CHECK(says(r.out, "the same in strict and coherent (not claimed: strict, coherent)"));
+}
+
+TEST_CASE(
+    "with --all findings behind the first are listed by their lines, and their traces replay") {
+  const Folder f;
+  const std::string file = fs::absolute("tests/zoo/scope-fault.toml").string();
+  const Result r = ringfence(f,
+                             "fuzz --all --executor inline --boundary stream --schedules 200 "
+                             "--no-remedies --json r.json --case " +
+                                 file);
+  CHECK(r.status == 1);
+  CHECK(says(r.out, "Behind it in stream"));
+  std::set<std::string> accesses;
+  const auto found = json_of(f / "r.json")["findings"];
+  // The slots of the barrier, and the rows that it does not order: zoo.cu:75 and zoo.cu:78.
+  REQUIRE(found.size() > 1);
+  bool rows = false;
+  for (const auto& one : found) {
+    const std::string story = one["story"];
+    const std::size_t at = story.find("The two accesses:");
+    REQUIRE(at != std::string::npos);
+    const std::string two = story.substr(at, story.find("missing between", at) - at);
+    rows = rows || (says(two, "zoo.cu:75") && says(two, "zoo.cu:78"));
+    std::string lines;
+    for (auto open = two.find(" (zoo.cu:"); open != std::string::npos;
+         open = two.find(" (zoo.cu:", open + 1)) {
+      lines += two.substr(open, two.find(')', open) - open);
+    }
+    CHECK(accesses.insert(lines).second);
+    const std::string trace = one["trace"];
+    CHECK(ringfence(f, "replay --no-remedies --executor inline " + trace).status == 1);
+  }
+  CHECK(rows);
 }
 
 TEST_CASE("traces that nobody named a file for go to a folder of their own") {

@@ -80,6 +80,9 @@ void add_fuzz(CLI::App& app, Exit& exit) {
       ->group("Reports");
   sub->add_flag("--shrink,!--no-shrink", o->shrink, "Make a finding small before it is recorded")
       ->group("Reports");
+  sub->add_flag("--all", o->all,
+                "Go on past a finding of a case, by its lines, and list the others, up to 20")
+      ->group("Reports");
   add_remedies_option(*sub, o->remedies, o->remedy_seconds);
   add_report_options(*sub, o->reports);
   add_sarif_option(*sub, o->reports);
