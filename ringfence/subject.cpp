@@ -180,8 +180,8 @@ Result result_of(const Task& task, machine::Boundary mode, const analysis::RunRe
 ReplayResult replay_of(const Held& held, const trace::Trace& recorded, bool token,
                        const Options& o) {
   analysis::check_input(recorded.header.config, recorded.header.input_digest);
-  const analysis::Replayed r =
-      analysis::replay(*held.subject, recorded, {executor_of(held, o, false), o.remedies, token, 2});
+  const analysis::Replayed r = analysis::replay(
+      *held.subject, recorded, {executor_of(held, o, false), o.remedies, token, 2});
   ReplayResult out;
   if (!r.run.lost.empty()) {
     out.divergence = "a rank process was lost";
