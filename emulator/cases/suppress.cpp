@@ -176,6 +176,9 @@ void CaseProgram::check_suppressions() const {
 // Two plain stores of one value by threads of a block to its shared memory (CaseFile).
 bool CaseProgram::notes_same_value(const machine::Finding& f) {
   if (file_.same_value_races || !f.same_value || f.kind != FindingKind::data_race) return false;
+  // Of one instruction: what threads that agree all store. Two instructions may be two critical
+  // sections that happen to store alike this time.
+  if (f.first.site != f.second.site) return false;
   const auto plain = [](const machine::AccessInfo& a) {
     return a.kind == machine::AccessKind::write && a.order == machine::Order::weak &&
            a.proxy == machine::Proxy::generic;
