@@ -1,9 +1,8 @@
 #pragma once
 // Runs of case files on the inline executor, for the tests of this folder.
 
-#include <doctest/doctest.h>
-
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <memory>
 #include <string>
@@ -21,9 +20,11 @@ inline std::unique_ptr<CaseProgram> open(const std::string& path, const Settings
   return std::make_unique<CaseProgram>(read_case(path), settings);
 }
 
+// `then` is called while the executor is there, whose memory a program's remarks are in.
 inline schedule::SearchResult fuzz(schedule::Program& program, const machine::Policy& policy,
                                    std::uint64_t schedules,
-                                   std::vector<machine::FindingKind> ignore = {}) {
+                                   std::vector<machine::FindingKind> ignore = {},
+                                   const std::function<void()>& then = {}) {
   const auto executor = ranks::make_inline(program);
   schedule::SearchSpec spec;
   spec.run.policy = policy;
@@ -32,15 +33,18 @@ inline schedule::SearchResult fuzz(schedule::Program& program, const machine::Po
   // Far more points than any of these programs has: a run that needs them is a loop.
   spec.run.point_limit = 1u << 16;
   spec.schedules = schedules;
-  return schedule::search({executor.get()}, spec);
+  schedule::SearchResult result = schedule::search({executor.get()}, spec);
+  if (then) then();
+  return result;
 }
 
 inline schedule::SearchResult fuzz(schedule::Program& program, machine::Boundary mode,
                                    std::uint64_t schedules,
-                                   std::vector<machine::FindingKind> ignore = {}) {
+                                   std::vector<machine::FindingKind> ignore = {},
+                                   const std::function<void()>& then = {}) {
   machine::Policy policy;
   policy.boundary = mode;
-  return fuzz(program, policy, schedules, std::move(ignore));
+  return fuzz(program, policy, schedules, std::move(ignore), then);
 }
 
 // The kind of the finding, "clean", or "undecided" where a run met the limit of points.

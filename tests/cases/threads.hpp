@@ -108,8 +108,9 @@ inline std::vector<std::string> judge(const std::string& expected, const Threads
   CHECK(checked(t, {}, policy) == expected);
   policy.boundary = machine::Boundary::strict;
   const auto program = program_of(t);
-  CHECK(found(fuzz(*program, policy, 300)) == expected);
-  return program->remarks();
+  std::vector<std::string> remarks;
+  CHECK(found(fuzz(*program, policy, 300, {}, [&] { remarks = program->remarks(); })) == expected);
+  return remarks;
 }
 
 inline std::uint64_t executions(const Threads& t) {
