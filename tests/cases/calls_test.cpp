@@ -53,11 +53,6 @@ std::string key_of(const std::string& instruction, const std::string& what) {
   return {};
 }
 
-std::string in(const Written& w, const std::string& text, Boundary mode) {
-  const auto program = w.open(text);
-  return found(fuzz(*program, mode, 50));
-}
-
 }  // namespace
 
 TEST_CASE("calls: a wait and a signal in functions order data, and do not once relaxed") {

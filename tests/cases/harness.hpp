@@ -1,6 +1,8 @@
 #pragma once
 // Runs of case files on the inline executor, for the tests of this folder.
 
+#include <doctest/doctest.h>
+
 #include <fstream>
 #include <functional>
 #include <iterator>

@@ -433,6 +433,32 @@ TEST_CASE(
   judge("clean", c);
 }
 
+TEST_CASE("who goes on behind an arrival may read what others write behind the barrier") {
+  // Of each warp one lane is left. Block 0 arrives and loads; block 1 writes behind the barrier,
+  // or (the twin) before it arrives, where the load may return the value as well.
+  const auto reads = [](const std::string& before, const std::string& behind) {
+    return Case{kernel("k",
+                       "  setp.ne.u32 %p0, %t, 0;\n  @%p0 ret;\n  setp.eq.u32 %p0, %b, 1;\n"
+                       "  @%p0 bra WRITE;\n  barrier.cluster.arrive.release;\n" +
+                           behind +
+                           "  ld.relaxed.gpu.global.u32 %v0, [%m];\n  setp.eq.u32 %p1, %v0, 2;\n"
+                           "  @%p1 trap;\n  ret;\nWRITE:\n" +
+                           before +
+                           "  barrier.cluster.arrive.release;\n  barrier.cluster.wait.acquire;\n"
+                           "  atom.relaxed.gpu.global.exch.b32 %v0, [%m], 2;\n",
+                       ".reqnctapercluster 2"),
+                launch("k", 2, 32)};
+  };
+  judge("rank-lost", reads("", ""));
+  // Only a second barrier keeps the write behind the load.
+  const std::string twice =
+      "  barrier.cluster.wait.acquire;\n  ld.relaxed.gpu.global.u32 %v0, [%m];\n"
+      "  setp.eq.u32 %p1, %v0, 2;\n  @%p1 trap;\n  barrier.cluster.arrive.release;\n  "
+      "barrier.cluster.wait.acquire;\n  ret;\n";
+  const std::string first = "  barrier.cluster.arrive.release;\n  barrier.cluster.wait.acquire;\n";
+  judge("clean", reads(first, twice));
+}
+
 TEST_CASE("a dependent launch may take the value that a wait of the launch before waits for") {
   // Block 0 waits for the 1 that another of its warps stores behind its trigger. Block 1 triggers
   // by its end, which is behind what each of its warps does.

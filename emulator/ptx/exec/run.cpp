@@ -149,6 +149,11 @@ void Execution::State::exit_lanes(Warp& warp, std::size_t split, std::uint32_t m
   }
   check_visits(warp, mask);
   if (!warp.bulk_groups.empty()) tell_unread(warp, mask);
+  for (const Barrier& b : warp.block->barriers) {
+    if (b.active) tell_exits(b.token, warp, mask, b.arrived[warp.index]);
+  }
+  const Cluster& cluster = *warp.block->cluster;
+  if (cluster.token != 0) tell_exits(cluster.token, warp, mask, arrived_in(cluster, warp));
   if (warp.live == 0) warp.block->last_thread = warp.index * kLanes + first_lane(mask);
   lanes_gone(warp);
   if (warp.live == 0 && --warp.block->live_warps == 0) finish_block(*warp.block);

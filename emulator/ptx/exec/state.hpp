@@ -329,6 +329,10 @@ class Execution::State : public std::enable_shared_from_this<Execution::State> {
   void find_open_barriers();
   /// All lanes that have a thread, live or not.
   std::uint32_t threads_of(const Warp& warp) const;
+  /// A barrier at which lanes of the warp have arrived goes on behind the exits of others, too.
+  void tell_exits(SyncToken token, const Warp& warp, std::uint32_t exited, std::uint32_t arrived);
+  /// Of the warp's lanes, those that have arrived in the cluster barrier's phase.
+  static std::uint32_t arrived_in(const Cluster& cluster, const Warp& warp);
   void barrier(Warp& warp, std::size_t split, const Op& op);
   /// True: it let all threads of the block go on, which all waited there.
   bool try_complete(Block& block, std::uint32_t number);

@@ -45,6 +45,23 @@ std::uint32_t Execution::State::threads_of(const Warp& warp) const {
   return lanes >= kLanes ? 0xFFFFFFFFU : (1U << lanes) - 1;
 }
 
+std::uint32_t Execution::State::arrived_in(const Cluster& cluster, const Warp& warp) {
+  std::uint32_t arrived = 0;
+  for (std::uint32_t lane = 0; lane < warp.cluster_phase.size(); ++lane) {
+    if (warp.cluster_phase[lane] > cluster.phase) arrived |= 1U << lane;
+  }
+  return arrived;
+}
+
+// When the lanes arrive or exit, and not when the barrier completes: who arrived without a wait may
+// have done more by then. Warps none of whose lanes arrive have ended by then, and are told of
+// there.
+void Execution::State::tell_exits(SyncToken token, const Warp& warp, std::uint32_t exited,
+                                  std::uint32_t arrived) {
+  exited &= ~arrived;
+  if (arrived != 0 && exited != 0) memory_.released_by_exit(token, agents(warp, exited));
+}
+
 void Execution::State::barrier(Warp& warp, std::size_t split_index, const Op& op) {
   const BarrierOp& form = program_.barriers[op.detail];
   const std::uint32_t mask = warp.splits[split_index].mask;
@@ -100,6 +117,7 @@ void Execution::State::barrier(Warp& warp, std::size_t split_index, const Op& op
     barrier.ones += static_cast<std::uint32_t>(std::popcount(p & mask));
   }
   memory_.arrive(barrier.token, agents(warp, mask), !form.arrive_only);
+  tell_exits(barrier.token, warp, threads_of(warp) & ~warp.live, barrier.arrived[warp.index]);
   if (block.races) block.races->give(in_cluster(warp), barrier.clock);
   if (form.arrive_only) {
     ++split.pc;
@@ -186,10 +204,8 @@ bool Execution::State::try_complete(Block& block, std::uint32_t number) {
   if (barrier.count == 0 ? !everyone : warps * kLanes < barrier.count) return false;
   if (barrier.count == 0) check_even(block, number);
   for (const Warp& warp : block.warps) {
-    const std::uint32_t arrived = barrier.arrived[warp.index];
-    const std::uint32_t exited = threads_of(warp) & ~warp.live & ~arrived;
-    if (exited == 0 || (barrier.count != 0 && arrived == 0)) continue;
-    memory_.released_by_exit(barrier.token, agents(warp, exited));
+    if (barrier.count != 0 || barrier.arrived[warp.index] != 0) continue;
+    memory_.released_by_exit(barrier.token, agents(warp, threads_of(warp)));
   }
   bool all_wait = true;
   for (const Warp& warp : block.warps) {
@@ -572,6 +588,7 @@ void Execution::State::cluster_arrive(Warp& warp, std::uint32_t mask, bool relax
   // covers the cluster it is the strong write of a release pattern.
   memory_.arrive(cluster.token, agents(warp, mask), false,
                  {relaxed ? Order::relaxed : Order::release, Scope::sys});
+  tell_exits(cluster.token, warp, threads_of(warp) & ~warp.live, arrived_in(cluster, warp));
   if (cluster.races && !relaxed) cluster.races->give(in_cluster(warp), cluster.clock);
   try_complete_cluster(cluster);
 }
@@ -589,12 +606,8 @@ void Execution::State::try_complete_cluster(Cluster& cluster) {
   }
   for (const Block* block : cluster.blocks) {
     for (const Warp& warp : block->warps) {
-      std::uint32_t exited = threads_of(warp) & ~warp.live;
-      each_lane(exited, [&](std::uint32_t lane) {
-        if (warp.cluster_phase.empty() || warp.cluster_phase[lane] <= cluster.phase) return;
-        exited &= ~(1U << lane);  // it arrived first
-      });
-      if (exited != 0) memory_.released_by_exit(cluster.token, agents(warp, exited));
+      if (arrived_in(cluster, warp) != 0) continue;
+      memory_.released_by_exit(cluster.token, agents(warp, threads_of(warp)));
     }
   }
   ++cluster.phase;
