@@ -248,10 +248,10 @@ std::string text(const Remedy& remedy) {
 std::string text(const Remedies& r) {
   if (r.tried == 0) return "";
   if (r.found.empty()) {
-    return fmt::format(
-        "What would make it pass: no {} that was tried ({} settings{})\n",
-        r.kernel ? "order, scope, fence or barrier of the kernels" : "switch of the protocol",
-        r.tried, r.complete ? "" : ", time ended it");
+    return fmt::format("None of the {} changes that were tried makes it pass ({}{})\n", r.tried,
+                       r.kernel ? "orders, scopes, fences and barriers of the kernels"
+                                : "switches of the protocol",
+                       r.complete ? "" : "; time ended it");
   }
   std::string out = fmt::format(
       "What would make it pass (tried: this schedule and {} others, no finding):\n", r.schedules);

@@ -278,8 +278,8 @@ std::string written_by(const Telling& t, const machine::AccessInfo& a) {
   for (std::size_t k = all.size(); k-- > 0;) {
     const Event& e = h[all[k]];
     if (number_of(e.label) >= until) continue;
-    return fmt::format("on {} {} wrote it ({}, step {})", rank, who(e.label, t.program), t.line(e),
-                       e.step);
+    return fmt::format("on {} it was written by {} ({}, step {})", rank, who(e.label, t.program),
+                       t.line(e), e.step);
   }
   return fmt::format("on {} nobody wrote it", rank);
 }
