@@ -83,7 +83,7 @@ def left_behind(process, folder, failures, what):
     while members(process.pid) and time.monotonic() < end:
         time.sleep(0.02)
     failures.check(not members(process.pid), f"{what}: processes are left: {members(process.pid)}")
-    files = {p.name for p in pathlib.Path(folder).iterdir()}
+    files = {p.name for p in pathlib.Path(folder).rglob("*") if p.is_file()}
     strange = {f for f in files if f not in KEPT and not f.endswith(".trace.jsonl")}
     failures.check(not strange, f"{what}: files are left: {sorted(strange)}")
 
@@ -225,7 +225,7 @@ def crowd(program, _rng, failures, _slack):
             wrong = told_wrong(out, err)
             failures.check(wrong is None, f"{what}: it tells of '{wrong}'")
             failures.check("unconfirmed" not in out, f"{what}: not confirmed")
-            traces.add(tuple(sorted((p.name, p.read_text()) for p in folder.iterdir())))
+            traces.add(tuple(sorted((p.name, p.read_text()) for p in folder.rglob("*.trace.jsonl"))))
             left_behind(process, folder, failures, what)
         failures.check(len(traces) == 1, f"20 at once: {len(traces)} different sets of traces")
 
