@@ -122,7 +122,7 @@ def test_wrong_descriptions_are_told_at_once() -> None:
         (lambda: node.local("y", (0, 4)), "at least 1"),
         (lambda: node.local("y", 4, "float32", init="ones"), "init 'ones'"),
         (lambda: node.local("y", 4, "float32", init=np.zeros(5)), "shape \\[5\\]"),
-        (lambda: node.local("y", 4, "uint32", init=np.full(4, 0.5)), "u32: whole numbers"),
+        (lambda: node.local("y", 4, "uint32", init=np.full(4, 0.5)), "u32: expected whole numbers"),
         (lambda: own.peers, "reached by its own rank alone"),
         (lambda: k[1](1), "grid and a block"),
         (lambda: k[1, 1](own, 1, 2.0), "3 arguments given, it has 4"),
