@@ -129,7 +129,7 @@ def test_wrong_descriptions_are_told_at_once() -> None:
         (lambda: rf.ptx(NUMBERS, "sum"), "no kernel 'sum'; there is: numbers, nothing, ticket"),
         (lambda: rf.ptx("/none.ptx", "k"), "/none.ptx: cannot be read"),
         (lambda: node.case([]), "at least one launch"),
-        (lambda: node.case(k[1, 1](own, 0.5, 1, 1)), "numbers, argument 2: argument s32: a whole number"),
+        (lambda: node.case(k[1, 1](own, 0.5, 1, 1)), "numbers, argument 2: argument s32: expected a whole number, not 0.5"),
         (lambda: node.case(k[1, 1](own, 1, 1, 1), modes="weak"), "mode 'weak'"),
         (lambda: node.case(k[1, 1](own, 1, 1, 1), expect={"z": 1}), "no memory 'z'"),
         (lambda: node.case(k[1, 1](own, 1, 1, 1), restored=["z"]), "no memory 'z'"),
