@@ -33,30 +33,7 @@ machine::Wanted KernelRun::needs_of(const ptx::Request& request, std::uint32_t l
   if (!test) return otherwise;
   // It waits: what holds now does not end it.
   if (test->holds(there)) test = test->negated();
-  using Compare = ptx::LookTest::Compare;
-  machine::Wanted needs;
-  needs.value = test->with;
-  switch (test->compare) {
-    case Compare::eq:
-      needs.compare = machine::Compare::eq;
-      break;
-    case Compare::ne:
-      needs.compare = machine::Compare::ne;
-      break;
-    case Compare::lt:
-      needs.compare = machine::Compare::lt;
-      break;
-    case Compare::le:
-      needs.compare = machine::Compare::le;
-      break;
-    case Compare::gt:
-      needs.compare = machine::Compare::gt;
-      break;
-    case Compare::ge:
-      needs.compare = machine::Compare::ge;
-      break;
-  }
-  return needs;
+  return {test->compare, test->with};
 }
 
 std::vector<schedule::LaneWait>& KernelRun::waits_of(Warp& warp, std::uint32_t lane) {
@@ -168,12 +145,7 @@ void KernelRun::note_time_outs(const machine::Machine& machine, std::uint32_t lo
     if (t.traps && !takes) {
       remark({Remark::Kind::time_out, site, 0});
     } else if (together) {
-      for (std::uint16_t& known : fault_.time_outs) {
-        if (known == site) break;
-        if (known != 0) continue;
-        known = site;
-        break;
-      }
+      FaultText::keep(fault_.time_outs, site);
     }
   }
 }

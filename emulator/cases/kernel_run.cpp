@@ -186,12 +186,7 @@ void KernelRun::run(Warp& warp) {
     return report(warp, *met);
   }
   // A bound, and no end: what it waits for may still come from the others.
-  for (std::uint16_t& known : fault_.spins) {
-    if (known == warp.last_site) break;
-    if (known != 0) continue;
-    known = warp.last_site;
-    break;
-  }
+  FaultText::keep(fault_.spins, warp.last_site);
   schedule::Runtime::give_up(agent);
 }
 
@@ -387,15 +382,6 @@ void KernelRun::depart(ptx::SyncToken token, const ptx::Agents& agents,
 void KernelRun::released_by_exit(ptx::SyncToken token, const ptx::Agents& exited) {
   Warp& warp = warp_of(exited);
   if (warp.agent != nullptr) warp.agent->arrived(&tokens_[token], exited.mask);
-}
-
-void KernelRun::remark(const Remark& remark) {
-  for (Remark& known : fault_.remarks) {
-    if (known == remark) return;
-    if (known.kind != Remark::Kind::none) continue;
-    known = remark;
-    return;
-  }
 }
 
 void KernelRun::uneven_barrier(const ptx::Agents& agents, const ptx::UnevenBarrier& barrier) {

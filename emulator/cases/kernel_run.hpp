@@ -76,6 +76,18 @@ struct FaultText {
   std::uint16_t time_outs[8] = {};  // sites of those that lead on, were due and were not taken
   std::uint16_t spins[4] = {};      // sites of loops that the budget of instructions ended
   std::uint16_t no_room = 0;        // a launch, from 1, of which blocks wait for others to end
+
+  // Puts a value in one of the lists, whose free entries are T{}; not if it is there, or all are
+  // taken.
+  template <class T, std::size_t N>
+  static void keep(T (&list)[N], const T& value) {
+    for (T& known : list) {
+      if (known == value) return;
+      if (known != T{}) continue;
+      known = value;
+      return;
+    }
+  }
 };
 
 // One launch of a stream whose launches may overlap, as the next one sees it (programmatic
@@ -302,7 +314,7 @@ class KernelRun final : public ptx::GlobalMemory {
   void report(Warp& warp, const ptx::KernelFault& fault);
   // `shared`: what it does to shared memory, where it is a copy.
   void describe(std::uint32_t instruction, bool shared, machine::AccessInfo& out) const;
-  void remark(const Remark& remark);
+  void remark(const Remark& remark) { FaultText::keep(fault_.remarks, remark); }
   // Of a wait at this look, its time-outs that are not taken. `together`: it is a whole
   // iteration's.
   void note_time_outs(const machine::Machine& machine, std::uint32_t look, bool together);

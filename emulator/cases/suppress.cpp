@@ -194,13 +194,8 @@ bool CaseProgram::notes_same_value(const machine::Finding& f) {
     return schedule::pack(l);
   };
   if (block(f.first.label) != block(f.second.label)) return false;
-  const Remark same{Remark::Kind::same_value, f.first.site, f.second.site};
-  for (Remark& known : shared_->fault[schedule::unpack(f.second.label).rank].remarks) {
-    if (known == same) break;
-    if (known.kind != Remark::Kind::none) continue;
-    known = same;
-    break;
-  }
+  FaultText::keep(shared_->fault[schedule::unpack(f.second.label).rank].remarks,
+                  {Remark::Kind::same_value, f.first.site, f.second.site});
   return true;
 }
 
