@@ -73,23 +73,6 @@ struct Uses {
   void operator()(const Launch&) const {}
 };
 
-Compare mirrored(Compare c) {
-  switch (c) {
-    case Compare::lt:
-      return Compare::gt;
-    case Compare::le:
-      return Compare::ge;
-    case Compare::gt:
-      return Compare::lt;
-    case Compare::ge:
-      return Compare::le;
-    case Compare::eq:
-    case Compare::ne:
-      break;
-  }
-  return c;
-}
-
 }  // namespace
 
 std::optional<Poll> poll_at(const std::vector<Instruction>& code, std::size_t at) {

@@ -125,22 +125,4 @@ machine::CombineFunction combine(Combine op, Type type) {
   return nullptr;
 }
 
-Compare negated(Compare c) {
-  switch (c) {
-    case Compare::eq:
-      return Compare::ne;
-    case Compare::ne:
-      return Compare::eq;
-    case Compare::lt:
-      return Compare::ge;
-    case Compare::le:
-      return Compare::gt;
-    case Compare::gt:
-      return Compare::le;
-    case Compare::ge:
-      return Compare::lt;
-  }
-  return c;
-}
-
 }  // namespace ringfence::litmus

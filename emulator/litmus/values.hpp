@@ -23,8 +23,6 @@ std::int64_t extended(std::uint64_t v, Type type);
 
 std::int64_t apply(LocalOp op, std::int64_t a, std::int64_t b);
 bool compare(std::int64_t a, Compare c, std::int64_t b);
-// What holds where `c` does not.
-Compare negated(Compare c);
 
 // Where a thread runs. A cta without a cluster is in none.
 machine::Placement placement(const Thread& thread);

@@ -43,4 +43,41 @@ enum class Combine : std::uint8_t {
 // The condition of a wait, a branch or a litmus condition; who compares says what the sign is.
 enum class Compare : std::uint8_t { eq, ne, lt, le, gt, ge };
 
+// What holds where `c` does not.
+constexpr Compare negated(Compare c) {
+  switch (c) {
+    case Compare::eq:
+      return Compare::ne;
+    case Compare::ne:
+      return Compare::eq;
+    case Compare::lt:
+      return Compare::ge;
+    case Compare::le:
+      return Compare::gt;
+    case Compare::gt:
+      return Compare::le;
+    case Compare::ge:
+      return Compare::lt;
+  }
+  return c;
+}
+
+// The same with the two sides exchanged.
+constexpr Compare mirrored(Compare c) {
+  switch (c) {
+    case Compare::lt:
+      return Compare::gt;
+    case Compare::le:
+      return Compare::ge;
+    case Compare::gt:
+      return Compare::lt;
+    case Compare::ge:
+      return Compare::le;
+    case Compare::eq:
+    case Compare::ne:
+      break;
+  }
+  return c;
+}
+
 }  // namespace ringfence::machine

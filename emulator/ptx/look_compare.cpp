@@ -22,22 +22,6 @@ constexpr Word kWords[] = {
     {"hs", LookTest::Compare::ge},
 };
 
-LookTest::Compare mirrored(LookTest::Compare c) {
-  using Compare = LookTest::Compare;
-  switch (c) {
-    case Compare::lt:
-      return Compare::gt;
-    case Compare::le:
-      return Compare::ge;
-    case Compare::gt:
-      return Compare::lt;
-    case Compare::ge:
-      return Compare::le;
-    default:
-      return c;
-  }
-}
-
 bool is_register(const Operand& o, const std::vector<std::uint32_t>& among) {
   return o.kind == Operand::Kind::reg && !o.negated &&
          std::find(among.begin(), among.end(), o.index) != among.end();
@@ -66,31 +50,6 @@ bool LookTest::holds(std::uint64_t value) const {
   return false;
 }
 
-LookTest LookTest::negated() const {
-  LookTest t = *this;
-  switch (compare) {
-    case Compare::eq:
-      t.compare = Compare::ne;
-      break;
-    case Compare::ne:
-      t.compare = Compare::eq;
-      break;
-    case Compare::lt:
-      t.compare = Compare::ge;
-      break;
-    case Compare::le:
-      t.compare = Compare::gt;
-      break;
-    case Compare::gt:
-      t.compare = Compare::le;
-      break;
-    case Compare::ge:
-      t.compare = Compare::lt;
-      break;
-  }
-  return t;
-}
-
 std::optional<Looks::Test> Looks::test_of(const Program& program, std::uint32_t look) {
   const std::vector<Instruction>& text = program.function->instructions;
   const auto& operands = text[look].operands;
@@ -116,7 +75,7 @@ std::optional<Looks::Test> Looks::test_of(const Program& program, std::uint32_t 
         if (word == std::end(kWords) || is_float(type) || type == Type::none) return {};
         Test t;
         t.op = at;
-        t.compare = left ? word->compare : mirrored(word->compare);
+        t.compare = left ? word->compare : machine::mirrored(word->compare);
         t.bytes = static_cast<unsigned>(size_of(type));
         t.is_signed = is_signed(type);
         t.swapped = right;

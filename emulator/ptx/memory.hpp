@@ -79,13 +79,14 @@ class Trial {
 
 /// What the text compares with what a look returns, where that is one value: told to people alone.
 struct LookTest {
-  enum class Compare : std::uint8_t { eq, ne, lt, le, gt, ge } compare = Compare::eq;
+  using Compare = machine::Compare;
+  Compare compare = Compare::eq;
   std::uint64_t with = 0;
   unsigned bytes = 4;
   bool is_signed = false;
   bool holds(std::uint64_t value) const;
   /// The test that holds where this one does not.
-  LookTest negated() const;
+  LookTest negated() const { return {machine::negated(compare), with, bytes, is_signed}; }
 };
 
 /// The executor's part of a look.
