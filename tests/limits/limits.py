@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Kills, limits, signals and crowds: what befalls a process is no finding, and leaves nothing behind.
 
-  limits.py RINGFENCE [--seed N] [--slack S] [kills|limits|signals|crowd ...]
+  limits.py RINGFENCE [--seed N] [--slack S] [kills|limits|signals|crowd|findings ...]
 
 Plays 110 kills (of the program and of a rank), 27 runs under limits of memory, of file sizes and of
-open files, 60 signals and 20 runs at once, each in a folder of its own. Prints what falls short;
-exit status 0 if nothing does. --slack: seconds beyond the one that is promised, for a busy machine.
+open files, 60 signals, 20 runs at once, and 200 findings at a load of 16, all of which have to be
+confirmed; each run in a folder of its own. Prints what falls short; exit status 0 if nothing does.
+--slack: seconds beyond the one that is promised, for a busy machine.
 """
 
 import argparse
@@ -230,15 +231,62 @@ def crowd(program, _rng, failures, _slack):
         failures.check(len(traces) == 1, f"20 at once: {len(traces)} different sets of traces")
 
 
+def faults():
+    """Commands with a finding each, of the zoo's kernels and of the protocols."""
+    zoo = pathlib.Path(__file__).resolve().parent.parent / "zoo"
+    found = [["fuzz", "--case", str(case)] for case in sorted(zoo.glob("*-fault.toml"))]
+    for protocol, setting in (("tokenweave", "end.put=relaxed"), ("tokenweave", "end=none"),
+                              ("pypto", "signal.order=relaxed"), ("pypto", "wait.order=relaxed")):
+        found.append(["fuzz", "--protocol", protocol, *SMALL, "--set", setting])
+    return found
+
+
+def findings(program, _rng, failures, _slack):
+    """The load is made by the runs themselves: 16 of them at any time, in turns over processes and
+    inline, each command with seeds of its own."""
+    commands = faults()
+    waiting = [(i, commands[i % len(commands)]) for i in range(200)]
+    running = []
+    with tempfile.TemporaryDirectory() as root:
+        while waiting or running:
+            while waiting and len(running) < 16:
+                i, command = waiting.pop(0)
+                folder = pathlib.Path(root, str(i))
+                folder.mkdir()
+                executor = ("processes", "inline")[i // len(commands) % 2]
+                command = [*command, "--seed", str(i + 1), "--schedules", "500", "--executor", executor]
+                out = open(folder.with_suffix(".out"), "w+")
+                process = subprocess.Popen(
+                    [program, *command], cwd=folder, stdin=subprocess.DEVNULL, stdout=out,
+                    stderr=subprocess.STDOUT, text=True, start_new_session=True)
+                running.append((i, command, process, folder, out))
+            time.sleep(0.05)
+            ended = [run for run in running if run[2].poll() is not None]
+            running = [run for run in running if run not in ended]
+            for i, command, process, folder, out in ended:
+                out.seek(0)
+                text = out.read()
+                out.close()
+                what = f"finding {i}, {' '.join(command[1:])}"
+                failures.runs += 1
+                failures.check(process.returncode == 1, f"{what}: status {process.returncode}: {text[-300:]}")
+                wrong = told_wrong(text, "")
+                failures.check(wrong is None, f"{what}: it tells of '{wrong}'")
+                failures.check("unconfirmed" not in text, f"{what}: not confirmed")
+                failures.check(any(folder.rglob("*.trace.jsonl")), f"{what}: no trace")
+                left_behind(process, folder, failures, what)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("ringfence")
-    parser.add_argument("parts", nargs="*", help="kills, limits, signals, crowd (default: all)")
+    parser.add_argument("parts", nargs="*", help="kills, limits, signals, crowd, findings (default: all)")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--slack", type=float, default=0.0)
     options = parser.parse_intermixed_args()
     program = os.path.abspath(options.ringfence)
-    parts = {"kills": kills, "limits": limits, "signals": signals, "crowd": crowd}
+    parts = {"kills": kills, "limits": limits, "signals": signals, "crowd": crowd,
+             "findings": findings}
     for part in options.parts:
         if part not in parts:
             parser.error(f"{part}: expected one of {', '.join(parts)}")
