@@ -9,6 +9,7 @@ import pytest
 import ringfence as rf
 
 pytest.importorskip("triton")
+import triton  # noqa: E402
 import triton_kernels as tk  # noqa: E402
 
 
@@ -195,8 +196,6 @@ def test_what_is_wrong_with_a_launch_is_told() -> None:
 
 
 def test_autotunes_configurations_are_taken_one_by_one() -> None:
-    import triton
-
     tuned = triton.autotune(
         [triton.Config({"LAST": True}, num_warps=w) for w in (1, 2)], key=["eps"], do_bench=lambda *a, **k: 0
     )(tk.one_shot)
@@ -214,3 +213,44 @@ def test_autotunes_configurations_are_taken_one_by_one() -> None:
         blocks.append(launch.block)
         node.case(launch, calls=2, restored=[pad]).fuzz(10, boundary="stream").require_clean()
     assert blocks == [(32,), (64,)]
+
+
+def heuristic_case(tuned: Any, node: rf.Node) -> rf.Case:
+    x = node.symmetric("x", (1, 64), "bfloat16", init="integers")
+    pad = node.symmetric("pad", 2, "uint32")
+    bias = node.local("bias", 64, "bfloat16")
+    gamma = node.local("gamma", 64, "float32", init="integers")
+    out = node.local("out", (1, 64), "bfloat16")
+    launch = tuned[1,](x.peers, pad.peers, bias, gamma, out, 1e-6, rf.rank, rf.world, 64)
+    return node.case(launch, calls=2, restored=[pad], modes="stream")
+
+
+def test_heuristics_choose_as_the_jit_has_it() -> None:
+    seen: list[dict[str, Any]] = []
+
+    def last(args: dict[str, Any]) -> bool:
+        seen.append(args)
+        return bool(args["hidden"] >= 64)
+
+    def wait(args: dict[str, Any]) -> str:
+        return "acquire" if args["LAST"] else "relaxed"
+
+    inner = triton.heuristics({"LAST": last, "WAIT": wait})(tk.one_shot)
+    heuristic_case(rf.triton(inner, num_warps=1), rf.Node(2)).fuzz(40).require_clean()
+    assert seen[-1]["hidden"] == 64 and seen[-1]["eps"] == 1e-6
+    # Its twin: the one that waits chooses wrongly.
+    wrong = triton.heuristics({"LAST": last, "WAIT": lambda args: "relaxed"})(tk.one_shot)
+    found = heuristic_case(rf.triton(wrong, num_warps=1), rf.Node(2)).fuzz(40)
+    assert found.finding is not None and found.finding.kind == "data-race"
+
+
+def test_heuristics_and_configurations_go_together() -> None:
+    tuned = triton.heuristics({"WAIT": lambda args: "acquire" if args["LAST"] else "relaxed"})(
+        triton.autotune([triton.Config({"LAST": last}, num_warps=1) for last in (True, False)], key=["eps"],
+                        do_bench=lambda *a, **k: 0)(tk.one_shot)
+    )  # fmt: skip
+    with pytest.raises(rf.InputError, match="rf.triton_configs"):
+        rf.triton(tuned)
+    with_last, without = rf.triton_configs(tuned)
+    heuristic_case(with_last, rf.Node(2)).fuzz(40).require_clean()
+    assert heuristic_case(without, rf.Node(2)).fuzz(40).finding is not None

@@ -20,6 +20,8 @@ _TYPES = {
 }  # fmt: skip
 _SWIZZLES = ("none", "32B", "64B", "128B")
 Constexprs = Mapping[str, Any]
+# Of one @triton.heuristics: the arguments that it sets, each by a function of all the others.
+Heuristics = Mapping[str, Callable[[dict[str, Any]], Any]]
 
 
 def _pointer(value: Memory | Address) -> tuple[str, int]:
@@ -77,9 +79,10 @@ class TritonKernel:
 
     def __init__(
         self, fn: Any, signature: Any, constexprs: Constexprs | Callable[[int], Constexprs] | None, ranks: int | None,
-        arch: int, options: Mapping[str, Any],
+        arch: int, options: Mapping[str, Any], heuristics: Sequence[Heuristics] = (),
     ) -> None:  # fmt: skip
         self.fn = fn
+        self.heuristics = tuple(heuristics)
         self.name: str = fn.__name__
         self.names: list[str] = list(fn.arg_names)
         self.arch = arch
@@ -251,13 +254,18 @@ class TritonConfigured:
         k = self.kernel
         fixed = k._constexprs(0) if callable(k._constexprs) else k._constexprs or {}
         # Positions are those of the function; constexprs that are known are passed over.
-        free = [n for n in k.names if n not in fixed and n not in named]
+        chosen = [name for values in k.heuristics for name in values]
+        free = [n for n in k.names if n not in fixed and n not in named and n not in chosen]
         if len(args) > len(free):
             raise InputError(f"{k.name}: {len(args)} arguments given, {len(free)} are free: {', '.join(free)}")
         given = {**dict(zip(free, args)), **named}
         for name in given:
             if name not in k.names:
                 raise InputError(f"{k.name}: no argument {name!r}; there is {', '.join(k.names)}")
+        # As Triton does: the outer ones first, each seeing what the ones before it set.
+        for values in k.heuristics:
+            for name, choose in values.items():
+                given[name] = choose({**fixed, **given})
         constexprs: dict[str, Any] = {}
         arguments: dict[str, Any] = {}
         for i, name in enumerate(k.names):
@@ -323,19 +331,30 @@ def triton(
     Triton's JIT (pointers and multiples of 16 are taken as such). `constexprs`: a dict, or a function of the rank;
     a launch may name them, too. Further options are Triton's (num_warps, num_stages, maxnreg, ...).
     """
+    kernel, heuristics = _without_heuristics(kernel)
     if not hasattr(kernel, "arg_names") or not hasattr(kernel, "params"):
         if hasattr(kernel, "configs"):
             raise InputError("an autotuned kernel: rf.triton_configs gives one kernel for each of its configurations")
-        raise InputError(f"{kernel!r}: expected a @triton.jit function")
+        raise InputError(f"{kernel!r}: expected a @triton.jit function, or one with @triton.heuristics")
     for key, value in (("num_warps", num_warps), ("num_stages", num_stages), ("num_ctas", num_ctas)):
         if value is not None:
             options[key] = value
     count = ranks.ranks if isinstance(ranks, Node) else ranks
-    return TritonKernel(kernel, signature, constexprs, count, arch, options)
+    return TritonKernel(kernel, signature, constexprs, count, arch, options, heuristics)
+
+
+def _without_heuristics(kernel: Any) -> tuple[Any, list[Heuristics]]:
+    """What is below a kernel's @triton.heuristics, and these, the outermost first."""
+    heuristics: list[Heuristics] = []
+    while hasattr(kernel, "values") and hasattr(kernel, "fn"):
+        heuristics.append(kernel.values)
+        kernel = kernel.fn
+    return kernel, heuristics
 
 
 def triton_configs(kernel: Any, constexprs: Constexprs | None = None, **options: Any) -> list[TritonKernel]:
     """One kernel for each configuration of a @triton.autotune kernel: what its tuner would choose among."""
+    kernel, outer = _without_heuristics(kernel)
     if not hasattr(kernel, "configs"):
         raise InputError(f"{kernel!r}: expected a @triton.autotune kernel")
     out = []
@@ -343,5 +362,7 @@ def triton_configs(kernel: Any, constexprs: Constexprs | None = None, **options:
         chosen = {"num_warps": config.num_warps, "num_stages": config.num_stages, "num_ctas": config.num_ctas}
         chosen = {k: v for k, v in chosen.items() if v is not None}
         fixed = {**(constexprs or {}), **config.kwargs}
-        out.append(triton(kernel.fn, constexprs=fixed, **{**chosen, **options}))
+        made = triton(kernel.fn, constexprs=fixed, **{**chosen, **options})
+        made.heuristics = (*outer, *made.heuristics)
+        out.append(made)
     return out
