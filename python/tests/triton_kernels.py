@@ -5,8 +5,8 @@ import triton.language as tl
 
 
 @triton.jit
-def put_signal(addresses, sem: tl.constexpr):
-    """A slot of each peer's pad goes from 0 to 1."""
+def exchange_slot(addresses, sem: tl.constexpr, there: tl.constexpr, to: tl.constexpr):
+    """Each slot goes from one value to another, once it is there."""
     tl.inline_asm_elementwise(
         """
         {
@@ -15,8 +15,14 @@ def put_signal(addresses, sem: tl.constexpr):
         again:
             atom.global."""
         + sem
-        + """.sys.cas.b32 %seen, [$1], 0, 1;
-            setp.ne.u32 %again, %seen, 0;
+        + ".sys.cas.b32 %seen, [$1], "
+        + there
+        + ", "
+        + to
+        + """;
+            setp.ne.u32 %again, %seen, """
+        + there
+        + """;
             @%again bra again;
         }
         """,
@@ -29,27 +35,15 @@ def put_signal(addresses, sem: tl.constexpr):
 
 
 @triton.jit
+def put_signal(addresses, sem: tl.constexpr):
+    """A slot of each peer's pad goes from 0 to 1."""
+    exchange_slot(addresses, sem, "0", "1")
+
+
+@triton.jit
 def wait_signal(addresses, sem: tl.constexpr):
     """A slot of the own pad goes back from 1 to 0."""
-    tl.inline_asm_elementwise(
-        """
-        {
-            .reg .u32 %seen;
-            .reg .pred %again;
-        again:
-            atom.global."""
-        + sem
-        + """.sys.cas.b32 %seen, [$1], 1, 0;
-            setp.ne.u32 %again, %seen, 1;
-            @%again bra again;
-        }
-        """,
-        "=r,l",
-        [addresses],
-        dtype=tl.int32,
-        is_pure=False,
-        pack=1,
-    )
+    exchange_slot(addresses, sem, "1", "0")
 
 
 @triton.jit
