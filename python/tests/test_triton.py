@@ -145,7 +145,9 @@ def test_matmul_reduce_scatter_without_its_last_barrier(node: rf.Node) -> rf.Cas
 
 
 def test_a_story_names_lines_of_the_python_file() -> None:
-    found = norm_case(tk.two_shot, rf.Node(2), PUT="relaxed", LAST=True).fuzz(5, boundary="stream").require_finding()
+    # A busy machine may need more than the 2 s of the default.
+    result = norm_case(tk.two_shot, rf.Node(2), PUT="relaxed", LAST=True).fuzz(5, boundary="stream", remedies=60)
+    found = result.require_finding()
     source = open(tk.__file__).read().splitlines()
     line = next(i for i, text in enumerate(source, 1) if "tl.store(theirs + row * hidden + own" in text)
     assert f"triton_kernels.py:{line}" in found.text

@@ -87,13 +87,14 @@ class _Search:
         modes: str | Sequence[str] | None = None, seed: int | None = None, strategy: str | None = None,
         jobs: int | None = None, executor: str = "inline", policy: Mapping[str, str] | None = None,
         ignore: Sequence[str] = (), set: Mapping[str, str] | None = None, payload_seed: int | None = None,
-        calls: int | None = None, shrink: bool = True, remedies: bool = True, progress: bool | None = None,
+        calls: int | None = None, shrink: bool = True, remedies: bool | float = True, progress: bool | None = None,
         keep: bool = True, options: Sequence[str] = (),
     ) -> Result:  # fmt: skip
         """Many schedules under weak memory, in each boundary mode or in the one named.
 
         `schedules` in each mode (2000), or `time` in seconds. `keep`: a finding's trace, and the case beside it,
-        go to a folder of findings_folder(). `options` are further ones of the command line.
+        go to a folder of findings_folder(). `remedies`: whether changes that mend a finding are looked for, or for how
+        many seconds (2). `options` are further ones of the command line.
         """
         arguments = ["fuzz", *self._options(boundary, modes, policy, ignore, set, options, payload_seed, calls)]
         if schedules is not None:
@@ -113,7 +114,7 @@ class _Search:
         self, *, time: float | None = None, executions: int | None = None, boundary: str | None = None,
         modes: str | Sequence[str] | None = None, jobs: int | None = None, policy: Mapping[str, str] | None = None,
         ignore: Sequence[str] = (), set: Mapping[str, str] | None = None, payload_seed: int | None = None,
-        calls: int | None = None, shrink: bool = True, remedies: bool = True, progress: bool | None = None,
+        calls: int | None = None, shrink: bool = True, remedies: bool | float = True, progress: bool | None = None,
         keep: bool = True, options: Sequence[str] = (),
     ) -> Result:  # fmt: skip
         """Every schedule and every read, each execution once; `unknown` where a bound ends the search."""
@@ -170,7 +171,7 @@ class _Search:
             )  # fmt: skip
         return result
 
-    def replay(self, trace: str | os.PathLike[str] | Finding, *, remedies: bool = False) -> ReplayResult:
+    def replay(self, trace: str | os.PathLike[str] | Finding, *, remedies: bool | float = False) -> ReplayResult:
         """A recorded run once more, bit for bit: a trace's file, the token of a finding, or the finding.
 
         Only the case that it was recorded of replays it.
@@ -181,7 +182,7 @@ class _Search:
             trace = trace.trace
         text = os.fspath(trace)
         file = self._file()
-        arguments = ["--executor", "inline", *([] if remedies else ["--no-remedies"])]
+        arguments = ["--executor", "inline", *_remedies_option(remedies)]
         if text.startswith("rf1,"):
             return _replayed(_program.run(["replay", text, *arguments], file.parent, ok=(0, 1, 3, 5), progress=False))
         with tempfile.TemporaryDirectory(prefix="ringfence-replay-") as folder:
@@ -202,9 +203,9 @@ class _Search:
     # Their results.
 
     def _search(
-        self, arguments: list[str], shrink: bool, remedies: bool, progress: bool | None, keep: bool
+        self, arguments: list[str], shrink: bool, remedies: bool | float, progress: bool | None, keep: bool
     ) -> Result:
-        arguments += ["--shrink" if shrink else "--no-shrink", *([] if remedies else ["--no-remedies"])]
+        arguments += ["--shrink" if shrink else "--no-shrink", *_remedies_option(remedies)]
         file = self._file()
         with tempfile.TemporaryDirectory(prefix="ringfence-search-") as folder:
             trace = Path(folder) / "finding.trace.jsonl"
@@ -291,6 +292,14 @@ def _retold(text: str, temporary: str, kept: Path | None) -> str:
     if kept is None:
         return text.replace(f"replay: ringfence replay {temporary}\nor:     ", "replay: ")
     return text.replace(f"ringfence replay {temporary}", replay_command(kept)).replace(temporary, str(kept))
+
+
+def _remedies_option(remedies: bool | float) -> list[str]:
+    if isinstance(remedies, bool):
+        return [] if remedies else ["--no-remedies"]
+    if not remedies > 0:
+        raise InputError(f"remedies: {remedies!r}: expected True, False or seconds above 0")
+    return ["--remedies", f"{remedies:g}s"]
 
 
 def _remedies(document: Mapping[str, Any]) -> list[str]:
