@@ -305,7 +305,8 @@ def _remedies_option(remedies: bool | float) -> list[str]:
 def _remedies(document: Mapping[str, Any]) -> list[str]:
     out = []
     for found in document.get("found", []):
-        changes = [f"{c['switch']}={c['to'] if c['to'] is not None else '-'}" for c in found["changes"]]
+        # No value: a setting of the user's that has to go.
+        changes = [f"without {c['switch']}" if c["to"] is None else f"{c['switch']}={c['to']}" for c in found["changes"]]
         out.append(", ".join(changes))
     return out
 
