@@ -278,3 +278,52 @@ TEST_CASE("ld.global.nc of what the kernel writes is a finding, however it is or
         {{"  ld.global.nc.u32 %v1, [%m];\n" + kMet, kMet + "  st.global.u32 [%m], 1;\n"}});
   judge("clean", {{"  ld.global.nc.u32 %v1, [%m];\n", "  st.global.u32 [%m+4], 1;\n"}});
 }
+
+TEST_CASE(
+    "a strong store races with a bulk load's bytes, whichever stands before its access first") {
+  // The other thread may already be at its store when the copy comes.
+  const std::string first = "  st.relaxed.gpu.shared.u32 [sm], 1;\n" + kFence;
+  const std::string other = "  st.relaxed.gpu.shared.u32 [sm], 2;\n";
+  const auto loaded = [&](const std::string& before) {
+    return Threads{
+        {kInit + kMet + first + kExpect + kLoad + wait() + "  ld.shared.u32 %v1, [sm];\n",
+         kMet + before + other}};
+  };
+  judge("data-race", loaded(""));
+  const std::string after = "  bar.sync 2, 64;\n";
+  judge("clean",
+        Threads{{kInit + kMet + first + kExpect + kLoad + wait() + after, kMet + after + other}});
+  judge("clean", Threads{{kInit + kMet + after + first + kExpect + kLoad + wait(),
+                          kMet + other + kFence + after}});
+}
+
+TEST_CASE("a bulk load races with each of two strong stores that nothing orders") {
+  // Its own thread's store is the last, and ordered before it; the other one is not.
+  const auto stored = [](const std::string& release, const std::string& acquire) {
+    return Threads{
+        {kInit + "$S:\n  ld." + acquire + ".gpu.global.u32 %v1, [%m+512];\n" +
+             "  setp.ne.u32 %q, %v1, 1;\n  @%q bra $S;\n  st.relaxed.gpu.shared.u32 [sm], 1;\n" +
+             kFence + kExpect + kLoad + wait(),
+         "  st.relaxed.gpu.shared.u32 [sm], 2;\n  st." + release +
+             ".gpu.global.u32 [%m+512], 1;\n"}};
+  };
+  judge("clean", stored("release", "acquire"));
+  judge("data-race", stored("relaxed", "acquire"));
+  judge("data-race", stored("release", "relaxed"));
+}
+
+TEST_CASE("a bulk store reads bytes that were stored strongly, and a later store races with it") {
+  // A relaxed flag has the store come later and orders nothing.
+  const std::string strong = "  st.relaxed.gpu.shared.u32 [sm], 1;\n";
+  const std::string met = "  bar.sync 2, 64;\n";
+  const std::string tell = "  st.relaxed.gpu.global.u32 [%m+512], 1;\n";
+  const std::string told =
+      "$S:\n  ld.relaxed.gpu.global.u32 %v1, [%m+512];\n  setp.ne.u32 %q, %v1, 1;\n"
+      "  @%q bra $S;\n";
+  const auto stored = [&](const std::string& between, const std::string& behind) {
+    return Threads{{kMet + kStore + tell + kEnd + met,
+                    strong + kFence + kMet + told + between + strong + behind}};
+  };
+  judge("clean", stored(met, ""));
+  judge("data-race", stored("", met));
+}

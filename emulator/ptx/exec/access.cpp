@@ -166,8 +166,7 @@ void Execution::State::tell_unfenced(Warp& warp, std::uint32_t lane) {
 bool Execution::State::check_shared_async(Warp& warp, std::uint64_t address, std::uint32_t bytes,
                                           std::uint32_t lane, std::uint32_t op,
                                           const AsyncMoment& moment, bool writes, bool proxy) {
-  Block& block = *warp.block;
-  if (block.races == nullptr) return false;
+  SharedRaces* const races = warp.block->races;
   if (models_shared_) {
     SharedAccess access{in_cluster(warp), lane, writes};
     access.engine = true;
@@ -175,17 +174,21 @@ bool Execution::State::check_shared_async(Warp& warp, std::uint64_t address, std
     access.thread = moment.modelled;
     access.time = moment.time;
     access.op = op;
-    const bool in_model = shares_all(warp, lane < kLanes ? lane : 0);
-    if (in_model) {
-      share_lines(warp, shared_owner(warp, address, lane), address & kOffsetMask, bytes);
-    }
-    const bool races =
-        block.races->access(in_cluster_memory(warp, address), bytes, access).has_value();
+    // What is the model's stays so: another thread may stand before an access that it is to make
+    // there, and SharedRaces knows the last one only of strong accesses that nothing orders.
+    Block& owner = shared_owner(warp, address, lane);
+    const std::uint64_t offset = address & kOffsetMask;
+    const bool in_model =
+        shares_all(warp, lane < kLanes ? lane : 0) || is_modelled(owner, offset, bytes);
+    if (in_model) share_lines(warp, owner, offset, bytes);
+    if (races == nullptr) return in_model;
+    const bool race = races->access(in_cluster_memory(warp, address), bytes, access).has_value();
     tell_unfenced(warp, lane);
-    return races || in_model;
+    return race || in_model;
   }
-  const auto race = block.races->access_async(in_cluster_memory(warp, address), bytes,
-                                              in_cluster(warp), lane, moment, op, writes, proxy);
+  if (races == nullptr) return false;
+  const auto race = races->access_async(in_cluster_memory(warp, address), bytes, in_cluster(warp),
+                                        lane, moment, op, writes, proxy);
   tell_unfenced(warp, lane);
   if (!race) return false;
   raise_race(warp, *race, lane < kLanes ? lane : 0,

@@ -41,24 +41,24 @@ void each_block(const BulkCopy& copy, std::uint64_t address, F f) {
 void Execution::State::bulk_write(Warp& warp, const BulkCopy& copy, std::uint64_t address,
                                   const std::byte* from, std::uint32_t bytes) {
   each_block(copy, address, [&](std::uint64_t at) {
-    plain(warp, Space::shared, at, 1, copy.lane);
+    std::byte* const to = plain(warp, Space::shared, at, 1, copy.lane);
     plain(warp, Space::shared, at + bytes - 1, 1, copy.lane);
     if (check_shared_async(warp, at, bytes, copy.lane, copy.op, copy.moment, true, copy.async)) {
       std::vector<std::byte> data(from, from + bytes);
       return bulk_in_model(warp, at, data, copy.lane, copy.op, copy.moment, true, copy.async);
     }
-    put_shared(warp, at, bytes, copy.lane, from);
+    std::memcpy(to, from, bytes);
   });
 }
 
 void Execution::State::bulk_read(Warp& warp, const BulkCopy& copy, std::uint64_t address,
                                  std::byte* to, std::uint32_t bytes) {
-  plain(warp, Space::shared, address, 1, copy.lane);
+  const std::byte* const from = plain(warp, Space::shared, address, 1, copy.lane);
   plain(warp, Space::shared, address + bytes - 1, 1, copy.lane);
   if (check_shared_async(warp, address, bytes, copy.lane, copy.op, copy.moment, false)) {
     return bulk_in_model(warp, address, {to, bytes}, copy.lane, copy.op, copy.moment, false, true);
   }
-  take_shared(warp, address, bytes, copy.lane, to);
+  std::memcpy(to, from, bytes);
 }
 
 void Execution::State::end_part(Warp& warp, std::uint32_t lane, AsyncMoment& moment, bool all) {

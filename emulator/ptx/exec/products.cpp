@@ -88,12 +88,12 @@ void Execution::State::load_tile(Warp& warp, std::uint64_t descriptor, std::uint
   const Layout layout(descriptor);
   std::uint16_t piece[8];
   const auto fetch = [&](std::uint64_t address) {
-    plain(warp, Space::shared, address, 16, 0);
+    const std::byte* const from = plain(warp, Space::shared, address, 16, 0);
     auto* const to = reinterpret_cast<std::byte*>(piece);
     if (check_shared_async(warp, address, 16, models_shared_ ? 0 : kLanes, pc, moment, false)) {
       return bulk_in_model(warp, address, {to, 16}, 0, pc, moment, false, true);
     }
-    take_shared(warp, address, 16, 0, to);
+    std::memcpy(to, from, 16);
   };
   if (!transposed) {
     for (std::uint32_t row = 0; row < rows; ++row) {

@@ -243,25 +243,7 @@ void Execution::State::shared_piece(Warp& warp, std::uint64_t address, std::uint
   }
 }
 
-void Execution::State::take_shared(Warp& warp, std::uint64_t address, std::uint32_t bytes,
-                                   std::uint32_t lane, std::byte* out) {
-  const std::byte* const at = plain(warp, Space::shared, address, 1, lane);
-  plain(warp, Space::shared, address + bytes - 1, 1, lane);
-  Block& owner = shared_owner(warp, address, lane);
-  const std::uint64_t offset = address & kOffsetMask;
-  if (is_modelled(owner, offset, bytes)) {
-    memory_.newest(agents(warp, 1U << lane), shared_place(owner.index, offset),
-                   std::span(out, bytes));
-    // Bytes of lines that are not the model's.
-    for (std::uint32_t i = 0; i < bytes; ++i) {
-      if (owner.modelled[(offset + i) / kSharedLine] == 0) out[i] = at[i];
-    }
-    return;
-  }
-  std::memcpy(out, at, bytes);
-}
-
-// It races: so the model has the words for it.
+// Its lines are the model's, or it races: so the model has the words for it.
 void Execution::State::bulk_in_model(Warp& warp, std::uint64_t address, std::span<std::byte> data,
                                      std::uint32_t lane, std::uint32_t op,
                                      const AsyncMoment& moment, bool writes, bool proxy) {
@@ -282,27 +264,6 @@ void Execution::State::bulk_in_model(Warp& warp, std::uint64_t address, std::spa
   part.instruction = op;
   part.line = program_.ops[op].line;
   memory_.bulk(part);
-}
-
-// What lies under the model is plain again: all that was there is ordered before the operation, or
-// a race.
-void Execution::State::put_shared(Warp& warp, std::uint64_t address, std::uint32_t bytes,
-                                  std::uint32_t lane, const std::byte* in) {
-  std::byte* const at = plain(warp, Space::shared, address, 1, lane);
-  plain(warp, Space::shared, address + bytes - 1, 1, lane);
-  Block& owner = shared_owner(warp, address, lane);
-  const std::uint64_t offset = address & kOffsetMask;
-  if (is_modelled(owner, offset, bytes)) {
-    for (std::uint64_t line = offset / kSharedLine; line * kSharedLine < offset + bytes; ++line) {
-      if (owner.modelled[line] == 0) continue;
-      const std::uint64_t first = line * kSharedLine;
-      const std::size_t size = std::min<std::size_t>(kSharedLine, owner.shared.size() - first);
-      memory_.unshare(agents(warp, 1U << lane), shared_place(owner.index, first),
-                      std::span(owner.shared.at(first), size));
-      owner.modelled[line] = 0;
-    }
-  }
-  std::memcpy(at, in, bytes);
 }
 
 }  // namespace ringfence::ptx

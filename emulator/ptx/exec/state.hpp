@@ -316,11 +316,6 @@ class Execution::State : public std::enable_shared_from_this<Execution::State> {
   /// A weak access of 1, 2, 4 or 16 bytes by a lane's thread.
   void shared_piece(Warp& warp, std::uint64_t address, std::uint32_t bytes, std::uint32_t lane,
                     std::uint32_t op, std::byte* data, bool writes);
-  /// What an asynchronous operation finds there, and writes there, at once. Bounds are checked.
-  void take_shared(Warp& warp, std::uint64_t address, std::uint32_t bytes, std::uint32_t lane,
-                   std::byte* out);
-  void put_shared(Warp& warp, std::uint64_t address, std::uint32_t bytes, std::uint32_t lane,
-                  const std::byte* in);
   void to_space(Warp& warp, const Op& op, std::uint32_t mask);
   void map_address(Warp& warp, const Op& op, std::uint32_t mask);
   std::uint8_t read_generic_byte(Warp& warp, std::uint64_t address, std::uint32_t lane);
