@@ -2,35 +2,54 @@
 # Verifies and times the CUDA side on all GPUs of a machine, in one call of under ten minutes with its
 # build. Any number of GPUs; with one, the same steps run over processes that share it, in small.
 #
-#   multi_gpu.sh [--executable FILE [--test-executable FILE]] [--include FOLDER]... [--dry-run] RESULTS
+#   multi_gpu.sh [--executable FILE [--test-executable FILE]] [--include FOLDER]... [--multimem]
+#                [--dry-run] RESULTS
 #
-# RESULTS: a folder for the tables, logs and JSON, and for all.tgz, which holds all of them. Without --executable it builds by build.sh (add
-# --include for header-only libraries that are not where the compiler looks).
+# RESULTS: a folder for the tables, logs and JSON, and for all.tgz, the one file to send back: it holds
+# all of them. Without --executable it builds by build.sh (add --include for header-only libraries
+# that are not where the compiler looks).
 #
-# NVLink multicast stays off: the script stops where one of the three switches is set to anything but
+# NVLink multicast stays off: the script stops if one of the three switches is set to anything but
 # off, sets them for every program that it starts, and before anything else checks that the product
 # refuses the transport multimem.
+#
+# --multimem: also verify and time the transport multimem, on a machine whose owner allows multicast
+# objects. They are shared resources of the fabric, so the script refuses this if any of the three
+# switches is set by its caller, and clears them for these steps alone. Exact payloads have to give
+# the bits that the reference, and so the emulator, computes under every summation policy; normal ones
+# have to lie within the derived bounds. multimem.txt says which, and whether the bits equal peer's.
 set -uo pipefail
-for pair in NCCL_NVLS_ENABLE=0 TORCH_SYMM_MEM_DISABLE_MULTICAST=1 NVSHMEM_DISABLE_NVLS=1; do
-  name=${pair%%=*} value=${pair##*=}
-  if [ -n "${!name+x}" ] && [ "${!name}" != "$value" ]; then
-    echo "multi_gpu.sh: $name is '${!name}': it must be $value" >&2
-    exit 2
-  fi
-  export "$name=$value"
-done
 
-executable='' tests='' dry=0 includes=()
+executable='' tests='' dry=0 multimem=0 includes=()
 while [ $# -gt 1 ]; do
   case $1 in
     --executable) executable=$(readlink -f "$2"); shift 2 ;;
     --test-executable) tests=$(readlink -f "$2"); shift 2 ;;
     --include) includes+=("$(readlink -f "$2")"); shift 2 ;;
+    --multimem) multimem=1; shift ;;
     --dry-run) dry=1; shift ;;
     *) echo "multi_gpu.sh: unknown option $1 (see the top of the script)" >&2; exit 2 ;;
   esac
 done
 if [ $# -ne 1 ]; then echo "usage: multi_gpu.sh [options] RESULTS" >&2; exit 2; fi
+case $1 in -*) echo "multi_gpu.sh: $1 is no folder (see the top of the script)" >&2; exit 2 ;; esac
+
+# How a program is started that may make multicast objects.
+with_multicast=(env)
+for pair in NCCL_NVLS_ENABLE=0 TORCH_SYMM_MEM_DISABLE_MULTICAST=1 NVSHMEM_DISABLE_NVLS=1; do
+  name=${pair%%=*} value=${pair##*=}
+  if [ -n "${!name+x}" ] && [ $multimem = 1 ]; then
+    echo "multi_gpu.sh: --multimem, but $name is set: multicast is switched off here; leave out --multimem" >&2
+    exit 2
+  fi
+  if [ -n "${!name+x}" ] && [ "${!name}" != "$value" ]; then
+    echo "multi_gpu.sh: $name is '${!name}': it must be $value" >&2
+    exit 2
+  fi
+  export "$name=$value"
+  with_multicast+=(-u "$name")
+done
+
 mkdir -p "$1" || exit 2
 results=$(readlink -f "$1")
 here=$(cd "$(dirname "$0")" && pwd)
@@ -114,11 +133,11 @@ if [ "$count" -eq 1 ]; then
   # One GPU: processes take turns on it, a few milliseconds a barrier.
   n=2
   share=(--share-device --blocks 2)
-  lists=(1,4)
+  lists=("1,4")
 else
   n=$count
   share=()
-  lists=(1,7,64,1023)
+  lists=("1,7,64,1023")
 fi
 
 # 1. Unit tests, then the operator over every way to start ranks.
@@ -172,18 +191,61 @@ fi
 step 90 0 "${mpi[@]}" -n "$n" "$gpu" run ${share[@]+"${share[@]}"} --tokens "${lists[0]}" "${small[@]}"
 step 90 0 "${tr[@]}" "$n" "$gpu" run ${share[@]+"${share[@]}"} --tokens "${lists[0]}" "${small[@]}"
 
-# 2. A process that ends mid-run: the others leave the barrier and say who is missing.
+# 2. multimem, if asked for, and its bits beside those of peer from the same inputs.
+if [ $multimem = 1 ]; then
+  if [ "$count" -eq 1 ]; then
+    refused='it needs several GPUs'
+  elif [ $dry = 1 ]; then
+    refused=''
+  else
+    refused=$("${with_multicast[@]}" "$gpu" info | sed -n 's/^transports: //p')
+    [ "$refused" != 'peer, multimem' ] || refused=''
+  fi
+  if [ -n "$refused" ]; then
+    failures=$((failures + 1))
+    echo "multimem: not verified: $refused" | tee "$results/multimem.txt"
+  else
+    for dtype in bf16 fp16; do
+      for fill in exact-rows integers normal; do
+        case $fill in normal) wanted='within the derived bounds' ;; *) wanted='bit for bit' ;; esac
+        name=multimem-$dtype-$fill before=$failures
+        compared=(--launch fork --ranks "$n" --tokens 64 --dtype "$dtype" --fill "$fill" --hidden 4096
+          --inner $((n * 256)) --calls 1 --timeout 10)
+        step 90 0 "$gpu" run "${compared[@]}" --transport peer --output "$results/$name-peer.safetensors"
+        step 90 0 "${with_multicast[@]}" "$gpu" run "${compared[@]}" --transport multimem \
+          --output "$results/$name.safetensors" --json "$results/$name.json"
+        [ $dry = 1 ] && continue
+        verdict=ok; [ $before -eq $failures ] || verdict=FAILED
+        same='the same bits as peer'
+        cmp -s "$results/$name-peer.safetensors" "$results/$name.safetensors" || same='other bits than peer'
+        echo "$dtype $fill, reference $wanted: $verdict; $same" | tee -a "$results/multimem.txt"
+        grep -E '^(out|residual_out|tensor) ' "$results/last.txt" >> "$results/multimem.txt"
+        # Whether a rounding differs is the result; the tensors are needed only where it does.
+        [ "$same" = 'the same bits as peer' ] && rm -f "$results/$name.safetensors" "$results/$name-peer.safetensors"
+      done
+    done
+    for tokens in 1,7,64,1023 16384; do
+      calls=3; [ $tokens != 16384 ] || calls=1
+      step 90 0 "${with_multicast[@]}" "$gpu" run --launch fork --ranks "$n" --tokens "$tokens" --hidden 4096 \
+        --inner $((n * 64)) --transport multimem --fill exact-rows --calls $calls --graph --timeout 10
+    done
+  fi
+fi
+
+# 3. A process that ends mid-run: the others leave the barrier and say who is missing.
 step 60 1 "$gpu" run --launch fork --ranks "$n" ${share[@]+"${share[@]}"} --tokens 4 --hidden 1024 \
   --inner $((n * 8)) --calls 4 --die-rank 1 --die-call 2 --timeout 3
 [ $dry = 1 ] || grep -m3 -E "gave up|is missing" "$results/last.txt"
 
-# 3. The tables.
+# 4. The tables.
 if [ "$count" -gt 1 ]; then
   common=(--hidden 8192 --inner $((count * 4096)) --timeout 10)
+  with=()
   table() {
     local name=$1; shift
-    if [ $dry = 1 ]; then echo "would run: $gpu bench $* > $name.txt"; return 0; fi
-    timeout 150 "$gpu" bench "$@" --json "$results/$name.json" > "$results/$name.txt" 2> "$results/$name.err" \
+    if [ $dry = 1 ]; then echo "would run: ${with[*]+${with[*]} }$gpu bench $* > $name.txt"; return 0; fi
+    timeout 150 ${with[@]+"${with[@]}"} "$gpu" bench "$@" --json "$results/$name.json" \
+      > "$results/$name.txt" 2> "$results/$name.err" \
       || { failures=$((failures + 1)); echo "FAILED: bench $*"; tail -n 3 "$results/$name.err"; }
     cat "$results/$name.txt"
   }
@@ -196,13 +258,19 @@ if [ "$count" -gt 1 ]; then
     --block-list 8,16,128 --methods product,product+nccl,product+fused,waves2,waves4,waves8
   table pypto --launch fork --ranks "$n" "${common[@]}" --tokens 8,64,256,1024 \
     --block-list 128 --methods product,product+nccl,pypto
+  if [ $multimem = 1 ] && [ -z "$refused" ]; then
+    with=("${with_multicast[@]}")
+    table fused-multimem --launch fork --ranks "$n" "${common[@]}" --tokens 8,64,256,1024,4096 \
+      --transport multimem --block-list 8,16,32,64,128 --methods fused
+    with=()
+  fi
   if [ $dry = 0 ] && python3 -c 'import torch' 2> /dev/null; then
     timeout 150 "${tr[@]:0:1}" --nproc-per-node "$n" "$here/torch_baseline.py" \
       2> "$results/torch.err" | tee "$results/torch.txt"
   fi
 fi
 
-# 4. compute-sanitizer on a small case.
+# 5. compute-sanitizer on a small case.
 if command -v compute-sanitizer > /dev/null; then
   for tool in memcheck racecheck; do
     step 120 0 compute-sanitizer --tool "$tool" --error-exitcode 9 "$gpu" run --virtual-ranks 2 \

@@ -20,18 +20,29 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kExample = "docs/examples/";
 
-// The indented lines behind the one that shows `command`, up to the end of its block; "..." stands
+// The indented lines after the one that shows `command`, up to the end of its block; "..." stands
 // for any lines.
 std::vector<std::string> shown_output(const std::string& page, const std::string& command) {
   std::vector<std::string> lines;
   std::istringstream in(page);
   bool inside = false;
   for (std::string line; std::getline(in, line);) {
+    if (inside && line.empty()) continue;
     if (inside && !line.starts_with("    ")) break;
     if (inside && line != "    ...") lines.push_back(line.substr(4));
     if (line == "    $ " + command) inside = true;
   }
   return lines;
+}
+
+void check_in_order(const std::vector<std::string>& shown, const std::string& out) {
+  std::size_t from = 0;
+  for (const std::string& line : shown) {
+    CAPTURE(line);
+    const std::size_t at = out.find(line + "\n", from);
+    REQUIRE(at != std::string::npos);
+    from = at;
+  }
 }
 
 TEST_CASE("the finding that README shows is what its command prints") {
@@ -46,20 +57,31 @@ TEST_CASE("the finding that README shows is what its command prints") {
   // The case is named as it was given, so here by another path.
   const std::string out =
       std::regex_replace(r.out, std::regex(fs::absolute(kExample).string()), std::string(kExample));
-  std::size_t from = 0;
-  for (const std::string& line : shown) {
-    CAPTURE(line);
-    const std::size_t at = out.find(line + "\n", from);
-    REQUIRE(at != std::string::npos);
-    from = at;
-  }
+  check_in_order(shown, out);
 }
 
+TEST_CASE("the finding that docs/tour.md shows is what its command prints") {
+  const Folder f;
+  fs::create_directory(f / "build");
+  const std::string first =
+      "ringfence fuzz --protocol tokenweave --ranks 4 --blocks 2 --tokens 8 --hidden 64 --inner "
+      "64 ";
+  auto shown = shown_output(content("docs/tour.md"), first + "\\");
+  REQUIRE(shown.size() >= 20);
+  const std::string rest = shown.front();
+  shown.erase(shown.begin());
+  const Result r = ringfence(f, first.substr(std::string("ringfence ").size()) + rest);
+  CHECK(r.status == 1);
+  check_in_order(shown, r.out);
+}
+
+// The default number of schedules, 2,000.
 TEST_CASE("README's example with its last barrier is clean, and its result is judged") {
   const Folder f;
   const std::string file = fs::absolute(kExample).string() + "all_reduce.toml";
-  const Result clean = ringfence(f, "fuzz --schedules 300 --executor inline --case " + file);
+  const Result clean = ringfence(f, "fuzz --boundary stream --executor inline --case " + file);
   CHECK(clean.status == 0);
+  CHECK(clean.out.find(" 2001 ") != std::string::npos);
   CHECK(clean.out.find("not judged") == std::string::npos);
 }
 

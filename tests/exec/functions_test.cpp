@@ -31,10 +31,10 @@ std::set<std::string> refused() {
   return all(content("emulator/exec/client/refused.inc"), "RF_REFUSED\\((\\w+)\\)");
 }
 
-// The names of docs/exec.md's list, a name with (_ptsz) or (_ptds) behind it for both.
+// The names of docs/exec.md's list, a name followed by (_ptsz) or (_ptds) for both.
 std::set<std::string> done() {
   const std::string page = content("docs/exec.md");
-  const std::size_t begin = page.find("## Functions that are there");
+  const std::size_t begin = page.find("## Supported functions");
   const std::size_t end = page.find("\n## ", begin + 1);
   REQUIRE(begin != std::string::npos);
   return all(page.substr(begin, end - begin), "\\b(_?_?cuda[A-Za-z0-9_]+)");
