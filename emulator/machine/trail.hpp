@@ -29,12 +29,14 @@ class Trail {
 
   void clear() {
     for (std::uint32_t i = 0; i < used_; ++i) table_[slots_[i]] = {};
-    used_ = 0;
+    used_ = reads_used_ = 0;
     sum_ = last_fence_sc_ = 0;
   }
   // Events are named by numbers that do not depend on the schedule.
   void read(std::uint64_t reader, std::uint64_t writer, const Pair& pair) {
-    sum_ += mixed(reader, writer + 1);
+    const std::uint64_t read = mixed(reader, writer + 1);
+    sum_ += read;
+    if (reads_used_ < kMostReads) reads_[reads_used_++] = read;
     count(pair);
   }
   void write(std::uint64_t writer, std::uint64_t before) { sum_ += mixed(writer, ~before); }
@@ -51,6 +53,11 @@ class Trail {
   void each_pair(F&& f) const {
     for (std::uint32_t i = 0; i < used_; ++i) f(table_[slots_[i]]);
   }
+
+  // The first kMostReads strong reads, each with the write that it returned, as a number: finer
+  // than a pair, as it tells the iterations of a loop apart.
+  static constexpr std::uint32_t kMostReads = 256;
+  std::span<const std::uint64_t> reads() const { return std::span(reads_).first(reads_used_); }
 
  private:
   static constexpr std::uint32_t kSlots = 1024;  // a power of two
@@ -73,7 +80,8 @@ class Trail {
   }
 
   std::uint64_t sum_ = 0, last_fence_sc_ = 0;
-  std::uint32_t used_ = 0;
+  std::uint32_t used_ = 0, reads_used_ = 0;
+  std::array<std::uint64_t, kMostReads> reads_{};
   std::array<std::uint16_t, kMost> slots_{};
   std::array<Pair, kSlots> table_{};
 };

@@ -87,9 +87,10 @@ struct Outcome {
   bool survive = false;                 // as RunSpec's
   std::vector<machine::Event> history;  // if asked for
   // If a trail was asked for (machine::Trail): equal for schedules that only order independent
-  // steps otherwise; and which lines' writes which lines read.
+  // steps otherwise; which lines' writes which lines read; and Trail::reads.
   std::uint64_t fingerprint = 0;
   std::vector<machine::Trail::Pair> pairs;
+  std::vector<std::uint64_t> reads;
   std::vector<SeenAccess> seen;  // if a profile was asked for
   std::uint32_t points = 0;
   std::uint32_t steps = 0;

@@ -9,7 +9,7 @@ MutantStrategy::MutantStrategy(const StrategySpec& spec, std::span<const Decisio
     : random_(spec.seed),
       decisions_(changed(decisions, random_, change_, memory)),
       replay_(decisions_, memory),
-      by_pos_(change_ == Change::other_end && random_.below(2) == 0),
+      by_pos_(change_ == Change::other_end && random_.below(4) != 0),
       walk_(spec),
       pos_(spec, profile, memory) {}
 

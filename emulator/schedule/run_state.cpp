@@ -62,6 +62,7 @@ Outcome RunState::collect() {
   out.faults.assign(execution_.faults().begin(), execution_.faults().end());
   out.fingerprint = trail_.fingerprint();
   trail_.each_pair([&](const machine::Trail::Pair& pair) { out.pairs.push_back(pair); });
+  out.reads.assign(trail_.reads().begin(), trail_.reads().end());
   out.seen.assign(execution_.seen().begin(), execution_.seen().end());
   out.survive = survive_;
   out.points = execution_.points();
