@@ -315,16 +315,25 @@ void CaseProgram::load_kernels() {
   overlaps_ = static_cast<std::uint32_t>(
       std::count_if(file_.launches.begin(), file_.launches.end(),
                     [](const Launch& launch) { return launch.dependent; }));
-  if (overlaps_ != 0 && !file_.host.empty()) {
-    throw CaseError(fmt::format(
-        "{}: launches with dependent = true and steps of the host; expected one of the two",
-        file_.path));
-  }
-  // Where launches overlap each has a host, and each that may a stream, besides.
+  // Where launches overlap each of them, and each step of the host, has a host, and each that may a
+  // stream, besides.
   constexpr std::size_t kMostOverlapping = kMostStreams - 1;
-  if (overlaps_ != 0 && file_.launches.size() > kMostOverlapping) {
-    throw CaseError(fmt::format("{}: {} launches, some of them dependent; at most {} fit",
-                                file_.path, file_.launches.size(), kMostOverlapping));
+  const std::size_t in_turn = file_.launches.size() + file_.host.size();
+  if (overlaps_ != 0 && in_turn > kMostOverlapping) {
+    throw CaseError(fmt::format(
+        "{}: {} launches and steps of the host, some launches dependent; expected at most {}",
+        file_.path, in_turn, kMostOverlapping));
+  }
+  if (overlaps_ != 0) order_turns();
+}
+
+// Launches and steps in the order of the file: what a step precedes stands behind it.
+void CaseProgram::order_turns() {
+  for (std::size_t l = 0; l <= file_.launches.size(); ++l) {
+    for (std::size_t i = 0; i < file_.host.size(); ++i) {
+      if (file_.host[i].before == l) turns_.push_back({true, i});
+    }
+    if (l < file_.launches.size()) turns_.push_back({false, l});
   }
 }
 
@@ -464,11 +473,16 @@ void CaseProgram::run_host_steps(Agent& host, std::uint32_t rank, std::uint32_t 
   for (std::size_t i = 0; i < file_.host.size(); ++i) {
     const HostStep& step = file_.host[i];
     if (step.before != before || step.stream != stream_slots_[slot] || !step.on(rank)) continue;
-    std::vector<Agent::ChildSpec> children(1);
-    children[0].body = [this, rank, call, i](Agent& a) { run_host_step(a, rank, call, i); };
-    host.launch(stream(rank, slot), static_cast<std::uint16_t>(call), std::move(children),
-                static_cast<std::uint16_t>(file_.launches.size() + i));
+    launch_host_step(host, rank, call, slot, i);
   }
+}
+
+void CaseProgram::launch_host_step(Agent& host, std::uint32_t rank, std::uint32_t call,
+                                   std::uint32_t slot, std::size_t step) {
+  std::vector<Agent::ChildSpec> children(1);
+  children[0].body = [this, rank, call, step](Agent& a) { run_host_step(a, rank, call, step); };
+  host.launch(stream(rank, slot), static_cast<std::uint16_t>(call), std::move(children),
+              static_cast<std::uint16_t>(file_.launches.size() + step));
 }
 
 void CaseProgram::run_stream(Agent& host, std::uint32_t rank, std::uint32_t call,
@@ -483,20 +497,16 @@ void CaseProgram::run_stream(Agent& host, std::uint32_t rank, std::uint32_t call
   run_host_steps(host, rank, call, slot, file_.launches.size());
 }
 
-// A host for each launch, which waits for its turn. One that may overlap the one before has a
-// stream of the machine's own; the others follow all that their stream had before them.
+// A host for each launch and each step, which waits for its turn. A launch that may overlap the one
+// before has a stream of the machine's own; all else follows what its stream had before it.
 void CaseProgram::run_overlapping(Agent& host, std::uint32_t rank, std::uint32_t call) {
-  std::vector<Succession> all(file_.launches.size());
+  std::vector<Succession> all(turns_.size());
   std::vector<Agent::Body> hosts;
   std::uint32_t own = static_cast<std::uint32_t>(stream_slots_.size());
-  for (std::size_t l = 0; l < all.size(); ++l) {
-    const Launch& launch = file_.launches[l];
-    const auto slot = static_cast<std::uint32_t>(
-        std::find(stream_slots_.begin(), stream_slots_.end(), launch.stream) -
-        stream_slots_.begin());
-    all[l].stream = stream(rank, launch.dependent ? own++ : slot);
-    if (!launch.on(rank)) continue;
-    hosts.push_back([this, rank, call, l, &all](Agent& a) { run_in_turn(a, rank, call, l, all); });
+  for (std::size_t t = 0; t < all.size(); ++t) {
+    all[t].stream = stream(rank, dependent(t) ? own++ : slot_of(t));
+    if (!on(t, rank)) continue;
+    hosts.push_back([this, rank, call, t, &all](Agent& a) { run_in_turn(a, rank, call, t, all); });
   }
   host.fork_hosts(static_cast<std::uint16_t>(call), std::move(hosts));
   for (const Succession& s : all) {
@@ -506,11 +516,30 @@ void CaseProgram::run_overlapping(Agent& host, std::uint32_t rank, std::uint32_t
   }
 }
 
-void CaseProgram::run_in_turn(Agent& host, std::uint32_t rank, std::uint32_t call, std::size_t l,
+bool CaseProgram::dependent(std::size_t turn) const {
+  return !turns_[turn].step && file_.launches[turns_[turn].index].dependent;
+}
+
+bool CaseProgram::on(std::size_t turn, std::uint32_t rank) const {
+  const Turn& t = turns_[turn];
+  return t.step ? file_.host[t.index].on(rank) : file_.launches[t.index].on(rank);
+}
+
+std::uint32_t CaseProgram::slot_of(std::size_t turn) const {
+  const Turn& t = turns_[turn];
+  const std::uint32_t stream = t.step ? file_.host[t.index].stream : file_.launches[t.index].stream;
+  return static_cast<std::uint32_t>(std::find(stream_slots_.begin(), stream_slots_.end(), stream) -
+                                    stream_slots_.begin());
+}
+
+void CaseProgram::run_in_turn(Agent& host, std::uint32_t rank, std::uint32_t call, std::size_t turn,
                               std::vector<Succession>& all) {
-  const Launch& launch = file_.launches[l];
-  Succession& self = all[l];
-  Succession* before = nullptr;
+  const std::uint32_t slot = slot_of(turn);
+  Succession& self = all[turn];
+  std::vector<std::size_t> earlier;
+  for (std::size_t t = 0; t < turn; ++t) {
+    if (slot_of(t) == slot && on(t, rank)) earlier.push_back(t);
+  }
   const auto wait_until = [&](Succession& other, const bool& what) {
     while (!what) {
       other.waiting.push_back(&host);
@@ -518,25 +547,28 @@ void CaseProgram::run_in_turn(Agent& host, std::uint32_t rank, std::uint32_t cal
     }
     host.left(&what, 0);
   };
-  for (std::size_t i = 0; i < l; ++i) {
-    if (file_.launches[i].stream != launch.stream || !file_.launches[i].on(rank)) continue;
-    before = &all[i];
-    if (launch.dependent) continue;
-    wait_until(all[i], all[i].ended);
-    if (all[i].stream != self.stream) host.order_streams(self.stream, all[i].stream);
-  }
-  if (launch.dependent && before == nullptr) {
-    // What it would follow is not launched on this rank.
-    const auto slot = std::find(stream_slots_.begin(), stream_slots_.end(), launch.stream);
-    host.order_streams(self.stream,
-                       stream(rank, static_cast<std::uint32_t>(slot - stream_slots_.begin())));
-  } else if (launch.dependent) {
+  // Only a launch triggers: what stands right behind a step of the host, or behind nothing that
+  // this rank launches, follows as others do.
+  Succession* before = nullptr;
+  if (dependent(turn) && !earlier.empty() && !turns_[earlier.back()].step) {
+    before = &all[earlier.back()];
     wait_until(*before, before->triggered);
     // That launches overlap is an opportunity and no promise.
     if (host.choose(schedule::DecisionKind::sum, 2) == 1) wait_until(*before, before->ended);
     host.act(kBarrier, [&](machine::Machine& m) { m.follow_start(self.stream, before->stream); });
+  } else {
+    for (const std::size_t t : earlier) {
+      wait_until(all[t], all[t].ended);
+      if (all[t].stream != self.stream) host.order_streams(self.stream, all[t].stream);
+    }
+    if (dependent(turn)) host.order_streams(self.stream, stream(rank, slot));
   }
-  run_launch(host, rank, call, l, self.stream, &self, launch.dependent ? before : nullptr);
+  const std::size_t index = turns_[turn].index;
+  if (turns_[turn].step) {
+    launch_host_step(host, rank, call, slot, index);
+  } else {
+    run_launch(host, rank, call, index, self.stream, &self, before);
+  }
   host.act(kBarrier, [&](machine::Machine&) {
     // Who began when all blocks had triggered is behind that, not behind the end.
     if (!std::exchange(self.triggered, true)) host.arrived(&self.triggered, 0);

@@ -184,9 +184,15 @@ class CaseProgram final : public schedule::Program, private machine::FindingFilt
                   machine::StreamId stream, Succession* self, Succession* before);
   void run_stream(schedule::Agent& host, std::uint32_t rank, std::uint32_t call,
                   std::uint32_t stream);
+  void launch_host_step(schedule::Agent& host, std::uint32_t rank, std::uint32_t call,
+                        std::uint32_t slot, std::size_t step);
   void run_overlapping(schedule::Agent& host, std::uint32_t rank, std::uint32_t call);
-  void run_in_turn(schedule::Agent& host, std::uint32_t rank, std::uint32_t call,
-                   std::size_t launch, std::vector<Succession>& all);
+  void run_in_turn(schedule::Agent& host, std::uint32_t rank, std::uint32_t call, std::size_t turn,
+                   std::vector<Succession>& all);
+  void order_turns();
+  bool dependent(std::size_t turn) const;  // a launch that may overlap the one before
+  bool on(std::size_t turn, std::uint32_t rank) const;
+  std::uint32_t slot_of(std::size_t turn) const;  // its stream, in stream_slots_
   machine::StreamId stream(std::uint32_t rank, std::uint32_t slot) const {
     return shared_->streams[rank][slot];
   }
@@ -232,8 +238,14 @@ class CaseProgram final : public schedule::Program, private machine::FindingFilt
   std::vector<SiteOf> sites_;                    // from kFirstInstruction on
   std::size_t first_host_site_ = 0;              // in sites_
   std::map<std::string, std::uint32_t> events_;  // regions, by name
-  std::uint32_t overlaps_ = 0;                   // launches that may overlap the one before
-  std::vector<std::uint32_t> stream_slots_;      // the file's stream numbers in use, ascending
+  // Where launches overlap: a launch, or a step of the host.
+  struct Turn {
+    bool step;
+    std::size_t index;
+  };
+  std::vector<Turn> turns_;
+  std::uint32_t overlaps_ = 0;               // launches that may overlap the one before
+  std::vector<std::uint32_t> stream_slots_;  // the file's stream numbers in use, ascending
   Space space_;
   std::vector<Region> regions_;
   std::vector<std::vector<std::uint32_t>> memory_region_;    // by memory and rank

@@ -513,6 +513,32 @@ TEST_CASE("two launches on streams of their own share no block: a scope of .cta 
   judge("data-race", flag("cta"));
 }
 
+TEST_CASE("steps of the host stand between launches that overlap as they stand between others") {
+  const auto with = [](const std::vector<std::string>& bodies, std::size_t before,
+                       const std::string& step) {
+    Case c = chain(bodies);
+    std::size_t at = 0;
+    for (std::size_t i = 0; i < before; ++i) at = c.launches.find("kernel =", at + 1);
+    c.launches.insert(at == std::string::npos ? c.launches.size() : at, step);
+    return c;
+  };
+  const std::string zero =
+      "[[host]]\nmemset = { to = {memory = \"data\"}, bytes = 4, value = 0 }\n";
+  // Before the first: the first follows it, the second overlaps the first as ever.
+  judge("clean", with({kTrigger + kStore, kWait + kRead}, 0, zero));
+  judge("data-race", with({kTrigger + kStore, kRead + kWait}, 0, zero));
+  // Between the two: nothing triggers the second, which follows the step, which follows the first.
+  judge("clean", with({kTrigger + kStore, kRead}, 1, zero));
+  judge("data-race", with({kTrigger + kStore, kRead}, 1, zero + "stream = 1\n"));
+  // Behind the second, whose predecessor may be running yet where the second never waited.
+  judge("clean", with({kTrigger + kStore, kWait + kRead}, 2, zero));
+  judge("clean", with({kTrigger + kStore, ""}, 2, zero));
+  // On another stream it follows neither.
+  judge("data-race", with({kTrigger + kStore, kWait + kRead}, 2, zero + "stream = 1\n"));
+  // A launch that triggers by its end is still seen by the wait of the next one alone.
+  judge("data-race", with({kStore, kRead}, 2, zero));
+}
+
 TEST_CASE("a dependent launch needs one before it on its stream") {
   CHECK_THROWS_WITH_AS(
       program_of({kernel("k0", ""), launch("k0", 1, 1, kAhead)}),
