@@ -428,13 +428,15 @@ AgentId Walk::extend(const schedule::ReadyView& ready) {
   return best != kNoAgent ? best : stuck;
 }
 
-// A compare-and-swap that waits although somebody took what it waits for could have been first.
+// A compare-and-swap that waits although somebody took what it waits for could have been first. One
+// that is stuck because the graph says so is no choice of the fixed rule's, and others stand for
+// those in which it is not.
 void Walk::ask_blocked() {
   machine::Machine& machine = execution_->machine();
   const AgentId stepping = current_;
   for (AgentId id = 0; id < execution_->agent_count() && !abandoned_; ++id) {
     const schedule::AgentRecord& r = execution_->record(id);
-    if (r.status != schedule::AgentStatus::awaiting) continue;
+    if (r.status != schedule::AgentStatus::awaiting || agents_[id].late) continue;
     current_ = asking_blocked_ = id;
     if (r.wait_count == 0 && !stuck_.contains(r.thread)) {
       machine.can_end(r.thread, r.await.at, r.await.access, r.await.wanted, r.await.by_rmw);

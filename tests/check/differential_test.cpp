@@ -417,6 +417,25 @@ exists (0 == 0)
 )") == "");
 }
 
+TEST_CASE("executions beside a wait by an atomic are visited once each") {
+  // P2 comes first by the rule. Where it finds its 4 taken, it may have been the first to look; but
+  // that is not to be asked of a run that has it wait for ever by its graph.
+  const auto wait = [](const std::string& look) {
+    return "PTX a\n{\nx=0;\n}\n"
+           " P0@cta 0,gpu 1 | P1@cta 0,gpu 1 | P2@cta 0,gpu 0 ;\n"
+           " atom.relaxed.sys.exch r0, x, 2 | atom.relaxed.sys.exch r0, x, 3 | st.relaxed.sys x, 4 "
+           ";\n | | L0: ;\n | | " +
+           look +
+           " ;\n | | bne r1, 4, L0 ;\n"
+           "locations [x;P0:r0;P1:r0;P2:r1;]\nexists (0 == 0)\n";
+  };
+  for (const std::string look : {"atom.relaxed.sys.cas r1, x, 4, 4",
+                                 "atom.acquire.sys.cas r1, x, 4, 5", "ld.relaxed.sys r1, x"}) {
+    INFO(look);
+    CHECK(testing::difference_of_waits(litmus::parse(wait(look), "here")) == "");
+  }
+}
+
 TEST_CASE("reductions that do not commute are ordered, whether their results are read or not") {
   const auto states = [](const std::string& first, const std::string& second) {
     const std::string program = "PTX a\n{\nx=1;\n}\n P0@cta 0,gpu 0 | P1@cta 0,gpu 0 ;\n " + first +
