@@ -116,7 +116,7 @@ TensorEntry read_entry(const std::string& file, const std::string& name, const j
   for (const auto& item : value.items()) {
     if (item.key() != "dtype" && item.key() != "shape" && item.key() != "data_offsets") {
       fail(file,
-           fmt::format("tensor {} has an unknown field {}: dtype, shape and data_offsets are right",
+           fmt::format("tensor {} has an unknown field {}: expected dtype, shape and data_offsets",
                        quoted(name), quoted(item.key())));
     }
   }
@@ -164,7 +164,7 @@ void check_tiling(const std::string& file, const std::vector<TensorEntry>& tenso
                              quoted(entry.name), data_begin + entry.end, data_begin + data_bytes));
     }
     if (entry.begin < covered) {
-      fail(file, fmt::format("tensor {} begins at data offset {}, inside tensor {}: {} is right",
+      fail(file, fmt::format("tensor {} begins at data offset {}, inside tensor {}: expected {}",
                              quoted(entry.name), entry.begin, quoted(before->name), covered));
     }
     if (entry.begin > covered) {

@@ -49,7 +49,7 @@ std::uint16_t* Tensor::bits() {
 
 const std::uint16_t* Tensor::bits() const {
   if (!is_half(dtype)) {
-    throw InputError(fmt::format("a 16-bit tensor is wanted here: got {}", dtype_name(dtype)));
+    throw InputError(fmt::format("expected a 16-bit tensor: got {}", dtype_name(dtype)));
   }
   return reinterpret_cast<const std::uint16_t*>(bytes.data());
 }
@@ -58,7 +58,7 @@ float* Tensor::floats() { return const_cast<float*>(static_cast<const Tensor*>(t
 
 const float* Tensor::floats() const {
   if (dtype != Dtype::f32) {
-    throw InputError(fmt::format("an fp32 tensor is wanted here: got {}", dtype_name(dtype)));
+    throw InputError(fmt::format("expected an fp32 tensor: got {}", dtype_name(dtype)));
   }
   return reinterpret_cast<const float*>(bytes.data());
 }

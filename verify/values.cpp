@@ -200,8 +200,8 @@ class Broadcast {
     const bool fits = (v.rows == rows || v.rows == 1) && v.columns > 0 && columns % v.columns == 0;
     if (!fits) {
       throw InputError(
-          fmt::format("[{}, {}] does not go with [{}, {}]: give equal rows and "
-                      "columns, one of them, or columns that divide the other's",
+          fmt::format("[{}, {}] does not fit [{}, {}]: expected equal rows and columns, one of "
+                      "them, or columns that divide the other's",
                       v.rows, v.columns, rows, columns));
     }
   }

@@ -61,20 +61,20 @@ struct Texts {
 void add_common(CLI::App& app, RunOptions& o, Texts& t) {
   app.add_option("--protocol", t.protocol, "tokenweave or pypto")->capture_default_str();
   app.add_option("--dtype", t.dtype, "bf16 or fp16")->capture_default_str();
-  app.add_option("--tokens", o.tokens, "T; a list is taken in turn, call by call")
+  app.add_option("--tokens", o.tokens, "tokens T; the calls use the numbers of a list in turn")
       ->delimiter(',')
       ->capture_default_str();
-  app.add_option("--hidden", o.hidden, "H")->capture_default_str();
-  app.add_option("--inner", o.inner, "K over all ranks")->capture_default_str();
+  app.add_option("--hidden", o.hidden, "hidden size H")->capture_default_str();
+  app.add_option("--inner", o.inner, "inner size K over all ranks")->capture_default_str();
   app.add_option("--eps", o.eps, "RMSNorm epsilon")->each([&o](const std::string&) {
     o.eps_given = true;
   });
-  app.add_flag("--beta", o.beta, "add a beta after the norm");
-  app.add_option("--seed", o.seed, "of the generated inputs")->capture_default_str();
+  app.add_flag("--beta", o.beta, "add a beta (bias) after the norm");
+  app.add_option("--seed", o.seed, "seed of the generated inputs")->capture_default_str();
 
   const char* group = "Ranks";
   app.add_option("--virtual-ranks", o.virtual_ranks, "R ranks on one GPU")->group(group);
-  app.add_option("--ranks", o.ranks, "R ranks, a GPU each (default: all GPUs)")->group(group);
+  app.add_option("--ranks", o.ranks, "R ranks, one GPU each (default: all GPUs)")->group(group);
   app.add_option("--launch", o.launch,
                  "auto, one-process, fork, or env (torchrun, mpirun, mpiexec, srun)")
       ->group(group)
@@ -83,41 +83,38 @@ void add_common(CLI::App& app, RunOptions& o, Texts& t) {
   app.add_flag("--share-device", o.share_device, "several processes on GPU 0 (slow: time slices)")
       ->group(group);
   app.add_flag("--stream-a-rank", o.stream_a_rank,
-               "virtual ranks: a launch a rank instead of one cooperative launch")
+               "virtual ranks: one launch per rank instead of one cooperative launch")
       ->group(group);
 
   group = "Kernel";
   app.add_option("--transport", o.transport,
-                 "auto (peer, and push for few tokens), peer, multimem, or push (no barriers)")
+                 "auto (push for few tokens, else peer), peer, multimem, or push (no barriers)")
       ->group(group)
       ->capture_default_str();
-  app.add_option(
-         "--push-tokens", o.push_tokens,
-         fmt::format(
-             "transport auto: up to so many tokens push (default: 2 rows a block, 4 with 128 "
-             "blocks, at most {} tokens; on one GPU 0)",
-             kPushTokens))
+  app.add_option("--push-tokens", o.push_tokens,
+                 fmt::format("transport auto: use push up to this many tokens (default: 2 rows per "
+                             "block, 4 with 128 blocks, at most {} tokens; on one GPU 0)",
+                             kPushTokens))
       ->group(group);
   app.add_flag("--dependent-launch", o.dependent_launch,
-               "tokenweave: a launch may take up multiprocessors before the one before it ends")
+               "tokenweave: a launch may start before the preceding one ends")
       ->group(group);
   app.add_option("--start-order", t.start, "relaxed, or strict (release/acquire)")
       ->group(group)
       ->capture_default_str();
   app.add_option("--blocks", o.blocks,
-                 "blocks a rank (default: 8 on one GPU; else one for each of a rank's rows up to "
+                 "blocks per rank (default: 8 on one GPU; else one for each of a rank's rows up to "
                  "128, pypto 128)")
       ->group(group)
       ->check(CLI::Range(1, 16384));
   app.add_option("--tile-rows", o.tile_rows, "pypto: 8, 64 or 128")
       ->group(group)
       ->capture_default_str();
-  app.add_option(
-         "--chunk", o.chunk,
-         "pypto: columns of a tile that a block multiplies at once: 128 or 64, with tiles of "
-         "128 rows 256 or 128 (default: chosen)")
+  app.add_option("--chunk", o.chunk,
+                 "pypto: columns of a tile that a block multiplies at once: 128 or 64, with tiles "
+                 "of 128 rows 256 or 128 (default: by size)")
       ->group(group);
-  app.add_option("--slots", o.slots, "pypto: tiles in the rings")->group(group);
+  app.add_option("--slots", o.slots, "pypto: number of tiles in the rings")->group(group);
   app.add_option("--pipeline", t.pipeline, "pypto: on or off")->group(group);
   app.add_option("--timeout", o.timeout_seconds,
                  "seconds after which a waiting thread gives up (0: never)")
@@ -180,28 +177,35 @@ int as_ranks(const char* name, const RunOptions& o,
 int gpu_command(int argc, const char* const* argv) {
   const std::string program = argc > 0 ? argv[0] : "ringfence gpu";
   return guarded(program.c_str(), [&] {
-    CLI::App app{"The CUDA kernels on this machine's GPUs, or on virtual ranks of one.", program};
+    CLI::App app{
+        "Runs and measures the CUDA kernels on this machine's GPUs, or on virtual ranks of one "
+        "GPU.",
+        program};
     app.require_subcommand(1);
-    CLI::App* info = app.add_subcommand("info", "the devices, and which transports they can take");
+    CLI::App* info =
+        app.add_subcommand("info", "lists the devices and the transports that they support");
     CLI::App* run = app.add_subcommand("run", "executes the operator and judges the results");
     CLI::App* bench = app.add_subcommand("bench", "times the kernels against their baselines");
 
     RunOptions o;
     Texts t;
     add_common(*run, o, t);
-    run->add_option("--calls", o.calls, "calls, each with new payloads")->capture_default_str();
+    run->add_option("--calls", o.calls, "number of calls, each with new inputs")
+        ->capture_default_str();
     run->add_option("--fill", t.fill, "normal, integers or exact-rows")->capture_default_str();
-    run->add_flag("--graph", o.graph, "then capture a graph and judge three replays");
-    run->add_option("--input", o.input, "a safetensors file instead of generated tensors");
+    run->add_flag("--graph", o.graph, "also capture a graph, and check three replays");
+    run->add_option("--input", o.input,
+                    "read inputs from a safetensors file instead of generating them");
     run->add_option("--output", o.output, "write out and residual_out of the last call");
     run->add_option("--record", o.record,
                     "write inputs, partials and every rank's outputs of the last call");
-    run->add_option("--trace", o.trace, "log the barriers' events and check them");
+    run->add_option("--trace", o.trace,
+                    "log the events of the barriers, and check that they are a legal execution");
     run->add_option("--json", o.json, "write the result as JSON");
     run->add_option("--junit", o.junit, "write the result as JUnit XML");
-    run->add_option("--die-rank", o.die_rank, "fault injection: this rank never comes to a call")
+    run->add_option("--die-rank", o.die_rank, "fault injection: this rank is missing from a call")
         ->group("Fault injection");
-    run->add_option("--die-call", o.die_call, "which call")->group("Fault injection");
+    run->add_option("--die-call", o.die_call, "number of that call")->group("Fault injection");
 
     BenchOptions b;
     RunOptions bo;
@@ -219,7 +223,7 @@ int gpu_command(int argc, const char* const* argv) {
     bench->add_option("--samples", b.samples, "timed replays of the graph")->capture_default_str();
     bench->add_option("--json", b.json, "write the table as JSON");
     bench->add_option("--nccl-id-file", b.nccl_id_file,
-                      "the ncclUniqueId goes by this file (default: over the launcher's job)");
+                      "pass the ncclUniqueId through this file (default: by the launcher)");
 
     try {
       app.parse(argc, argv);

@@ -52,16 +52,16 @@ std::vector<std::string> left_out_texts(const Task& task, const ExhaustiveMode& 
       continue;
     }
     if (orders[i].what == check::LeftOut::What::look) {
-      out.push_back(fmt::format(
-          "a look in vain of {}, at {}, which writes what it found over the write that it races "
-          "with, at {}",
-          warp, first, second));
+      out.push_back(
+          fmt::format("a failed poll of {}, at {}, which writes the value that it read back over a "
+                      "write that it races with, at {}",
+                      warp, first, second));
       continue;
     }
     out.push_back(
         first == second
             ? fmt::format("the warp of {}, or another lane of it, first at {}", warp, first)
-            : fmt::format("of the lanes of the warp of {}, one at {} behind another one's {}", warp,
+            : fmt::format("two lanes of the warp of {}: one at {} after the other's {}", warp,
                           first, second));
   }
   return out;

@@ -29,7 +29,7 @@ Described describe(const std::exception_ptr& error) {
     return {ErrorKind::interrupted, e.what()};
   } catch (const schedule::StopRequested&) {
     if (schedule::interrupted()) return {ErrorKind::interrupted, Interrupted().what()};
-    return {ErrorKind::time_over, "the time was over before the inputs were prepared"};
+    return {ErrorKind::time_over, "the time ran out before the inputs were prepared"};
   } catch (const InputError& e) {
     return {ErrorKind::input, e.what()};
   } catch (const verify::InputError& e) {

@@ -32,14 +32,15 @@ void make_small(SubjectPtr& subject, const schedule::RunSpec& base, schedule::Ou
     const std::size_t before = outcome.decisions.size();
     schedule::Shrunk shrunk = schedule::shrink(*instance.executor, base, outcome, kind);
     outcome = std::move(shrunk.outcome);
-    watch.info(fmt::format("{}: {} choices shrunk to {} in {} runs{}", machine::name(kind), before,
-                           outcome.decisions.size(), shrunk.runs,
-                           shrunk.minimal ? "" : "; a limit ended it, fewer may do"));
+    watch.info(
+        fmt::format("{}: {} choices shrunk to {} in {} runs{}", machine::name(kind), before,
+                    outcome.decisions.size(), shrunk.runs,
+                    shrunk.minimal ? "" : "; a limit ended the shrinking, fewer may be enough"));
   };
   Reduced reduced = reduce(subject, base, outcome, kind);
   subject = reduced.subject;
   outcome = std::move(reduced.outcome);
-  watch.info(fmt::format("{}: smallest case that fails alike: {}", machine::name(kind),
+  watch.info(fmt::format("{}: smallest case with the same failure: {}", machine::name(kind),
                          trace::case_text(subject->config())));
   shrink_choices();
 }
@@ -93,9 +94,9 @@ void in_time(const RecordOptions& options, F&& f) {
   try {
     f();
   } catch (const std::bad_alloc&) {
-    options.watch.info("no memory to make more of the finding");
+    options.watch.info("out of memory: the finding is not shrunk or explained any further");
   } catch (const schedule::OutOfMemory&) {
-    options.watch.info("no memory to make more of the finding");
+    options.watch.info("out of memory: the finding is not shrunk or explained any further");
   }
 }
 
@@ -116,7 +117,7 @@ void confirm(Settled& s, const schedule::RunSpec& base, const RecordOptions& opt
     r.unconfirmed = no_end(out);
     if (!r.unconfirmed.empty()) return false;
     r.disagree = !schedule::same_run(s.outcome, out);
-    if (r.disagree) r.unconfirmed = "the executors disagree on it, which is a fault of ringfence";
+    if (r.disagree) r.unconfirmed = "the executors disagree on it, which is a bug in ringfence";
     return !r.disagree;
   };
   try {
@@ -142,7 +143,7 @@ void confirm(Settled& s, const schedule::RunSpec& base, const RecordOptions& opt
     }
   } catch (const std::bad_alloc& e) {
     r.confirmed = false;
-    r.unconfirmed = "no memory to run it again";
+    r.unconfirmed = "not enough memory to run it again";
   } catch (const schedule::OutOfMemory& e) {
     r.confirmed = false;
     r.unconfirmed = e.what();
@@ -150,7 +151,7 @@ void confirm(Settled& s, const schedule::RunSpec& base, const RecordOptions& opt
   // For the names in the story.
   if (s.instance.program == nullptr) s.instance.program = s.subject->make_program();
   if (!unconfirmed.empty()) r.unconfirmed = unconfirmed;
-  if (r.disagree) options.watch.error("the executors disagree on a run: a fault of ringfence");
+  if (r.disagree) options.watch.error("the executors disagree on a run: a bug in ringfence");
 }
 
 }  // namespace

@@ -35,12 +35,11 @@ void check_memory(const programs::Config& config, std::uint64_t copies) {
   const std::uint64_t available = ranks::available_memory();
   if (bytes <= available / copies) return;
   constexpr std::uint64_t kMebi = 1 << 20;
-  throw InputError(
-      fmt::format("inputs, expected results and the ranks' buffers take {} MiB{}, and {} MiB of "
-                  "memory are available; smaller "
-                  "--tokens, --hidden, --inner, --ranks or --calls take less",
-                  bytes / kMebi, copies > 1 ? fmt::format(" for each of {} jobs", copies) : "",
-                  available / kMebi));
+  throw InputError(fmt::format(
+      "inputs, expected results and the ranks' buffers need {} MiB{}, but only {} MiB of memory "
+      "are available; smaller --tokens, --hidden, --inner, --ranks or --calls need less",
+      bytes / kMebi, copies > 1 ? fmt::format(" for each of {} jobs", copies) : "",
+      available / kMebi));
 }
 
 }  // namespace ringfence::analysis

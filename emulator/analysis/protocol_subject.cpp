@@ -133,7 +133,7 @@ SubjectPtr make_subject(const Config& config) {
   if (!config.own.empty()) {
     throw std::invalid_argument(
         "'" + config.own +
-        "' is a program of its maker's own (ringfence/threads.hpp): only that can run it again");
+        "' was built with ringfence/threads.hpp: only the program that made it can replay it");
   }
   return is_case(config) ? read_case_subject(config) : make_protocol_subject(config);
 }

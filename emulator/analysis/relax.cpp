@@ -124,7 +124,7 @@ class Relaxer {
         refused_.clear();  // the next form may be one that there is
         continue;
       }
-      site.why = a == Answer::fails ? tell(site, to, set) : to + ": not decided within the bound";
+      site.why = a == Answer::fails ? tell(site, to, set) : to + ": not decided within the limits";
     }
   }
 

@@ -33,18 +33,19 @@ std::string divergence(const trace::Trace& t, bool token, const schedule::Outcom
     }
   }
   if (verdict_text(now) != verdict_text(then)) {
-    return fmt::format("the verdict is {} and was {}", verdict_text(now), verdict_text(then));
+    return fmt::format("the verdict is {}, but {} in the recording", verdict_text(now),
+                       verdict_text(then));
   }
   if (!token && now.finding && !schedule::same_finding(*now.finding, *then.finding)) {
     return fmt::format("the {} is another one: {}", verdict_text(now), now.message);
   }
   if (!token && (now.steps != then.steps || now.points != then.points)) {
-    return fmt::format("it took {} steps at {} points, and took {} at {}", now.steps, now.points,
-                       then.steps, then.points);
+    return fmt::format("it took {} steps at {} points, but {} at {} in the recording", now.steps,
+                       now.points, then.steps, then.points);
   }
   if (now.digest != then.digest) {
-    return fmt::format("the values read differ (digest {:016x}, was {:016x})", now.digest,
-                       then.digest);
+    return fmt::format("the values read differ (digest {:016x}, but {:016x} in the recording)",
+                       now.digest, then.digest);
   }
   return "";
 }

@@ -30,7 +30,7 @@ std::vector<machine::FindingKind> parse_ignore(const std::vector<std::string>& k
         known.push_back(machine::name(static_cast<machine::FindingKind>(i)));
       }
       throw InputError(
-          fmt::format("--ignore {}: unknown kind; there are {}", k, fmt::join(known, ", ")));
+          fmt::format("--ignore {}: unknown kind; expected one of {}", k, fmt::join(known, ", ")));
     }
     out.push_back(*kind);
   }
@@ -49,7 +49,8 @@ void apply_policy(const std::string& text, machine::Policy& policy, std::string&
     for (const machine::NamedPolicy& p : machine::named_policies()) {
       names += fmt::format("{}, ", p.name);
     }
-    throw InputError(fmt::format("--policy {}: unknown; there are {}and summation", name, names));
+    throw InputError(
+        fmt::format("--policy {}: unknown; expected one of {}and summation", name, names));
   }
   if (known->choose(policy, value)) return;
   std::string words{known->words[0]};
@@ -62,7 +63,7 @@ void apply_policy(const std::string& text, machine::Policy& policy, std::string&
 
 void refuse_kernel_policies(const machine::Policy& policy) {
   for (const auto& [name, value] : trace::kernel_policies(policy)) {
-    throw InputError(fmt::format("--{}{}: it is about compiled kernels; give one by --case",
+    throw InputError(fmt::format("--{}{}: applies only to compiled kernels; expected --case",
                                  name == "registers" ? "" : "policy ", name));
   }
 }

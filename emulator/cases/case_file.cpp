@@ -109,7 +109,7 @@ Launch read_launch(const Reader& r, const toml::table& t, std::uint32_t ranks) {
   const auto flag = [&](const char* key, bool& to) {
     const auto* n = t.get(key);
     if (n == nullptr) return;
-    if (!n->is_boolean()) r.fail(n->source(), "{} is true or false", key);
+    if (!n->is_boolean()) r.fail(n->source(), "{}: expected true or false", key);
     to = n->as_boolean()->get();
   };
   flag("cooperative", out.cooperative);
@@ -151,7 +151,7 @@ Check read_check(const Reader& r, const toml::table& t) {
       r.fail(f.source(), "reference protocol '{}'; known: tokenweave, pypto", ref.protocol);
     }
     if (f.contains("x")) {
-      if (f.contains("tensor")) r.fail(f.source(), "reference has tensor, or x and weight");
+      if (f.contains("tensor")) r.fail(f.source(), "reference: expected tensor, or x and weight");
       ref.x = r.text(*f.get("x"), "x");
       ref.weight = r.text(r.need(f, "reference", "weight"), "weight");
       ref.inner = r.number(r.need(f, "reference", "inner"), "inner", 1, 1u << 24);
@@ -250,7 +250,7 @@ CaseFile parse_case(std::string_view text, const std::string& path) {
       }
     }
     if (c.reach.size() != c.ranks) {
-      r.fail(n->source(), "reach has a list of ranks for each of {} ranks", c.ranks);
+      r.fail(n->source(), "reach: expected a list of ranks for each of {} ranks", c.ranks);
     }
   }
   if (const auto* n = root.get("budget")) {
@@ -258,7 +258,8 @@ CaseFile parse_case(std::string_view text, const std::string& path) {
   }
   if (const auto* n = root.get("same_value")) {
     const auto word = n->value<std::string>();
-    if (word != "note" && word != "race") r.fail(n->source(), "same_value is \"note\" or \"race\"");
+    if (word != "note" && word != "race")
+      r.fail(n->source(), "same_value: expected \"note\" or \"race\"");
     c.same_value_races = word == "race";
   }
   if (const auto* n = root.get("memory")) {

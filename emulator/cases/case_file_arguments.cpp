@@ -93,7 +93,7 @@ void read_owner(const Reader& r, const toml::table& t, std::uint32_t ranks, Argu
     out.peer = static_cast<std::uint32_t>(r.number(*o, "peer", 1, kMaxRanks - 1));
   }
   if (const auto* o = t.get("rank")) {
-    if (out.peer != 0) r.fail(o->source(), "an address is of a peer or of a rank, not both");
+    if (out.peer != 0) r.fail(o->source(), "an address: expected peer or rank, not both");
     out.of_rank = static_cast<std::uint32_t>(r.number(*o, "rank", 0, ranks - 1));
   }
 }
@@ -108,7 +108,9 @@ void tensor_map_argument(const Reader& r, const toml::node& n, std::uint32_t ran
   out.kind = Argument::Kind::tensor_map;
   out.by_multicast = t.contains("multicast");
   if (out.by_multicast && (t.contains("memory") || t.contains("peer") || t.contains("rank"))) {
-    r.fail(n.source(), "a tensor map is of a memory, which may be a peer's, or of a multicast");
+    r.fail(
+        n.source(),
+        "a tensor map: expected memory (with peer or rank, if not the own replica) or multicast");
   }
   const char* const key = out.by_multicast ? "multicast" : "memory";
   out.name = r.text(r.need(t, kWhere, key), key);
@@ -131,14 +133,15 @@ void tensor_map_argument(const Reader& r, const toml::node& n, std::uint32_t ran
   const toml::array& dims = r.array(r.need(t, kWhere, "dims"), "dims");
   const toml::array& box = r.array(r.need(t, kWhere, "box"), "box");
   if (dims.empty() || dims.size() > ptx::TensorMap::kMostDimensions || box.size() != dims.size()) {
-    r.fail(dims.source(), "dims has 1 to 5 numbers, innermost first, and box as many");
+    r.fail(dims.source(), "dims: expected 1 to 5 numbers, innermost first, and as many in box");
   }
   map.dimensions = static_cast<std::uint8_t>(dims.size());
   const toml::array* strides = nullptr;
   if (const auto* s = t.get("strides")) {
     strides = &r.array(*s, "strides");
     if (strides->size() + 1 != dims.size()) {
-      r.fail(s->source(), "strides has a number of bytes for each dimension but the innermost");
+      r.fail(s->source(),
+             "strides: expected a number of bytes for each dimension except the innermost");
     }
   }
   std::uint64_t dense = map.element_bytes;
@@ -211,7 +214,7 @@ Argument read_argument(const Reader& r, const toml::node& n, std::uint32_t ranks
     } else if (word == "world") {
       out.kind = Argument::Kind::world;
     } else {
-      r.fail(n.source(), "argument '{}'; as a word an argument is 'rank' or 'world'", word);
+      r.fail(n.source(), "argument '{}': expected 'rank' or 'world'", word);
     }
     return out;
   }
@@ -250,7 +253,8 @@ Argument read_argument(const Reader& r, const toml::node& n, std::uint32_t ranks
   }
   if (t.contains("struct")) {
     r.only(t, "an argument", {"struct", "count"});
-    if (depth == kMostNested) r.fail(n.source(), "structs nest at most {} deep", kMostNested);
+    if (depth == kMostNested)
+      r.fail(n.source(), "structs are nested too deeply: at most {} levels", kMostNested);
     out.kind = Argument::Kind::structure;
     if (const auto* c = t.get("count")) out.count = r.number(*c, "count", 1, 1024);
     for (const toml::node& field : r.array(*t.get("struct"), "struct")) {
@@ -261,8 +265,8 @@ Argument read_argument(const Reader& r, const toml::node& n, std::uint32_t ranks
   }
   if (t.size() != 1) {
     r.fail(n.source(),
-           "an argument has one key: memory, multicast, peers, replicas, distances, struct, "
-           "tensor_map, u8 to u64, s8 to s64, f32, f64 or bytes");
+           "an argument: expected one key of memory, multicast, peers, replicas, distances, "
+           "struct, tensor_map, u8 to u64, s8 to s64, f32, f64 and bytes");
   }
   // The iterator owns what it refers to.
   const auto only = t.begin();

@@ -63,7 +63,7 @@ std::string one_value(const Reader& r, const toml::table& t, std::string_view wh
     ++given;
   }
   if (given != 1) {
-    r.fail(t.source(), "{} has one of value, file, {}", where, fmt::join(kCollectives, ", "));
+    r.fail(t.source(), "{}: expected one of value, file, {}", where, fmt::join(kCollectives, ", "));
   }
   return value;
 }
@@ -82,7 +82,7 @@ ExpectedValue read_one(const Reader& r, const std::string& memory, const toml::t
     e.file = r.text(*n, "file");
     e.tensor = r.text(r.need(t, where, "tensor"), "tensor");
   } else if (t.contains("tensor")) {
-    r.fail(t.source(), "{}: tensor goes with file", where);
+    r.fail(t.source(), "{}: tensor needs file", where);
   }
   if (const auto* n = t.get("columns")) {
     e.columns = r.number(*n, "columns", 1, std::uint64_t{1} << 32);
@@ -158,7 +158,7 @@ void resolve_expected(const Reader& r, const toml::table& root, const CaseFile& 
       if (c.check.let.count(name) != 0) continue;
       const Memory* const m = c.find(name);
       if (m == nullptr) {
-        r.fail(root.source(), "{} names '{}', which is no memory and not in [check.let]", where,
+        r.fail(root.source(), "{} names '{}', which is neither a memory nor in [check.let]", where,
                name);
       }
       if (m->initial.kind < Initial::Kind::integers) {
@@ -171,7 +171,8 @@ void resolve_expected(const Reader& r, const toml::table& root, const CaseFile& 
   }
   for (const auto& [name, text] : c.check.let) {
     if (c.find(name) != nullptr) {
-      r.fail(root.source(), "[check.let] defines '{}', which is a memory; take another name", name);
+      r.fail(root.source(), "[check.let] defines '{}', which is a memory; choose another name",
+             name);
     }
   }
 }
@@ -210,7 +211,7 @@ void express_reference(const Reader& r, const toml::table& t, CaseFile& c) {
       for (const toml::node& n : r.array(*tiles, "tiles")) {
         sizes.push_back(r.number(n, "tiles", 1, 1U << 24));
       }
-      if (sizes.size() != 3) r.fail(tiles->source(), "tiles is [M, K, N]");
+      if (sizes.size() != 3) r.fail(tiles->source(), "tiles: expected [M, K, N]");
       order = fmt::format(", tiles = [{}]", fmt::join(sizes, ", "));
     }
     const std::uint64_t inner = f.inner / c.ranks;

@@ -28,7 +28,7 @@ Argument read_place(const Reader& r, const toml::table& t, const char* key, std:
 bool read_flag(const Reader& r, const toml::table& t, const char* key, bool usual) {
   const auto* const n = t.get(key);
   if (n == nullptr) return usual;
-  if (!n->is_boolean()) r.fail(n->source(), "{} is true or false", key);
+  if (!n->is_boolean()) r.fail(n->source(), "{}: expected true or false", key);
   return n->as_boolean()->get();
 }
 
@@ -109,7 +109,7 @@ HostStep read_host_step(const Reader& r, const toml::table& t, const CaseFile& f
           out.peer = static_cast<std::uint32_t>(r.number(*p, "peer", 1, kMaxRanks - 1));
         }
         if (const auto* p = s.get("rank")) {
-          if (out.peer != 0) r.fail(p->source(), "an event is of a peer or of a rank, not both");
+          if (out.peer != 0) r.fail(p->source(), "an event: expected peer or rank, not both");
           out.of_rank = static_cast<std::uint32_t>(r.number(*p, "rank", 0, file.ranks - 1));
         }
     }

@@ -38,7 +38,7 @@ void read_payload(const Reader& r, const toml::key& key, const toml::node& value
 
 bool read_flag(const Reader& r, const toml::node& n, std::string_view where, std::string_view key) {
   const auto* flag = n.as_boolean();
-  if (flag == nullptr) r.fail(n.source(), "{}: {} is true or false", where, key);
+  if (flag == nullptr) r.fail(n.source(), "{}: {}: expected true or false", where, key);
   return flag->get();
 }
 
@@ -68,7 +68,7 @@ bool is_content(const toml::table& t) {
 void read_elements(const Reader& r, const toml::table& t, std::string_view where, Content& out) {
   for (const auto& [key, value] : t) {
     if (key == "at") continue;
-    if (!out.dtype.empty()) r.fail(key.source(), "{}: init names one dtype", where);
+    if (!out.dtype.empty()) r.fail(key.source(), "{}: init: expected one dtype", where);
     out.dtype = key.str();
     bool integer = false;
     try {
@@ -84,7 +84,10 @@ void read_elements(const Reader& r, const toml::table& t, std::string_view where
       if (integer) {
         out.numbers.push_back(read_formula(r, n, out.dtype));
         if (out.numbers.back().uses_call()) {
-          r.fail(n.source(), "{}: a memory's start knows no call", where);
+          r.fail(
+              n.source(),
+              "{}: init is written once, before the first call: expected a formula without 'call'",
+              where);
         }
       } else {
         out.reals.push_back(r.real(n, out.dtype));
@@ -100,7 +103,8 @@ void read_elements(const Reader& r, const toml::table& t, std::string_view where
       r.fail(value.source(), "{}: a list of numbers is empty", where);
     }
   }
-  if (out.dtype.empty()) r.fail(t.source(), "{}: init has nothing but 'at'", where);
+  if (out.dtype.empty())
+    r.fail(t.source(), "{}: init has only 'at': expected content beside it", where);
 }
 
 Content read_content(const Reader& r, const toml::node& n, std::string_view where,
@@ -120,7 +124,11 @@ Content read_content(const Reader& r, const toml::node& n, std::string_view wher
     out.value = read_argument(r, rest, ranks);
     each_argument(*out.value, [&](const Argument& a) {
       for (const Formula& f : a.numbers) {
-        if (f.uses_call()) r.fail(n.source(), "{}: a memory's start knows no call", where);
+        if (f.uses_call())
+          r.fail(
+              n.source(),
+              "{}: init is written once, before the first call: expected a formula without 'call'",
+              where);
       }
     });
   }
@@ -164,7 +172,7 @@ Initial read_initial(const Reader& r, const toml::node& n, std::string_view wher
     out.file = r.text(r.need(t, where, "file"), "file");
     out.tensor = r.text(r.need(t, where, "tensor"), "tensor");
     if (const auto* unset = t.get("unset")) {
-      if (!out.once) r.fail(unset->source(), "{}: init has 'unset' beside once = true", where);
+      if (!out.once) r.fail(unset->source(), "{}: init with 'unset': expected once = true", where);
       out.unset = r.text(*unset, "unset");
     }
     return out;
@@ -186,10 +194,10 @@ Initial read_initial(const Reader& r, const toml::node& n, std::string_view wher
       out.dtype = key.str();
       read_payload(r, key, value, where, out);
     } else {
-      r.fail(key.source(), "{}: init names one dtype", where);
+      r.fail(key.source(), "{}: init: expected one dtype", where);
     }
   }
-  if (out.dtype.empty()) r.fail(n.source(), "{}: init names one dtype", where);
+  if (out.dtype.empty()) r.fail(n.source(), "{}: init: expected one dtype", where);
   return out;
 }
 
@@ -197,13 +205,14 @@ void read_addresses(const Reader& r, const toml::node& n, std::string_view where
                     std::uint32_t ranks, Memory& out) {
   const toml::array& list = r.array(n, "addresses");
   if (list.size() != ranks || out.distance != 0) {
-    r.fail(n.source(), "{}: addresses has one for each of {} ranks, and no distance beside it",
-           where, ranks);
+    r.fail(n.source(), "{}: addresses: expected one for each of {} ranks, and no distance", where,
+           ranks);
   }
   for (const toml::node& one : list) {
     const std::uint64_t at = r.number(one, "addresses", 0, Space::kBase + kMaxMemory);
     if (at != 0 && (at < Space::kBase || at % Space::kPageBytes != 0)) {
-      r.fail(one.source(), "{}: an address is a multiple of {:#x}, at least {:#x}; 0: any", where,
+      r.fail(one.source(),
+             "{}: addresses: expected multiples of {:#x}, at least {:#x}, or 0 for any", where,
              Space::kPageBytes, Space::kBase);
     }
     out.addresses.push_back(at);
@@ -252,10 +261,10 @@ Memory read_memory(const Reader& r, const toml::table& t, std::string_view name,
     m.distance = r.number(*d, "distance", 1, kMaxMemory);
     constexpr std::uint64_t kPage = std::uint64_t{1} << 21;
     if (m.kind == MemoryKind::local || m.distance % kPage != 0 || m.distance < m.bytes) {
-      r.fail(d->source(),
-             "{}: distance is that of a symmetric memory's replicas: a multiple of {}, and at "
-             "least bytes",
-             where, kPage);
+      r.fail(
+          d->source(),
+          "{}: distance: expected a symmetric memory, and a multiple of {} that is at least bytes",
+          where, kPage);
     }
   }
   if (const auto* a = t.get("addresses")) read_addresses(r, *a, where, ranks, m);

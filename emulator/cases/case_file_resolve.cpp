@@ -25,7 +25,7 @@ void resolve(const Reader& r, const toml::table& root, const CaseFile& c) {
     const bool own = (a.kind == Argument::Kind::memory || a.kind == Argument::Kind::tensor_map) &&
                      a.peer == 0 && !a.of_rank && !a.by_multicast;
     if (!own && m.kind != MemoryKind::symmetric) {
-      r.fail(root.source(), "{} wants {} of '{}', which is local; make it symmetric", where,
+      r.fail(root.source(), "{} needs {} of '{}', which is local; make it symmetric", where,
              a.kind == Argument::Kind::multicast || a.by_multicast ? "a multicast address"
                                                                    : "the peers",
              a.name);
@@ -33,7 +33,7 @@ void resolve(const Reader& r, const toml::table& root, const CaseFile& c) {
     std::uint64_t farthest = a.offset + a.offset_per_rank * (c.ranks - 1);
     if (a.kind == Argument::Kind::tensor_map) {
       if (farthest % 16 != 0) {
-        r.fail(root.source(), "{}: a tensor map's offset is a multiple of 16", where);
+        r.fail(root.source(), "{}: offset of a tensor map: expected a multiple of 16", where);
       }
       for (unsigned i = 0; i < a.map.dimensions; ++i) {
         farthest += (a.map.size[i] - 1) * a.map.stride[i];
@@ -68,7 +68,8 @@ void resolve(const Reader& r, const toml::table& root, const CaseFile& c) {
                c.find(a->name)->bytes);
       }
       if (!h.type.empty() && (a->offset | a->offset_per_rank) % h.bytes != 0) {
-        r.fail(root.source(), "{}: a {} is at a multiple of {} bytes", where, h.type, h.bytes);
+        r.fail(root.source(), "{}: offset of a {}: expected a multiple of {} bytes", where, h.type,
+               h.bytes);
       }
     }
     if (h.kind == HostStep::Kind::record) records[h.event].push_back(&h);
@@ -135,11 +136,10 @@ void resolve(const Reader& r, const toml::table& root, const CaseFile& c) {
       const std::string& dtype = c.find(*name)->initial.dtype;
       if (kind != Initial::Kind::file &&
           verify::parse_dtype(dtype) != verify::parse_dtype(f.dtype)) {
-        r.fail(
-            root.source(),
-            "check.reference is of dtype {}, and the init of '{}' of {}; make them one, or write "
-            "[check.expected.{}] with value = '...'",
-            f.dtype, *name, dtype, f.out);
+        r.fail(root.source(),
+               "check.reference has dtype {}, but the init of '{}' has {}; make them equal, or "
+               "write [check.expected.{}] with value = '...'",
+               f.dtype, *name, dtype, f.out);
       }
       const std::string& fed = f.x.empty() ? f.tensor : f.x;
       if ((kind == Initial::Kind::file) != (c.find(fed)->initial.kind == Initial::Kind::file)) {

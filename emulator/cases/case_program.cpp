@@ -275,8 +275,9 @@ void CaseProgram::load_kernels() {
   Edits left = settings_.edits;
   constexpr std::size_t kMostLaunches = schedule::kMaxGroup + 1;  // of an agent's label
   if (file_.launches.size() + file_.host.size() > kMostLaunches) {
-    throw CaseError(fmt::format("{}: {} launches and steps of the host; at most {} fit", file_.path,
-                                file_.launches.size() + file_.host.size(), kMostLaunches));
+    throw CaseError(fmt::format("{}: {} launches and host steps; at most {} are supported",
+                                file_.path, file_.launches.size() + file_.host.size(),
+                                kMostLaunches));
   }
   for (const Launch& launch : file_.launches) {
     use_stream(launch.stream);
@@ -321,7 +322,7 @@ void CaseProgram::load_kernels() {
   const std::size_t in_turn = file_.launches.size() + file_.host.size();
   if (overlaps_ != 0 && in_turn > kMostOverlapping) {
     throw CaseError(fmt::format(
-        "{}: {} launches and steps of the host, some launches dependent; expected at most {}",
+        "{}: {} launches and host steps, some launches dependent; expected at most {}",
         file_.path, in_turn, kMostOverlapping));
   }
   if (overlaps_ != 0) order_turns();

@@ -251,47 +251,47 @@ std::vector<std::string> CaseProgram::remarks() const {
         case Remark::Kind::two_barriers:
           text = fmt::format(
               "threads of a block meet at its barrier from two instructions, {} and {}: undefined "
-              "by the letter, a finding by --policy syncthreads=cuda",
+              "by the letter of the manual; --policy syncthreads=cuda makes it a finding",
               a, b);
           break;
         case Remark::Kind::exited:
           text = fmt::format(
-              "threads of a block meet at its barrier, {}, while others have exited, {}: a finding "
-              "by --policy syncthreads=cuda",
+              "threads of a block meet at its barrier, {}, while others have exited, {}; --policy "
+              "syncthreads=cuda makes it a finding",
               a, b);
           break;
         case Remark::Kind::fence_only:
           text = fmt::format(
-              "{} accesses what the launch before wrote, and a release fence before that one's "
-              "griddepcontrol.launch_dependents is all that orders the two: the manual asks for "
+              "{} accesses what the preceding launch wrote, ordered only by a release fence before "
+              "that launch's griddepcontrol.launch_dependents: the manual requires "
               "griddepcontrol.wait",
               a);
           break;
         case Remark::Kind::read_unfenced:
           text = fmt::format(
-              "{} writes through the async proxy what {} read through the generic one, and no "
-              "fence.proxy.async lies between the two: the letter of PTX (8.6) asks for one, "
-              "shipped pipelines have none; a finding by --policy async-war=fence-required",
+              "{} writes through the async proxy what {} read through the generic one, without a "
+              "fence.proxy.async in between: the letter of PTX (8.6) requires one, shipped "
+              "pipelines have none; --policy async-war=fence-required makes it a finding",
               b, a);
           break;
         case Remark::Kind::exits_under_store:
           text = fmt::format(
-              "the thread that issues {} ends without a wait for what it reads: whether the "
-              "block's shared memory is there until then, the manual does not say; "
-              "cp.async.bulk.wait_group.read before the end settles it",
+              "the thread that issues {} exits without waiting for what it reads: the manual does "
+              "not say whether the block's shared memory exists until then; "
+              "cp.async.bulk.wait_group.read before the exit makes sure",
               a);
           break;
         case Remark::Kind::same_value:
           text = fmt::format(
-              "threads of a block store one value to a word of its shared memory, at {}{}{}, and "
-              "nothing orders the stores: a race by the letter of PTX (8.7.1), a finding by "
-              "same_value = \"race\" in the case",
+              "threads of a block store the same value to a word of its shared memory, at {}{}{}, "
+              "and nothing orders the stores: a race by the letter of PTX (8.7.1); same_value = "
+              "\"race\" in the case makes it a finding",
               a, a == b ? "" : " and ", a == b ? "" : b);
           break;
         case Remark::Kind::time_out:
           text = fmt::format(
-              "the time-out of the wait at {} is not taken: all it leads to is a trap or a failed "
-              "assertion, a finding by --policy timeout=taken",
+              "the time-out of the wait at {} is not explored: it can only end in a trap or a "
+              "failed assertion; --policy timeout=taken explores it",
               a);
           break;
       }
@@ -312,7 +312,7 @@ std::vector<std::string> CaseProgram::left_out() const {
       const char* const what = fence.proxy == ptx::Proxy::tensormap
                                    ? "accesses through the tensormap proxy, which this fence orders"
                                : fence.one_way
-                                   ? "this fence has one direction; it is taken for one of both"
+                                   ? "this one-way fence is treated as a fence in both directions"
                                    : nullptr;
       if (what == nullptr) continue;
       out.push_back(fmt::format("{}: {}", site_name(kernels_[k]->site[i]), what));
@@ -328,17 +328,16 @@ std::vector<std::string> CaseProgram::unexplored() const {
     for (const std::uint16_t site : shared_->fault[r].spins) {
       if (site == 0) continue;
       std::string text = fmt::format(
-          "the end of the loop at {}, which went on until the budget of {} warp instructions was "
-          "used "
-          "up, while others could still act",
+          "the end of the loop at {}, which used up the budget of {} warp instructions while "
+          "others could still act",
           site_name(site), file_.budget);
       if (std::find(out.begin(), out.end(), text) == out.end()) out.push_back(std::move(text));
     }
     const std::uint32_t launch = shared_->fault[r].waits_in_turn;
     if (launch == 0) continue;
-    out.push_back(
-        fmt::format("which blocks of {} are resident first: not all are at once, and some wait",
-                    file_.launches[launch - 1].kernel_of(r)));
+    out.push_back(fmt::format(
+        "which blocks of {} are resident first: they do not all fit at once, and some wait",
+        file_.launches[launch - 1].kernel_of(r)));
     break;
   }
   return out;
@@ -350,8 +349,8 @@ std::vector<std::string> CaseProgram::time_outs() const {
     for (const std::uint16_t site : shared_->fault[r].time_outs) {
       if (site == 0) continue;
       std::string text = fmt::format(
-          "the time-out of the wait at {}, which leads on: its loop reads several places, or lanes "
-          "leave it together",
+          "the time-out of the wait at {}, after which the kernel continues: its loop reads "
+          "several places, or lanes leave it together",
           site_name(site));
       if (std::find(out.begin(), out.end(), text) == out.end()) out.push_back(std::move(text));
     }

@@ -383,8 +383,8 @@ void refuse_edits(const CaseFile& file, const Edits& left) {
       words += (words.empty() ? "" : ", ") + std::string(word);
     }
     throw CaseError(fmt::format(
-        "--set {}={}: FILE:LINE of an instruction of the case's kernels is due, and one of {}", key,
-        value, words));
+        "--set {}={}: expected FILE:LINE of an instruction of the case's kernels, and one of {}",
+        key, value, words));
   }
   for (const EditSite& site : edit_sites(file)) {
     if (site.key != key) continue;
@@ -396,8 +396,8 @@ void refuse_edits(const CaseFile& file, const Edits& left) {
                                 site.present, words));
   }
   throw CaseError(fmt::format(
-      "--set {}={}: no such site of the case's kernels; one is FILE:LINE/WHAT of the PTX, with "
-      "order, scope, fence, barrier, before or behind for WHAT, as relax --case lists them",
+      "--set {}={}: the case's kernels have no such site; expected FILE:LINE/WHAT of the PTX, with "
+      "order, scope, fence, barrier, before or behind for WHAT; relax --case lists the sites",
       key, value));
 }
 

@@ -39,7 +39,7 @@ class Entry {
       let_[name] = verify::Expression::parse(text);
     }
     const auto dtype = e.dtype.empty() ? first_dtype(value_) : verify::parse_dtype(e.dtype);
-    if (!dtype) throw verify::InputError("the value names no memory, so its dtype has to be given");
+    if (!dtype) throw verify::InputError("the value names no memory: expected a dtype");
     dtype_ = *dtype;
   }
 
@@ -132,7 +132,8 @@ class Entry {
     if (e.elements() == 0)
       throw verify::InputError("nothing is expected: the value has no elements");
     if (e_.offset % size != 0) {
-      throw verify::InputError(fmt::format("offset {} is no multiple of {}", e_.offset, size));
+      throw verify::InputError(
+          fmt::format("offset {}: expected a multiple of {}", e_.offset, size));
     }
     if (e_.offset > room || bytes > room - e_.offset) {
       throw verify::InputError(

@@ -25,7 +25,7 @@ class Formula::Parser {
   [[noreturn]] void fail() const {
     throw std::invalid_argument(
         "'" + std::string(text_) +
-        "' is no formula of numbers, rank, world, call, index, + - * / % and parentheses");
+        "': expected a formula of numbers, rank, world, call, index, + - * / % and parentheses");
   }
   void skip_blanks() {
     while (at_ < text_.size() && text_[at_] == ' ') ++at_;
@@ -160,7 +160,7 @@ std::int64_t Formula::of(const FormulaContext& context) const {
         beyond = __builtin_mul_overflow(a, b, &a);
       }
     }
-    if (beyond) throw std::invalid_argument("its value leaves 64 bits");
+    if (beyond) throw std::invalid_argument("its value does not fit into 64 bits");
   }
   return stack.back();
 }

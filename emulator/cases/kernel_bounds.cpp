@@ -38,7 +38,7 @@ void KernelRun::refuse(Warp& warp, machine::Address at, ptx::FaultKind kind,
 void KernelRun::refuse_peer(Warp& warp, const Mapping& mapping, machine::Address at,
                             std::uint32_t lane) const {
   refuse(warp, at, ptx::FaultKind::out_of_bounds,
-         fmt::format("rank {} has no access to '{}': enable that of the peer",
+         fmt::format("rank {} cannot access '{}': peer access is not enabled",
                      execution_.config().rank, mapping.name),
          lane);
 }
@@ -66,7 +66,7 @@ void KernelRun::refuse_outside(Warp& warp, std::uint64_t address, std::uint64_t 
   constexpr std::uint64_t kWrapped = std::uint64_t{1} << 30;
   if (m == nullptr) {
     refuse(warp, {~0U, address}, kKind,
-           fmt::format("{} bytes at 0x{:x}, where no memory is", bytes, address), lane);
+           fmt::format("{} bytes at 0x{:x}, where there is no memory", bytes, address), lane);
   }
   if (address < m->address) {
     refuse(warp, {~0U, address}, kKind,

@@ -192,7 +192,7 @@ verify::Tensor from_file(const CaseFile& file, const Memory& memory, std::uint32
   put_number(name, "{call}", memory.initial.once ? 0 : call);
   const verify::Tensor* t = tensors.find(name);
   if (t == nullptr) {
-    throw CaseError(fmt::format("{}: memory '{}' wants the tensor '{}', which {} does not have",
+    throw CaseError(fmt::format("{}: memory '{}' needs the tensor '{}', which {} does not have",
                                 file.path, memory.name, name, path));
   }
   if (t->bytes.size() > memory.bytes) {

@@ -63,16 +63,16 @@ std::vector<Suppression> read_ignores(const Reader& r, const toml::table& root,
     read_line("line", s.line);
     read_line("other_line", s.other);
     if (!s.other.empty() && s.line.empty()) {
-      r.fail(t.get("other_line")->source(), "[[ignore]]: other_line goes with line");
+      r.fail(t.get("other_line")->source(), "[[ignore]]: other_line needs line");
     }
     if (const auto* k = t.get("rank")) {
       s.rank = static_cast<std::uint32_t>(r.number(*k, "rank", 0, kMaxRanks - 1));
     }
     if (const auto* v = t.get("same_value")) {
-      if (!v->is_boolean()) r.fail(v->source(), "same_value is true or false");
+      if (!v->is_boolean()) r.fail(v->source(), "same_value: expected true or false");
       s.same_value = v->as_boolean()->get();
       if (s.same_value && s.kind != FindingKind::data_race) {
-        r.fail(v->source(), "[[ignore]]: same_value is of a data-race");
+        r.fail(v->source(), "[[ignore]]: same_value applies only to data-race");
       }
     }
     const auto slash = path.rfind('/');
@@ -161,7 +161,7 @@ std::uint32_t* suppression_uses() {
 
 void CaseProgram::check_suppressions() const {
   if (file_.ignore.size() > kMostSuppressions) {
-    throw CaseError(fmt::format("{}: {} findings to ignore; at most {} fit", file_.path,
+    throw CaseError(fmt::format("{}: {} findings to ignore; at most {} are supported", file_.path,
                                 file_.ignore.size(), kMostSuppressions));
   }
   for (const Suppression& s : file_.ignore) {

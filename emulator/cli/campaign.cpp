@@ -239,7 +239,9 @@ Exit run_campaign(CampaignOptions o, const std::vector<Task>& cases, CampaignSea
     const bool found = canary_is_found(search, line);
     writer.append(line);
     fmt::print("canary {}\n", found ? "found" : "MISSED");
-    if (!found) throw std::runtime_error("the canary's fault was not found: no search would be");
+    if (!found)
+      throw std::runtime_error(
+          "the canary's bug was not found: this search would miss other bugs, too");
   }
 
   const Budget budget(search.seconds);
@@ -287,8 +289,8 @@ Exit run_campaign(CampaignOptions o, const std::vector<Task>& cases, CampaignSea
     }
     std::fflush(stdout);
   }
-  fmt::print("{} units ran, {} were there, {} left; {} schedules in {:.1f} s; {} findings\n", ran,
-             resumed, left, schedules, seconds(), found);
+  fmt::print("{} units ran, {} were done before, {} left; {} schedules in {:.1f} s; {} findings\n",
+             ran, resumed, left, schedules, seconds(), found);
   const Verdict verdict = found > 0     ? Verdict::finding
                           : unknown > 0 ? Verdict::unknown
                                         : Verdict::pass;

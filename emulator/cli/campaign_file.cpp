@@ -76,7 +76,7 @@ void check_unit(const std::string& path, std::size_t line, const nlohmann::json&
     };
     if (!text("id") || !text("kind") || !text("mode") || !text("message") || !text("trace") ||
         !f.contains("judged") || !f["judged"].is_boolean()) {
-      fail(path, line, "a finding has id, kind, mode, message, trace and judged");
+      fail(path, line, "a finding: expected id, kind, mode, message, trace and judged");
     }
     if (modes->value(f["mode"].get<std::string>(), "") != "finding") {
       fail(path, line,
@@ -87,7 +87,7 @@ void check_unit(const std::string& path, std::size_t line, const nlohmann::json&
   for (const auto& [mode, of_mode] : modes->items()) {
     const auto is_of_mode = [&name = mode](const nlohmann::json& f) { return f["mode"] == name; };
     if (of_mode == "finding" && std::none_of(findings->begin(), findings->end(), is_of_mode)) {
-      fail(path, line, fmt::format("mode '{}' is 'finding' and has none", mode));
+      fail(path, line, fmt::format("mode '{}' is 'finding' but has none", mode));
     }
   }
 }

@@ -72,7 +72,7 @@ const programs::Protocol& protocol_of(const std::string& name) {
   std::vector<std::string> known;
   for (const programs::Protocol& p : programs::protocols()) known.push_back(p.name);
   throw UsageError(
-      fmt::format("--protocol {}: unknown; there are {}", name, fmt::join(known, ", ")));
+      fmt::format("--protocol {}: unknown; expected one of {}", name, fmt::join(known, ", ")));
 }
 
 Task resolve(const CaseOptions& o) {
@@ -83,7 +83,7 @@ Task resolve(const CaseOptions& o) {
     for (const CLI::Option* option : o.no_case) {
       if (!given(option)) continue;
       throw UsageError(
-          fmt::format("{}: not together with --case, whose file says so", name_of(option)));
+          fmt::format("{}: not together with --case, whose file determines it", name_of(option)));
     }
     note_case();
     c.claimed = read_case(config, given(o.calls));
@@ -92,7 +92,7 @@ Task resolve(const CaseOptions& o) {
   }
   if (!o.suppress.empty()) {
     if (!is_case(config)) {
-      throw UsageError("--suppress: it is about compiled kernels; give one by --case");
+      throw UsageError("--suppress: applies only to compiled kernels; expected --case");
     }
     config.suppress = read_suppressions(o.suppress);
   }

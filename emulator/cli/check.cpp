@@ -44,7 +44,7 @@ void print_head(const CheckOptions& o, const Task& c) {
   if (o.executions > 0) bounds += fmt::format(", at most {} executions a mode", o.executions);
   if (o.seconds > 0) bounds += fmt::format(", at most {} s", o.seconds);
   fmt::print("every schedule and every read of these sizes{}; arrivals as {}\n\n", bounds,
-             o.arrivals == "set" ? "sets where nothing can tell their order" : "they come");
+             o.arrivals == "set" ? "sets where nothing distinguishes their orders" : "they come");
   std::fflush(stdout);
 }
 
@@ -89,19 +89,20 @@ void print_verdict(Verdict verdict, const std::vector<ModeResult>& modes, const 
   if (left_out) print_left_out(modes);
   if (notes.any()) fmt::print("\n");
   print_notes(notes);
-  fmt::print("\n{} in {}\n",
-             verdict == Verdict::pass && !notes.left_out.empty()
-                 ? "NO FINDING: no execution of these sizes fails, but for what was left out"
-             : verdict == Verdict::pass    ? "PASS: no execution of these sizes fails (except load "
-                                             "buffering)"
-             : verdict == Verdict::finding ? "FAIL"
-             : left_out ? "UNKNOWN: some executions were not explored, and could end otherwise"
-             : !notes.unexplored.empty() ? "UNKNOWN: an order that decides was not explored"
-             : !notes.time_outs.empty()  ? "UNKNOWN: a time-out that leads on was not taken"
-             : none_ends                 ? "UNKNOWN: no execution comes to its end, as what stops "
-                                           "them is passed over"
-                                         : "UNKNOWN: a bound ended the search first",
-             judged);
+  fmt::print(
+      "\n{} in {}\n",
+      verdict == Verdict::pass && !notes.left_out.empty()
+          ? "NO FINDING: no execution at these sizes fails, except for what was left out"
+      : verdict == Verdict::pass ? "PASS: no execution at these sizes fails (except load buffering)"
+      : verdict == Verdict::finding ? "FAIL"
+      : left_out ? "UNKNOWN: some executions were not explored, and could end otherwise"
+      : !notes.unexplored.empty() ? "UNKNOWN: an order that matters was not explored"
+      : !notes.time_outs.empty()
+          ? "UNKNOWN: a time-out after which the kernel continues was not explored"
+      : none_ends
+          ? "UNKNOWN: no execution completes, because the findings that stop them are ignored"
+          : "UNKNOWN: a limit ended the search",
+      judged);
 }
 
 ModeReport report_of(const ModeResult& m) {
@@ -155,10 +156,10 @@ Exit run(const CheckOptions& options) {
   LeftByMode earlier = read_resume(o.resume, search);
   const std::string& sums = c.config().summation;
   if (!o.resume.empty() && sums != "rank-order" && sums != "exact") {
-    throw UsageError(fmt::format(
-        "--resume: not with --policy summation={}, whose orders are searched one after the other; "
-        "expected rank-order or exact",
-        sums));
+    throw UsageError(
+        fmt::format("--resume: not with --policy summation={}, whose orders are searched one after "
+                    "another; expected rank-order or exact",
+                    sums));
   }
   ShownProgress shown("executions");
   Watch watch = shown.watch();
@@ -191,7 +192,7 @@ Exit run(const CheckOptions& options) {
   if (verdict != Verdict::pass && !notes.leave_out()) notes = {};
   print_verdict(verdict, modes, notes, judged_modes(reports));
   write_reports(o.reports, result_json(o, c, reports, notes),
-                {junit_of("check", c.config(), reports, "a bound ended the search")});
+                {junit_of("check", c.config(), reports, "a limit ended the search")});
   if (schedule::interrupted()) return Exit::interrupted;
   if (told.disagree) return Exit::internal;
   return exit_of(verdict);

@@ -35,7 +35,8 @@ Exit run(const DiffOptions& o) {
   for (const std::string& note : d.notes) fmt::print(stderr, "{}\n", note);
   fmt::print("diff A = {}, B = {}, reference from {}\n\n{}", o.a, o.b, o.reference,
              verify::comparison_table(d.comparisons));
-  fmt::print("\n{}\n", d.passed() ? "both agree with the reference and each other" : "MISMATCH");
+  fmt::print("\n{}\n",
+             d.passed() ? "both agree with the reference and with each other" : "MISMATCH");
 
   if (!o.numbers.empty()) {
     trace::write_text_file(

@@ -28,13 +28,12 @@ exec::EngineOptions engine_options(const ExecOptions& o) {
   e.schedules = o.schedules;
   const auto mode = machine::parse_boundary(o.boundary);
   if (!mode)
-    throw UsageError(fmt::format("--boundary {}: strict, stream or coherent is due", o.boundary));
+    throw UsageError(fmt::format("--boundary {}: expected strict, stream or coherent", o.boundary));
   e.boundary = *mode;
   std::string summation;
   for (const std::string& p : o.policy) apply_policy(p, e.policy, summation);
   if (!summation.empty()) {
-    throw UsageError(
-        "--policy summation: exec sums in the order of the ranks; run --case takes others");
+    throw UsageError("--policy summation: exec sums in rank order; run --case supports the others");
   }
   e.policy.registers = o.registers;
   e.policy.boundary = *mode;
@@ -61,7 +60,7 @@ void conclude(const exec::Summary& s, const std::string& capture) {
     line += fmt::format("; {} operations that nothing waited for did not run", s.left);
   std::fprintf(stderr, "%s\n", line.c_str());
   if (!s.refused.empty()) {
-    std::fprintf(stderr, "ringfence exec: called and not there: %s\n",
+    std::fprintf(stderr, "ringfence exec: called but not supported: %s\n",
                  fmt::format("{}", fmt::join(s.refused, ", ")).c_str());
   }
   if (!s.findings.empty()) {
@@ -80,8 +79,8 @@ int run(const ExecOptions& o) {
   session.library = exec::library_folder();
   if (session.library.empty()) {
     throw UsageError(
-        "exec: libcudart.so.13 of ringfence is not beside this program: build it (the target "
-        "ringfence_cudart), or say where it is with RINGFENCE_EXEC_LIBRARY");
+        "exec: ringfence's libcudart.so.13 is not beside this program: build it (the target "
+        "ringfence_cudart), or set RINGFENCE_EXEC_LIBRARY to its path");
   }
   if (!o.capture.empty()) {
     std::error_code error;

@@ -163,15 +163,16 @@ std::string why_unknown(const std::vector<ModeResult>& modes, const Notes& notes
     if (!m.search.lost.empty()) return loss_text(m.search.lost) + "\nno verdict";
   }
   for (const ModeResult& m : modes) {
-    if (m.judged && m.search.undecided > 0) return "some runs met the limit of points";
+    if (m.judged && m.search.undecided > 0) return "some runs reached the limit of points";
   }
   for (const ModeResult& m : modes) {
     if (m.judged && m.search.stuck > 0) {
-      return "every run got stuck, as what stops them is passed over: nothing behind it was judged";
+      return "every run got stuck at an ignored finding: nothing after it was checked";
     }
   }
-  if (!notes.time_outs.empty()) return "a time-out that leads on was not taken";
-  return "the time was over before one schedule had ended";
+  if (!notes.time_outs.empty())
+    return "a time-out after which the kernel continues was not explored";
+  return "the time ran out before one schedule had ended";
 }
 
 // Those behind the first, as they were met: what the most schedules show comes first.
@@ -180,7 +181,8 @@ void tell_others(std::vector<ModeResult>& modes) {
   record.folder = kFindingsFolder;
   for (ModeResult& m : modes) {
     if (m.more.empty()) continue;
-    fmt::print("\nBehind it in {}, with those before passed over:\n", machine::name(m.mode));
+    fmt::print("\nFurther findings in {}, each with the previous ones ignored:\n",
+               machine::name(m.mode));
     for (Settled& s : m.more) {
       m.others.push_back(write_finding(std::move(s), record));
       const Finding& f = m.others.back();
@@ -272,15 +274,13 @@ Exit run(const FuzzOptions& options) {
   if (!o.faults.empty()) c.faults = schedule::parse_faults(o.faults);
   c.survive = o.survive;
   if (given(o.depth_given) && o.strategy != "pct") {
-    throw UsageError(
-        fmt::format("--depth {}: --strategy {} has none of its own; expected --strategy pct",
-                    o.depth, o.strategy));
+    throw UsageError(fmt::format("--depth {}: --strategy {} has no depth; expected --strategy pct",
+                                 o.depth, o.strategy));
   }
   if (!o.corpus.empty()) {
     if (o.strategy != "portfolio") {
       throw UsageError(fmt::format(
-          "--corpus: --strategy {} makes no schedule of others; expected --strategy portfolio",
-          o.strategy));
+          "--corpus: --strategy {} uses no corpus; expected --strategy portfolio", o.strategy));
     }
     open_corpus(o.corpus);
   }
@@ -300,7 +300,7 @@ Exit run(const FuzzOptions& options) {
   print_table(modes);
   for (const ModeResult& m : modes) {
     if (m.search.stuck == 0) continue;
-    fmt::print("mode {}: {} of {} runs got stuck, which is passed over\n", machine::name(m.mode),
+    fmt::print("mode {}: {} of {} runs got stuck, which is ignored\n", machine::name(m.mode),
                m.search.stuck, m.search.schedules);
   }
   print_faults(c, result, modes);

@@ -117,7 +117,7 @@ void print(const TestResult& r) {
   fmt::print("Executions {} complete, {} blocked{}{}{}{}\n", r.complete, r.blocked,
              r.out_of_order > 0 ? fmt::format(", of these {} out of order", r.out_of_order) : "",
              r.race ? ", with a data race" : "", r.load_buffering ? "" : ", except load buffering",
-             r.searched ? "" : "; a bound ended the search, so there may be more");
+             r.searched ? "" : "; a limit ended the search, so there may be more");
   for (const auto& [loop, executions] : r.given_up) {
     fmt::print("Left after --bound {} turns: {}, in {} executions; there may be more\n", r.bound,
                place(*r.test, loop), executions);

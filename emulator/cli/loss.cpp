@@ -24,13 +24,13 @@ std::string load_text() {
 std::string meaning(const schedule::LostRank& lost) {
   if (lost.stalled) {
     return fmt::format(
-        "{:.0f} s by the clock without a step{}; no finding of the kernel: --stall SECONDS allows "
+        "{:.0f} s of real time without a step{}; this is not a finding: --stall SECONDS allows "
         "more, smaller sizes need less",
         lost.seconds, load_text());
   }
-  if (lost.crashed()) return "a fault of ringfence; please report it";
+  if (lost.crashed()) return "a bug in ringfence; please report it";
   const bool killed = WIFSIGNALED(lost.wait_status) && WTERMSIG(lost.wait_status) == SIGKILL;
-  return fmt::format("from outside{}; no finding of the kernel",
+  return fmt::format("from outside{}; this is not a finding",
                      killed ? ", by the system if memory ran out" : "");
 }
 

@@ -46,10 +46,9 @@ void add(const CampaignLines& lines, const std::string& folder, Sum& sum) {
     const auto what = lines.head.find("what");
     sum.corpus = what != lines.head.end() && what->is_object() && what->value("corpus", false);
   } else if (sum.campaign != campaign) {
-    throw UsageError(
-        fmt::format("{}: is of campaign {}, the folders before it of {}; expected "
-                    "one campaign",
-                    lines.path, campaign, sum.campaign));
+    throw UsageError(fmt::format(
+        "{}: belongs to campaign {}, the folders before it to {}; expected one campaign",
+        lines.path, campaign, sum.campaign));
   }
   sum.canary |= lines.canary;
   for (const auto& unit : lines.units) {
@@ -135,8 +134,8 @@ Exit run(const MergeOptions& o) {
   verify::JunitSuite suite;
   suite.name = "merge";
   for (const auto& [id, f] : sum.findings) {
-    fmt::print("\n{} in {}, met by {} units: {}\n  {}\n", f.kind, f.mode, f.units.size(), f.message,
-               replay_command(f.trace));
+    fmt::print("\n{} in {}, found by {} units: {}\n  {}\n", f.kind, f.mode, f.units.size(),
+               f.message, replay_command(f.trace));
     findings.push_back(Json{{"id", id},
                             {"kind", f.kind},
                             {"mode", f.mode},

@@ -33,8 +33,8 @@ NamedShape find_shape(const std::string& name) {
     }
     known += (known.empty() ? "" : ", ") + std::string(m.name);
   }
-  throw UsageError(
-      fmt::format("--model {}: unknown; there are {}, each also as NAME/attention", name, known));
+  throw UsageError(fmt::format(
+      "--model {}: unknown; expected one of {}, each also as NAME/attention", name, known));
 }
 
 }  // namespace ringfence::cli

@@ -12,7 +12,7 @@ void print_notes(const Notes& notes) {
     fmt::print("values not judged: {}\n", fmt::join(notes.values_not_judged, ", "));
   }
   if (!notes.never_written.empty()) {
-    fmt::print("read and never written: {}\n", fmt::join(notes.never_written, "; "));
+    fmt::print("read but never written: {}\n", fmt::join(notes.never_written, "; "));
   }
   if (!notes.unused_suppressions.empty()) {
     fmt::print("ignored nothing: {}\n", fmt::join(notes.unused_suppressions, "; "));

@@ -42,7 +42,7 @@ void print_table(machine::Boundary mode, const std::vector<RelaxedSite>& sites,
   }
   if (searched) {
     fmt::print(
-        "fuzz: a bound ended the exhaustive search, and {} random schedules found nothing: no "
+        "fuzz: a limit ended the exhaustive search, and {} random schedules found nothing: no "
         "proof\n",
         schedules);
   }
@@ -57,8 +57,8 @@ Exit run(const RelaxOptions& o) {
   if (!o.traces.empty()) check_writable("--traces", o.traces + "/x");
   check_memory(c.config(), o.jobs);
   fmt::print(
-      "relax {}\npolicies {}\nexhaustive for these sizes, at most {} executions and {} s a check; "
-      "beyond that {} schedules\n\n",
+      "relax {}\npolicies {}\nexhaustive at these sizes, at most {} executions and {} s per "
+      "variant; beyond that {} schedules\n\n",
       trace::case_text(c.config()), trace::policy_text(c.policy, c.config()), o.executions,
       o.seconds, o.schedules);
   Json tables = Json::object();
@@ -69,8 +69,8 @@ Exit run(const RelaxOptions& o) {
     const RelaxResult r = relax(c, mode, spec, shown.watch());
     if (!r.any()) {
       fmt::print("mode {}: {}\n\n", machine::name(mode),
-                 r.start == Answer::fails ? "it fails as it is, so there is nothing to relax"
-                                          : "not decided within the bound");
+                 r.start == Answer::fails ? "it fails unchanged, so there is nothing to relax"
+                                          : "not decided within the limits");
       tables[std::string(machine::name(mode))] = nullptr;
       continue;
     }

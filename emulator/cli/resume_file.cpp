@@ -27,7 +27,7 @@ struct Line {
 std::vector<Line> head_lines(const SearchOf& search) {
   return {{search.what, "it is of another case"},
           {"content " + search.content, "a file of the case has changed since"},
-          {"by " + search.version, "it is of another version of ringfence"}};
+          {"by " + search.version, "it was written by another version of ringfence"}};
 }
 
 }  // namespace

@@ -131,8 +131,7 @@ void print_head(const SimulateOptions& o, const timing::Profile& p) {
              o.hidden, o.inner > 0 ? fmt::format("inner {} a rank", o.inner) : "no product",
              o.kernel, o.set.empty() ? "" : fmt::format(", {}", fmt::join(o.set, " ")));
   fmt::print(
-      "us, and where they go on the rank that ends last; busy: the busiest link, memory and "
-      "block\n\n");
+      "times in us, on the rank that ends last; busy: the busiest link, memory and block\n\n");
   fmt::print("{:<9} {:>5} {:>6} {:>6} {:>5} {:>9}", "transport", "ranks", "tokens", "blocks",
              "waves", "us");
   for (std::size_t i = 0; i < schedule::kSpent; ++i) {
@@ -227,8 +226,8 @@ Exit run(const SimulateOptions& o) {
       fmt::format("ringfence simulate: profile {}, hidden {}, bf16", profile.name, o.hidden);
   if (!o.svg.empty()) trace::write_text_file(o.svg, timing::plot(cases, title));
   fmt::print("\n{}\n",
-             clean ? "no race, no deadlock, right numbers in mode coherent (rows of 8 elements)"
-                   : "FINDING: what is wrong has no time; ringfence fuzz tells more");
+             clean ? "no race, no deadlock, correct numbers in mode coherent (rows of 8 elements)"
+                   : "FINDING: no time is given; ringfence fuzz explains the finding");
   Json j = result_head("simulate", clean ? Verdict::pass : Verdict::finding, 0);
   j["profile"] = profile.name;
   j["hidden"] = o.hidden;

@@ -14,7 +14,7 @@ Exit run(const SwitchesOptions& o) {
     for (const programs::Protocol& p : programs::protocols()) {
       fmt::print("{:<18}{}\n", p.name, p.summary);
     }
-    fmt::print("\nringfence switches PROTOCOL lists what --set takes of one\n");
+    fmt::print("\nringfence switches PROTOCOL lists the switches of one, for --set\n");
     return Exit::clean;
   }
   const programs::Protocol& p = protocol_of(o.protocol);
@@ -29,7 +29,7 @@ Exit run(const SwitchesOptions& o) {
     line.erase(line.find_last_not_of(' ') + 1);
     fmt::print("{}\n", line);
   };
-  row("--set", "values", "without it");
+  row("--set", "values", "default");
   for (const programs::ProtocolSwitch& s : p.switches) {
     row(s.key, s.values, s.values == "none" ? "in place" : s.without);
   }

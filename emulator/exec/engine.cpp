@@ -203,7 +203,7 @@ void Engine::serve(Turn& turn, In& in) {
     case Call::refused: {
       const std::string what(in.blob());
       if (summary_.refused.insert(what).second) {
-        say(fmt::format("ringfence exec: {} is not there; it returned cudaErrorNotSupported",
+        say(fmt::format("ringfence exec: {} is not supported; it returned cudaErrorNotSupported",
                         what));
       }
       return;

@@ -250,7 +250,7 @@ Engine::Ran Engine::run_case(Turn& turn, const std::vector<const Operation*>& ba
     auto& program = static_cast<cases::CaseProgram&>(*instance.program);
     const auto finding = schedule::failure(outcome);
     if (!finding && outcome.end != schedule::RunEnd::complete) {
-      say(fmt::format("ringfence exec: stretch {} came to no end", name));
+      say(fmt::format("ringfence exec: stretch {} did not end", name));
       summary_.unknown = true;
       return fail(kUnknown);
     }

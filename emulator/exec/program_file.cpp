@@ -71,15 +71,14 @@ std::string why_not(const std::string& path, const ProgramFile& program) {
   for (const std::string& library : program.libraries) {
     if (library == "libcudart.so.13") runtime = true;
     if (library.starts_with("libcudart.so") && library != "libcudart.so.13") {
-      return fmt::format("{}: linked with {}; the stand-in is for CUDA 13's libcudart.so.13", path,
+      return fmt::format("{}: linked with {}; exec replaces only CUDA 13's libcudart.so.13", path,
                          library);
     }
     for (const char* own : {"libcublas", "libcudnn", "libnccl", "libcufft", "libcusolver",
                             "libcusparse", "libcurand", "libcuda.so", "libnvshmem"}) {
       if (!library.starts_with(own)) continue;
       return fmt::format(
-          "{}: linked with {}, which calls a driver that is not there; exec runs kernels of the "
-          "program's own",
+          "{}: linked with {}, which needs a CUDA driver; exec runs only the program's own kernels",
           path, library);
     }
   }

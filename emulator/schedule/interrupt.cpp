@@ -84,9 +84,9 @@ void end_soon() noexcept {
 [[noreturn]] void end_now() noexcept {
   // Ranks die with the process (rank_process.cpp).
   const bool by_signal = interrupted();
-  const std::string_view line =
-      by_signal ? "ringfence: interrupted\n"
-                : "ringfence: UNKNOWN: the time was over before this was done\n";
+  const std::string_view line = by_signal
+                                    ? "ringfence: interrupted\n"
+                                    : "ringfence: UNKNOWN: the time ran out before this was done\n";
   static_cast<void>(!::write(STDERR_FILENO, line.data(), line.size()));
   ::_exit(by_signal ? interrupted_status.load() : time_status.load());
 }

@@ -122,7 +122,7 @@ Header read_header(Fields f) {
         "trace of run or fuzz");
   }
   if (!f.has("ringfence-trace")) {
-    f.fail("no trace: the first line is an object with the key 'ringfence-trace'");
+    f.fail("not a trace: expected an object with the key 'ringfence-trace' in the first line");
   }
   const auto version = f.integer<std::uint32_t>("ringfence-trace");
   if (version != kVersion) {
@@ -214,7 +214,8 @@ schedule::Decision read_decision(Fields f, std::uint32_t ranks) {
     d.value = read_value(f, d.kind, key, ranks);
   }
   if (kinds != 1) {
-    f.fail(fmt::format("a decision has exactly one of the keys {}", list_words(kDecisionWords)));
+    f.fail(
+        fmt::format("a decision: expected exactly one of the keys {}", list_words(kDecisionWords)));
   }
   f.end();
   return d;
@@ -306,7 +307,7 @@ Trace parse(const std::string& file, std::string_view text) {
   if (number == 0) throw TraceError(file + ":1: the file is empty; a trace has at least two lines");
   if (!verdict) {
     throw TraceError(
-        fmt::format("{}:{}: the last line is no verdict; the file is truncated", file, number));
+        fmt::format("{}:{}: the last line is not a verdict; the file is truncated", file, number));
   }
   return trace;
 }

@@ -116,14 +116,14 @@ def test_wrong_descriptions_are_told_at_once() -> None:
     k = rf.ptx(NUMBERS, "numbers")
     for wrong, what in [
         (lambda: rf.Node(0), "1 to 64"),
-        (lambda: node.local("x", 4), "there is one of this name"),
+        (lambda: node.local("x", 4), "the name is already in use"),
         (lambda: node.local("a b", 4), "a word of letters"),
         (lambda: node.local("y", 4, "complex128"), "complex128"),
         (lambda: node.local("y", (0, 4)), "at least 1"),
         (lambda: node.local("y", 4, "float32", init="ones"), "init 'ones'"),
         (lambda: node.local("y", 4, "float32", init=np.zeros(5)), "shape \\[5\\]"),
         (lambda: node.local("y", 4, "uint32", init=np.full(4, 0.5)), "u32: expected whole numbers"),
-        (lambda: own.peers, "reached by its own rank alone"),
+        (lambda: own.peers, "only its own rank can access a local memory"),
         (lambda: k[1](1), "grid and a block"),
         (lambda: k[1, 1](own, 1, 2.0), "3 arguments given, it has 4"),
         (lambda: rf.ptx(NUMBERS, "sum"), "no kernel 'sum'; there is: numbers, nothing, ticket"),
@@ -134,7 +134,7 @@ def test_wrong_descriptions_are_told_at_once() -> None:
         (lambda: node.case(k[1, 1](own, 1, 1, 1), expect={"z": 1}), "no memory 'z'"),
         (lambda: node.case(k[1, 1](own, 1, 1, 1), restored=["z"]), "no memory 'z'"),
         (lambda: node.case(k[1, 1](own, 1, 1, 1), expect={own: np.zeros(3)}), "3 elements, the memory has 8"),
-        (lambda: node.case(k[1, 1](rf.Node(2).local("o", 4), 1, 1, 1)), "of another node"),
+        (lambda: node.case(k[1, 1](rf.Node(2).local("o", 4), 1, 1, 1)), "belongs to another node"),
     ]:
         with pytest.raises(rf.InputError, match=what):
             wrong()

@@ -78,5 +78,5 @@ def test_safetensors_come_back_as_they_were_written(tmp_path) -> None:
     np.testing.assert_array_equal(back["b"][1].view("f8"), [1.5, -2.0])
     np.testing.assert_array_equal(back["a.0"][1].view("u2"), np.arange(6))
     file.write_bytes(b"\xff" * 16)
-    with pytest.raises(rf.InputError, match="no safetensors file"):
+    with pytest.raises(rf.InputError, match="not a safetensors file"):
         _safetensors.read(file)

@@ -100,7 +100,7 @@ def test_a_function_that_gives_no_case_fails(folder: pytest.Pytester) -> None:
     folder.makepyfile(test_it=_HEAD + "\n@rf.test()\ndef test_none(node):\n    pass\n")
     result = folder.runpytest_subprocess("-k", "none")
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*test_none: a test gives a case, or a list of them*"])
+    result.stdout.fnmatch_lines(["*test_none: expected a case or a list of cases from a test*"])
 
 
 def test_it_works_under_xdist(folder: pytest.Pytester) -> None:

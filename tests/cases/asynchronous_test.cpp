@@ -132,7 +132,7 @@ TEST_CASE("a thread that ends without a wait for what its bulk store reads is no
   for (const std::string& end : {std::string(), kCommit}) {
     const auto remarks = judge("clean", stored(end), machine::Policy{});
     REQUIRE(remarks.size() == 1);
-    CHECK(remarks[0].find("cp.async.bulk.wait_group.read before the end") != std::string::npos);
+    CHECK(remarks[0].find("cp.async.bulk.wait_group.read before the exit") != std::string::npos);
   }
   CHECK(judge("clean", stored(kCommit + kRead), machine::Policy{}).empty());
   CHECK(judge("clean", stored(kCommit + kEnd), machine::Policy{}).empty());

@@ -183,7 +183,7 @@ TEST_CASE("stores of one value to a word of shared memory are a note where nothi
     std::vector<std::string> told;
     CHECK(both(stores("7", rest), "", &told) == "clean");
     CHECK(std::any_of(told.begin(), told.end(), [](const std::string& text) {
-      return says(text, "store one value") && says(text, "st.shared.u32 [sm], %v");
+      return says(text, "store the same value") && says(text, "st.shared.u32 [sm], %v");
     }));
     CHECK(both(stores("7", rest), race) == "data-race");
   }

@@ -148,7 +148,7 @@ TEST_CASE("an address out of memory or from two memories is told by what is near
   SUBCASE("nowhere near") {
     const Told t = told("", "  ld.global.u64 %rd5, [%rd0];\n  st.global.u32 [%rd5+16], %r5;\n");
     CHECK_SAYS(t.message, "thread 0 writes 0x10 at ");
-    CHECK_SAYS(t.message, "4 bytes at 0x10, where no memory is");
+    CHECK_SAYS(t.message, "4 bytes at 0x10, where there is no memory");
   }
 }
 

@@ -145,8 +145,8 @@ TEST_CASE("addresses that cannot be are refused") {
                      copy("{ memory = \"x\" }", "{ memory = \"x\" }"));
   };
   CHECK(with("addresses = [0x1000400000, 0]\n") == "accepted");
-  CHECK(says(with("addresses = [0x1000400000]\n"), "addresses has one for each of 2 ranks"));
-  CHECK(says(with("addresses = [0x1000400001, 0]\n"), "a multiple of 0x200000"));
+  CHECK(says(with("addresses = [0x1000400000]\n"), "addresses: expected one for each of 2 ranks"));
+  CHECK(says(with("addresses = [0x1000400001, 0]\n"), "multiples of 0x200000"));
   CHECK(says(with("addresses = [0x200000, 0]\n"), "at least 0x1000000000"));
   CHECK(says(with("addresses = [0x1000400000, 0x1000400000]\n"), "is on pages of x of rank 0"));
 }
@@ -241,5 +241,5 @@ TEST_CASE("a case has up to 128 launches and steps, each behind the one before")
   const Run r = run(*program);
   CHECK(r.kind == "clean");
   CHECK(r.word("v.0") == 128);
-  CHECK(says(w.refusal(launches(129)), "129 launches and steps of the host; at most 128 fit"));
+  CHECK(says(w.refusal(launches(129)), "129 launches and host steps; at most 128 are supported"));
 }

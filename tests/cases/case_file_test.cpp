@@ -182,11 +182,11 @@ TEST_CASE("a tensor map is read as it is written, and refused as the driver woul
   CHECK(says(refusal(with("strides = [208], ", "")), "strides"));
   CHECK(says(refusal(with("\"bf16\"", "\"bf17\"")), "tensor_map dtype 'bf17'"));
   CHECK(says(refusal(with("[100, 8]", "[]")), "1 to 5 numbers"));
-  CHECK(says(refusal(with("box = [64, 8]", "box = [64]")), "box as many"));
+  CHECK(says(refusal(with("box = [64, 8]", "box = [64]")), "as many in box"));
   CHECK(says(refusal(with("box = [64, 8]", "box = [72, 8]")), "swizzle spans"));
   CHECK(says(refusal(with("box = [64, 8]", "box = [64, 300]")), "from 1 to 256"));
   CHECK(says(refusal(with("[208]", "[200]")), "multiples of 16"));
-  CHECK(says(refusal(with("[208]", "[208, 8]")), "each dimension but the innermost"));
+  CHECK(says(refusal(with("[208]", "[208, 8]")), "each dimension except the innermost"));
   CHECK(says(refusal(with("\"128B\"", "\"256B\"")), "known: none, 32B, 64B, 128B"));
   CHECK(says(refusal(with("offset = 16", "offset = 8")), "multiple of 16"));
   CHECK(says(refusal(with("[100, 8]", "[100, 80]")), "reaches byte"));
@@ -221,7 +221,7 @@ TEST_CASE("a reference of the whole operator names both operands, and its own re
   CHECK(says(refusal(with("inner = 16", "inner = 1600")), "needs"));
   CHECK(says(refusal(with("x = \"data\"\n", "tensor = \"data\"\n")), "unknown key '"));
   CHECK(says(refusal(with("x = \"data\"\n", "x = \"data\"\ntensor = \"data\"\n")),
-             "reference has tensor, or x and weight"));
+             "reference: expected tensor, or x and weight"));
 }
 
 TEST_CASE("the corpus of the fuzz target is read, or refused in one line") {

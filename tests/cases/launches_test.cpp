@@ -111,7 +111,7 @@ TEST_CASE("numbers that no argument can have are refused, with the rank and the 
   refused("{u32 = [1, 2, 3]}", "3 entries for 2 ranks");
   refused("{u32 = \"call - 1\"}", "on rank 0 in call 0: -1 is no u32");
   refused("{u32 = \"4 / (1 - call)\"}", "in call 1: it divides by zero");
-  refused("{u32 = \"s\"}", "'s' is no formula");
+  refused("{u32 = \"s\"}", "'s': expected a formula");
   refused("{u32 = \"index\"}", "'index' is of a memory's elements");
   refused("{f32 = \"call\"}", "must be a number");
   refused("{struct = [{u16 = 1}]}", "argument 2 of kernel 'same' has 4 bytes, args gives 2");

@@ -388,7 +388,7 @@ TEST_CASE("a release fence before launch_dependents covers what its thread did, 
   const Found f = judge("clean", fenced("  fence.acq_rel.gpu;\n"));
   REQUIRE(f.remarks.size() == 1);
   CHECK(has(f.remarks[0], "ld.global.u32"));
-  CHECK(has(f.remarks[0], "the manual asks for griddepcontrol.wait"));
+  CHECK(has(f.remarks[0], "the manual requires griddepcontrol.wait"));
   judge("clean", fenced("  fence.sc.sys;\n"));
   judge("data-race", fenced("  fence.acq_rel.cta;\n"));
   judge("data-race", chain({"  fence.acq_rel.gpu;\n" + kStore + kTrigger, kRead}));

@@ -350,7 +350,7 @@ grid = [1]
 block = [1]
 args = []
 )"),
-             "wants the tensor 'y.1'"));
+             "needs the tensor 'y.1'"));
 }
 
 TEST_CASE("'same' data is the same on all ranks, and one number fills a memory") {
@@ -468,9 +468,9 @@ TEST_CASE("what memories cannot hold is refused in one line") {
   refused("{ u32 = [] }", "is empty");
   refused("{ u8 = [256] }", "from 0 to 255");
   refused("{ u8 = \"rank + 255\" }", "256 is no u8");
-  refused("{ u32 = \"call + 1\" }", "knows no call");
-  refused("{ at = 0, struct = [ {u32 = \"call\"} ] }", "knows no call");
-  refused("{ u32 = \"rank +\" }", "is no formula");
+  refused("{ u32 = \"call + 1\" }", "expected a formula without 'call'");
+  refused("{ at = 0, struct = [ {u32 = \"call\"} ] }", "expected a formula without 'call'");
+  refused("{ u32 = \"rank +\" }", "expected a formula");
   refused("{ u32 = \"1 / rank\" }", "divides by zero");
   refused("{ u31 = [1] }", "init has the key 'u31'");
   refused("{ at = 60, u64 = [1] }", "init has 68 bytes, bytes says 64");

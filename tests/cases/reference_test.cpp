@@ -202,7 +202,7 @@ TEST_CASE("a kernel that rounds fp32 results to bf16 is a mismatch") {
 
 TEST_CASE("memories of the reference are as long as fp32 has them, and of its dtype") {
   const Written w(kNorm);
-  CHECK(says(w.refusal(case_of("normal", "bf16")), "check.reference is of dtype bf16"));
+  CHECK(says(w.refusal(case_of("normal", "bf16")), "check.reference has dtype bf16"));
   std::string small = case_of("normal");
   small.replace(small.find("bytes = 32"), 10, "bytes = 16");
   CHECK(says(w.refusal(small), "check.reference needs 32 bytes of 'gamma', which has 16"));

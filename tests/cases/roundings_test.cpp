@@ -155,6 +155,6 @@ round = ["total", "stream_value"])-";
     run({kRoundSum | kRoundResidual, "'sum'", "normal", "f32", ""});
     FAIL("accepted");
   } catch (const cases::CaseError& e) {
-    CHECK_MESSAGE(says(e.what(), "dtype bf16, and the init of 'gamma' of f32"), e.what());
+    CHECK_MESSAGE(says(e.what(), "dtype bf16, but the init of 'gamma' has f32"), e.what());
   }
 }

@@ -126,7 +126,7 @@ TEST_CASE("entries that say nothing sensible are refused") {
   refused("kind = \"data-race\"\nmemory = \"none\"\n", "no [memory.none]");
   refused("kind = \"data-race\"\nline = \"12\"\n", "FILE:LINE");
   refused("kind = \"data-race\"\nfile = \"x\"\n", "unknown key 'file'");
-  refused("kind = \"stale-read\"\nsame_value = true\n", "of a data-race");
+  refused("kind = \"stale-read\"\nsame_value = true\n", "applies only to data-race");
   const std::string none = w.refusal(put("") + "[[ignore]]\nkind = \"data-race\"\n");
   CHECK(says(none, "lacks the key 'reason'"));
 }

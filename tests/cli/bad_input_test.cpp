@@ -29,7 +29,7 @@ void refused(const Folder& folder, const std::string& arguments,
 TEST_CASE("unknown options, words and subcommands are refused with a hint") {
   const Folder f;
   refused(f, "", {"subcommand"});
-  refused(f, "fuss", {"'fuss'", "there are run, fuzz, check", "gpu"});
+  refused(f, "fuss", {"'fuss'", "expected one of run, fuzz, check", "gpu"});
   refused(f, "fuzz --rank 4", {"--rank", "see ringfence fuzz --help"});
   refused(f, "run --protocol tokenwave", {"--protocol tokenwave", "tokenweave", "pypto"});
   refused(f, "run --dtype bf17", {"bf17", "bf16", "fp16"});

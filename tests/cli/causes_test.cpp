@@ -146,7 +146,7 @@ TEST_CASE(
                              "--no-remedies --json r.json --case " +
                                  file);
   CHECK(r.status == 1);
-  CHECK(says(r.out, "Behind it in stream"));
+  CHECK(says(r.out, "Further findings in stream"));
   std::set<std::string> accesses;
   const auto found = json_of(f / "r.json")["findings"];
   // The slots of the barrier, and the rows that it does not order: zoo.cu:75 and zoo.cu:78.

@@ -126,7 +126,8 @@ WRITER:
   write(f / "k.ptx", kernel(""));
   const Result r = ringfence(f, "check --case case.toml --json r.json");
   CHECK_MESSAGE(r.status == 3, r.out, r.err);
-  CHECK_MESSAGE(says(r.out, "UNKNOWN: a time-out that leads on was not taken"), r.out);
+  CHECK_MESSAGE(
+      says(r.out, "UNKNOWN: a time-out after which the kernel continues was not explored"), r.out);
   CHECK_MESSAGE(says(r.out, "not explored: the time-out of the wait at k.ptx:15"), r.out);
   write(f / "k.ptx", kernel("  trap;"));
   const Result trap = ringfence(f, "check --case case.toml --json r.json");

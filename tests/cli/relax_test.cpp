@@ -66,7 +66,7 @@ TEST_CASE("relax falls back on random schedules where the bound ends, and says s
   const Result r = ringfence(f, "relax" + zoo("frozen-epoch-fixed") +
                                     " --boundary strict --schedules 3 --fuzz 40 --json r.json");
   CHECK_MESSAGE(r.status == 0, r.out, r.err);
-  CHECK(says(r.out, "fuzz: a bound ended the exhaustive search"));
+  CHECK(says(r.out, "fuzz: a limit ended the exhaustive search"));
   bool searched = false;
   const auto j = json_of(f / "r.json");
   for (const auto& row : j["modes"]["strict"]) {
@@ -78,7 +78,7 @@ TEST_CASE("relax falls back on random schedules where the bound ends, and says s
                 "relax --protocol epoch-inbox --ranks 2 --blocks 1 --tokens 2 --hidden 8 "
                 "--inner 4 --calls 2 --boundary strict --schedules 3 --fuzz 40");
   CHECK(program.status == 0);
-  CHECK(says(program.out, "fuzz: a bound ended the exhaustive search"));
+  CHECK(says(program.out, "fuzz: a limit ended the exhaustive search"));
 }
 
 TEST_CASE("a kernel's fault is told with the instruction that mends it") {

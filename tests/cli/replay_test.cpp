@@ -57,7 +57,7 @@ TEST_CASE("a run that is no longer the recorded one ends with 5 and says where i
   const Result mended = ringfence(r.f, "replay t.jsonl");
   CHECK(mended.status == 5);
   CHECK(mended.out.find("DIVERGED") != std::string::npos);
-  CHECK(mended.out.find("was data-race") != std::string::npos);
+  CHECK(mended.out.find("but data-race in the recording") != std::string::npos);
 
   r.edit("\"digest\":\"", "\"digest\":\"0123456789abcdef\",\"message\":\"");
   // The line had both keys before: a key given twice is refused, not replayed.

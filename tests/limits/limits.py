@@ -98,7 +98,7 @@ def end_all(process):
 
 
 def told_wrong(out, err):
-    for words in ("rank-lost", "executors disagree", "internal error", "fault of ringfence"):
+    for words in ("rank-lost", "executors disagree", "internal error", "bug in ringfence"):
         if words in out + err:
             return words
     return None

@@ -120,8 +120,8 @@ void compare(const Measured& m, const Sizes& s, const std::vector<Known>& known)
   CHECK_MESSAGE(std::abs(ratio - 1) <= kWithin, what);
 }
 
-// The layout of sessions c and d is slower with few blocks than the one before, which is not
-// understood (cuda/bench/results/README.md, "Session d"); the profile knows nothing of layouts.
+// The body of sessions c and d is slower with few blocks than the ones before and after it
+// (cuda/bench/results/README.md, "Why few blocks had become slower"); the profile knows no bodies.
 const std::vector<Known> kFewBlocks = {
     {"2026-11-29c-h200x2-fused.txt", 2, 1024, 8, "fused", 0.75, 0.80},
     {"2026-11-29c-h200x2-fused.txt", 2, 4096, 8, "fused", 0.70, 0.80},

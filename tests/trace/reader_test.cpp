@@ -65,7 +65,8 @@ TEST_CASE("text that is no trace is refused with the line and what would be righ
   CHECK(error_of("{]\n") == "t.jsonl:1: not JSON at byte 2 of the line; each line is one object");
   CHECK(error_of("[]\n") == "t.jsonl:1: expected an object here, not array");
   CHECK(error_of("{}\n") ==
-        "t.jsonl:1: no trace: the first line is an object with the key 'ringfence-trace'");
+        "t.jsonl:1: not a trace: expected an object with the key 'ringfence-trace' in the first "
+        "line");
   CHECK(error_of("{\"ringfence-gpu-trace\":1}\n").find("which cannot be replayed") !=
         std::string::npos);
   CHECK(error_of("\n").find("t.jsonl:1: not JSON") == 0);
@@ -87,7 +88,7 @@ TEST_CASE("every truncation of a trace is refused") {
   const std::size_t last = whole.rfind('\n', whole.size() - 2) + 1;
   const std::string before = std::to_string(lines(whole) - 1);
   CHECK(error_of(whole.substr(0, last)) ==
-        "t.jsonl:" + before + ": the last line is no verdict; the file is truncated");
+        "t.jsonl:" + before + ": the last line is not a verdict; the file is truncated");
   CHECK(error_of(whole.substr(0, last - 1)) ==
         "t.jsonl:" + before + ": the line does not end; the file is truncated");
 }

@@ -188,7 +188,7 @@ TEST_CASE("groups share a scale, and quantising saturates") {
   CHECK(cast(of({500, -1e9, 0.3}), Dtype::e4m3).value == std::vector<double>{448, -448, 0.3125});
   CHECK(cast(of({500, -1e9, 2.5, -128.4}), Dtype::s8).value ==
         std::vector<double>{127, -128, 2, -128});
-  CHECK_ERROR(combine(Binary::add, narrow({1, 2, 3}, 3), narrow({1, 2}, 2)), "does not go with");
+  CHECK_ERROR(combine(Binary::add, narrow({1, 2, 3}, 3), narrow({1, 2}, 2)), "does not fit");
 }
 
 TEST_CASE("every 8-bit float survives decoding and encoding, and rounding goes to the nearest") {

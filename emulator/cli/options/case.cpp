@@ -21,15 +21,15 @@ void add_case_options(CLI::App& app, CaseOptions& o) {
           ->capture_default_str()
           ->group(group);
   app.add_option("--case", c.case_file,
-                 "A case file (TOML) in place of a protocol: PTX kernels and how to launch them")
+                 "A case file (TOML) instead of a protocol: PTX kernels and how to launch them")
       ->group(group);
   CLI::Option* ranks =
-      app.add_option("--ranks", c.ranks,
-                     "Ranks R; divides inner, and tokens for all protocols but pypto")
+      app.add_option("--ranks", c.ranks, "Ranks R; must divide inner and, except for pypto, tokens")
           ->capture_default_str()
           ->group(group);
-  o.tokens =
-      app.add_option("--tokens", c.tokens, "Token rows T")->capture_default_str()->group(group);
+  o.tokens = app.add_option("--tokens", c.tokens, "Tokens T: rows of the result")
+                 ->capture_default_str()
+                 ->group(group);
   o.hidden = app.add_option("--hidden", c.hidden, "Hidden size H, a multiple of 8")
                  ->capture_default_str()
                  ->group(group);
@@ -37,12 +37,14 @@ void add_case_options(CLI::App& app, CaseOptions& o) {
                 ->capture_default_str()
                 ->group(group);
   CLI::Option* blocks =
-      app.add_option("--blocks", c.blocks, "Blocks a rank")->capture_default_str()->group(group);
-  o.calls = app.add_option("--calls", c.calls,
-                           "Calls of the operator, each with its own payload (a case: its file's)")
-                ->capture_default_str()
-                ->group(group);
-  o.dtype = app.add_option("--dtype", c.dtype, "bf16 or fp16; tokenweave and pypto: fp32 too")
+      app.add_option("--blocks", c.blocks, "Blocks per rank")->capture_default_str()->group(group);
+  o.calls =
+      app.add_option(
+             "--calls", c.calls,
+             "Calls of the operator, each with inputs of its own (for a case: default from its file)")
+          ->capture_default_str()
+          ->group(group);
+  o.dtype = app.add_option("--dtype", c.dtype, "bf16 or fp16; for tokenweave and pypto also fp32")
                 ->capture_default_str()
                 ->group(group);
   o.eps = app.add_option("--eps", c.eps, "RMSNorm epsilon (default: the file's, else 1e-6)")
@@ -52,7 +54,7 @@ void add_case_options(CLI::App& app, CaseOptions& o) {
                                       "and optionally beta (or bias); else inputs are generated")
                            ->group(group);
   app.add_option("--map", c.input_map,
-                 "Names of tensors in the file of --input: gamma=NAME,beta=NAME, ...")
+                 "Names of the tensors in the --input file: gamma=NAME,beta=NAME, ...")
       ->group(group);
   CLI::Option* payload =
       app.add_option("--payload", c.payload, "Generated inputs: exact, integers or normal")
@@ -66,17 +68,17 @@ void add_case_options(CLI::App& app, CaseOptions& o) {
     known += fmt::format("{}{}", known.empty() ? "" : ", ", m.name);
   }
   CLI::Option* model =
-      app.add_option("--model", o.model,
-                     fmt::format("Hidden, inner and eps of a model's MLP down projection, or with "
-                                 "NAME/attention of its attention's output projection, where not "
-                                 "given: {}",
-                                 known))
+      app.add_option(
+             "--model", o.model,
+             fmt::format(
+                 "Take hidden, inner and eps, where not given, from a model's MLP down projection, "
+                 "or with NAME/attention from its attention output projection: {}",
+                 known))
           ->group(group);
-  app.add_option(
-         "--set", o.set,
-         "A switch of the protocol, KEY=VALUE; may be repeated (ringfence switches PROTOCOL "
-         "lists them). With --case: FILE:LINE/WHAT=VALUE of the PTX, WHAT being order, "
-         "scope, fence or barrier.")
+  app.add_option("--set", o.set,
+                 "Set a switch of the protocol, KEY=VALUE; may be repeated (ringfence switches "
+                 "PROTOCOL lists them). With --case: FILE:LINE/WHAT=VALUE changes an instruction "
+                 "of the PTX; WHAT is order, scope, fence or barrier (docs/cases.md, Edits)")
       ->group(group)
       ->allow_extra_args(false);
   o.no_case = {protocol, ranks, o.tokens, o.hidden, o.inner, blocks,
@@ -85,10 +87,10 @@ void add_case_options(CLI::App& app, CaseOptions& o) {
 
 void add_model_options(CLI::App& app, CaseOptions& o) {
   const char* group = "Memory model";
-  app.add_option(
-         "--boundary", o.boundary,
-         "What a kernel boundary does for other ranks: strict, stream, coherent, or all; the "
-         "exit status judges the modes that the protocol claims, or the one named here")
+  app.add_option("--boundary", o.boundary,
+                 "What the end of a kernel orders for other ranks (docs/modes.md): strict, stream, "
+                 "coherent, or all; the exit status depends on the modes that the protocol or case "
+                 "claims, or on the one named here")
       ->capture_default_str()
       ->group(group);
   app.add_option("--policy", o.policy,
@@ -100,34 +102,34 @@ void add_model_options(CLI::App& app, CaseOptions& o) {
       ->group(group)
       ->allow_extra_args(false);
   app.add_option("--registers", o.registers,
-                 "Registers that a thread of a compiled kernel has (ptxas -v says how many): they "
-                 "limit how many blocks are resident; not given: by .maxnreg, else not at all")
+                 "Registers per thread of a compiled kernel, as ptxas -v reports them; they limit "
+                 "how many blocks are resident (default: .maxnreg of the kernel, else no limit)")
       ->check(CLI::Range(1, 255))
       ->group(group);
-  app.add_option(
-         "--suppress", o.suppress,
-         "A file of findings of a case that are known and passed over: [[ignore]] tables as "
-         "in a case file (docs/cases.md)")
+  app.add_option("--suppress", o.suppress,
+                 "File of known findings of a case to ignore: [[ignore]] tables as in a case file "
+                 "(docs/cases.md)")
       ->group(group);
-  app.add_option(
-         "--ignore", o.ignore,
-         "A kind of finding to pass over; may be repeated. data-race: what the race does is "
-         "searched for; deadlock, livelock: a run that is stuck ends there")
+  app.add_option("--ignore", o.ignore,
+                 "A kind of finding to ignore; may be repeated. data-race: go on, and look for the "
+                 "wrong results that the race causes; deadlock, livelock: end the stuck run, and "
+                 "go on with the next one")
       ->group(group)
       ->allow_extra_args(false);
 }
 
 void add_executor_options(CLI::App& app, ExecutorOptions& o) {
   const char* group = "Execution";
-  app.add_option("--executor", o.executor,
-                 "processes: one process a rank; inline: all ranks in this process, with the same "
-                 "outcome and faster; auto: inline, but processes where ranks run freely (run)")
+  app.add_option(
+         "--executor", o.executor,
+         "processes: one process per rank; inline: all ranks in this process, faster and with the "
+         "same outcome; auto: inline, except for run, whose ranks run freely: processes")
       ->check(CLI::IsMember({"processes", "inline", "auto"}))
       ->capture_default_str()
       ->group(group);
   app.add_option("--stall", o.stall_seconds,
-                 "Seconds that a rank may go without a step, of processor time or asleep; then "
-                 "there is no verdict")
+                 "Give up without a verdict if a rank makes no step for this many seconds, of "
+                 "processor time or asleep")
       ->check(above_zero())
       ->capture_default_str()
       ->group(group);

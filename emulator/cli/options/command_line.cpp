@@ -50,8 +50,8 @@ void check_subcommand(const CLI::App& app, int argc, char** argv) {
     if (sub->get_name() == argv[1]) return;
     known += (known.empty() ? "" : ", ") + sub->get_name();
   }
-  throw UsageError(
-      fmt::format("unknown subcommand '{}'; there are {}; see ringfence --help", argv[1], known));
+  throw UsageError(fmt::format("unknown subcommand '{}': expected one of {}; see ringfence --help",
+                               argv[1], known));
 }
 
 }  // namespace
@@ -75,8 +75,8 @@ int command_line(int argc, char** argv) {
   // A limit of file sizes (ulimit -f) is an error of the write that meets it.
   std::signal(SIGXFSZ, SIG_IGN);
   CLI::App app(
-      "Checks a fused multi-GPU kernel (matmul + all-reduce + residual add + RMSNorm) "
-      "without GPUs: runs it on emulated ranks, fuzzes its schedules under weak memory.",
+      "Checks multi-GPU kernels without GPUs: runs them on emulated ranks under the PTX memory "
+      "model, and searches their schedules for races, deadlocks, lost signals and wrong numbers.",
       "ringfence");
   Exit exit = Exit::clean;
   app.set_version_flag("--version", fmt::format("ringfence {}\n{}", version(), toolchain()));
@@ -99,10 +99,10 @@ int command_line(int argc, char** argv) {
     add_gpu(app, exit);
     add_help(app, exit);
     app.add_flag_callback(
-        "-v,--verbose", [] { set_verbose(); }, "Say on standard error what is being done");
+        "-v,--verbose", [] { set_verbose(); }, "Log what is being done on standard error");
     app.add_flag_callback(
         "--progress-json", [] { set_json_progress(); },
-        "Progress on standard error as JSON, a line each tenth of a second");
+        "Report progress on standard error as JSON Lines, ten times a second");
     for (CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; })) {
       sub->fallthrough(sub->get_name() != "gpu");
       sub->parse_complete_callback([sub] { check_outputs_apart(*sub); });

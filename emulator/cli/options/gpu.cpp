@@ -13,10 +13,9 @@ void add_gpu(CLI::App& app, Exit& exit) {
   CLI::App* sub = app.add_subcommand(
       "gpu", "info, run, bench: the CUDA kernels, on several GPUs or on virtual ranks of one");
   sub->footer(
-      "This ringfence was built without the CUDA part: build it with cmake --preset cuda (nvcc "
-      "12.4 "
-      "or newer;\nno GPU needed to build), and see its ringfence gpu --help. Exit status without "
-      "it: 77.");
+      "This ringfence was built without the CUDA part. Build with cmake --preset cuda (nvcc 12.4 "
+      "or newer;\nbuilding needs no GPU), then see ringfence gpu --help. Exit status without it: "
+      "77.");
   // What follows is for the other parser: it is not this build's to judge.
   sub->allow_extras();
   sub->callback([&exit] {

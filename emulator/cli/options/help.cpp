@@ -88,11 +88,11 @@ void add_help(CLI::App& app, Exit& exit) {
     std::string shell;
   };
   auto forms = std::make_shared<Forms>();
-  CLI::App* sub = app.add_subcommand("help", "Prints what --help says of every subcommand");
+  CLI::App* sub = app.add_subcommand("help", "Prints the --help of every subcommand");
   sub->footer("Exit status: 0.");
-  auto* page = sub->add_flag("--markdown", forms->markdown, "As the page docs/commands.md");
-  auto* man = sub->add_flag("--man", forms->manual, "As a manual page")->excludes(page);
-  sub->add_option("--completion", forms->shell, "As a shell completes it: the script for it")
+  auto* page = sub->add_flag("--markdown", forms->markdown, "In the form of docs/commands.md");
+  auto* man = sub->add_flag("--man", forms->manual, "In the form of a manual page")->excludes(page);
+  sub->add_option("--completion", forms->shell, "Print the completion script for a shell")
       ->check(CLI::IsMember({"bash", "zsh", "fish"}))
       ->excludes(page)
       ->excludes(man);

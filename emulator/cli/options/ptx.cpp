@@ -15,11 +15,11 @@ void add_ptx(CLI::App& app, Exit& exit) {
       "ptx", "Lists a PTX file's kernels, parameters and instructions, and what is not supported");
   sub->footer("Exit status: 0 all supported, 1 something is not, 2 bad usage or input.");
   sub->add_option("file", o->file,
-                  "PTX text, a program or library with PTX inside, or a .cu (nvcc)")
+                  "A PTX file, a program or library with embedded PTX, or a .cu file (needs nvcc)")
       ->required();
   sub->add_option("--case-template", o->case_template,
-                  "Print a case file to fill in for this kernel (a part of its name, mangled or "
-                  "not, that is unique); may be repeated for several launches in one case")
+                  "Print a case file to complete for this kernel (a unique part of its name, "
+                  "mangled or not); may be repeated for several launches in one case")
       ->allow_extra_args(false);
   add_report_options(*sub, o->reports);
   sub->callback([o, &exit] { exit = run(*o); });

@@ -14,28 +14,28 @@ void add_relax(CLI::App& app, Exit& exit) {
   auto o = std::make_shared<RelaxOptions>();
   CLI::App* sub = app.add_subcommand("relax",
                                      "Weakens each order, scope, fence and barrier of a protocol "
-                                     "or a case in turn: needed or not");
+                                     "or a case in turn, and reports which ones are needed");
   sub->footer(
-      "Exit status: 0 a table was made, 2 bad usage or input, 3 it passes in no mode as it is, "
-      "4 interrupted.");
+      "Exit status: 0 a table was printed, 2 bad usage or input, 3 the unchanged protocol or case "
+      "passes in no mode, 4 interrupted.");
   add_case_options(*sub, o->c);
   add_model_options(*sub, o->c);
   const char* group = "Search";
   sub->add_option("--executions,--schedules", o->executions,
-                  "At most so many executions for each check")
+                  "Explore at most this many executions for each variant")
       ->check(above_zero())
       ->capture_default_str()
       ->group(group);
-  sub->add_option("--time", o->seconds, "At most so many seconds for each check")
+  sub->add_option("--time", o->seconds, "Search at most this many seconds for each variant")
       ->check(above_zero())
       ->capture_default_str()
       ->group(group);
   sub->add_option("--fuzz", o->schedules,
-                  "Random schedules where a bound ended the exhaustive search")
+                  "Number of random schedules to try if a limit ended the exhaustive search")
       ->check(above_zero())
       ->capture_default_str()
       ->group(group);
-  sub->add_option("--jobs", o->jobs, "Workers that share a search")
+  sub->add_option("--jobs", o->jobs, "Number of threads that share a search")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str()
       ->group(group);

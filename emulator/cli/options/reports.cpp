@@ -22,7 +22,7 @@ void add_remedies_option(CLI::App& app, bool& remedies, double& seconds) {
   // Without a value 2 s.
   app.add_flag_function(
          "--no-remedies", [&remedies](std::int64_t) { remedies = false; },
-         "Do not try what would make a finding pass")
+         "Do not look for fixes of a finding")
       ->group("Reports");
   app.add_option_function<std::string>(
          "--remedies",
@@ -39,12 +39,13 @@ void add_remedies_option(CLI::App& app, bool& remedies, double& seconds) {
              end = 0;
            }
            if (end == 0 || end != number.size() || !(value > 0) || value > 86400) {
-             throw UsageError("--remedies " + text + ": a time is due, 20 or 20s");
+             throw UsageError("--remedies " + text +
+                              ": expected a time in seconds, such as 20 or 20s");
            }
            seconds = value;
          },
-         "Try for so long what would make a finding pass: orders, scopes, fences and barriers, "
-         "first where its cause lies (default: 2s)")
+         "Look for fixes of a finding for so long: orders, scopes, fences and barriers are tried, "
+         "first where its cause is (default: 2s)")
       ->type_name("TIME")
       ->expected(0, 1)
       ->group("Reports");
@@ -58,7 +59,7 @@ void add_picture_options(CLI::App& app, PictureOptions& o) {
       ->group("Reports");
   app.add_option("--dot", o.dot, "File for the run's strong accesses as a Graphviz graph")
       ->group("Reports");
-  app.add_option("--shiviz", o.shiviz, "File for the same as a log that ShiViz reads")
+  app.add_option("--shiviz", o.shiviz, "File for the same accesses as a log for ShiViz")
       ->group("Reports");
 }
 

@@ -11,8 +11,9 @@ namespace ringfence::cli {
 
 void add_run(CLI::App& app, Exit& exit) {
   auto o = std::make_shared<RunOptions>();
-  CLI::App* sub = app.add_subcommand(
-      "run", "Executes the operator on rank processes and compares with the reference");
+  CLI::App* sub = app.add_subcommand("run",
+                                     "Executes an operator or a case on rank processes and "
+                                     "compares the results with the reference");
   sub->footer(
       "Exit status: 0 clean, 1 a finding or a mismatch, 2 bad usage or input, 3 a rank's "
       "process was lost (killed, or without a step for --stall), 4 interrupted.");
@@ -20,8 +21,8 @@ void add_run(CLI::App& app, Exit& exit) {
   add_model_options(*sub, o->c);
   add_executor_options(*sub, o->executor);
   sub->add_option("--output", o->output,
-                  "File for the results (safetensors): out and residual_out of the first call; of "
-                  "a case every memory of every rank, NAME.RANK")
+                  "File for the results (safetensors): out and residual_out of the first call; for "
+                  "a case every memory of every rank, as NAME.RANK")
       ->group("Reports");
   sub->add_option("--numbers", o->numbers,
                   "File for the comparison as HTML: error histograms and heat maps")

@@ -294,7 +294,8 @@ void Decoder::atomic_halves(MemoryOp memory) {
   operand_count(cas ? 4 : 3, cas ? 4 : 3);
   const auto halves = [&](std::size_t index) {
     const Operand& o = operand(index);
-    if (o.kind != Operand::Kind::vector || o.elements.size() != 2) fail("a .b128 register is due");
+    if (o.kind != Operand::Kind::vector || o.elements.size() != 2)
+      fail("expected a .b128 register");
     return o.elements;
   };
   std::vector<Slot> results, operands;

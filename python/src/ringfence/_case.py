@@ -64,7 +64,7 @@ class _Search:
         if boundary is None and len(listed) == 1:
             boundary = listed[0]
         elif listed:
-            raise InputError("modes: one, or all that the case claims (leave it out, or boundary='all')")
+            raise InputError("modes: expected one mode, or all that the case claims (leave it out, or boundary='all')")
         out: list[str] = []
         if boundary is not None:
             out += ["--boundary", boundary]
@@ -353,7 +353,7 @@ class Case(_Search):
         for step in self.steps:
             for memory in step.memories():
                 if memory.node is not node:
-                    raise InputError(f"memory {memory.name!r} is of another node")
+                    raise InputError(f"memory {memory.name!r} belongs to another node")
         self.document: dict[str, Any] = {"version": 1, "ranks": node.ranks}
         if calls != 1:
             self.document["calls"] = calls

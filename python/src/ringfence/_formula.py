@@ -19,7 +19,7 @@ class Formula:
     def _joined(self, sign: str, left: Any, right: Any) -> Formula:
         for side in (left, right):
             if not isinstance(side, (Formula, int)):
-                raise InputError(f"{side!r}: a formula is of whole numbers, rf.rank, rf.world, rf.call")
+                raise InputError(f"{side!r}: a formula consists of whole numbers, rf.rank, rf.world, rf.call")
         return Formula(f"{_factor(left)} {sign} {_factor(right)}", atom=False)
 
     def __add__(self, other: Formula | int) -> Formula:

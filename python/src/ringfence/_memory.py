@@ -56,7 +56,7 @@ class Memory:
 
     def _symmetric(self, what: str) -> None:
         if self.kind != "symmetric":
-            raise InputError(f"{self.name}.{what}: a local memory is reached by its own rank alone")
+            raise InputError(f"{self.name}.{what}: only its own rank can access a local memory")
 
     @property
     def peers(self) -> Address:
@@ -130,13 +130,13 @@ class Memory:
             if self.init == "zero":
                 return np.zeros(self.shape, _dtypes.bits_dtype(self.dtype))
             if self.init == "poison":
-                raise InputError(f"{self.name}: nothing is there before a kernel writes it (init = 'poison')")
+                raise InputError(f"{self.name}: it has no content before a kernel writes it (init = 'poison')")
             return _generate(self, 0 if self.same else rank, call)
         if isinstance(self.init, int):
             whole = np.full(self.nbytes, self.init, "u1")
             return whole.view(_dtypes.bits_dtype(self.dtype)).reshape(self.shape)
         if not self.is_array:
-            raise InputError(f"{self.name}: it holds addresses or a struct, which NumPy does not know")
+            raise InputError(f"{self.name}: it holds addresses or a struct, which NumPy cannot represent")
         return self._given(rank, call)
 
     def _given(self, rank: int, call: int) -> Array:
@@ -254,7 +254,7 @@ class Node:
         if not re.match(r"[A-Za-z_]\w*\Z", name):
             raise InputError(f"memory {name!r}: its name is a word of letters, digits and _")
         if name in self.memories:
-            raise InputError(f"memory {name!r}: there is one of this name")
+            raise InputError(f"memory {name!r}: the name is already in use")
         sizes = (shape,) if isinstance(shape, (int, np.integer)) else tuple(int(n) for n in shape)
         if any(n < 1 for n in sizes):
             raise InputError(f"memory {name!r}: shape {list(sizes)}: expected sizes of at least 1")

@@ -35,10 +35,10 @@ def read(path: Path) -> dict[str, tuple[str, Array]]:
     """Tensors by name: safetensors' name of the dtype, and the bytes."""
     data = np.fromfile(path, dtype="u1")
     if data.size < 8:
-        raise InputError(f"{path}: no safetensors file: it has {data.size} bytes")
+        raise InputError(f"{path}: not a safetensors file: it has {data.size} bytes")
     count = int(data[:8].view("<u8")[0])
     if count > data.size - 8:
-        raise InputError(f"{path}: no safetensors file: its header would end beyond it")
+        raise InputError(f"{path}: not a safetensors file: its header would end beyond it")
     header = json.loads(data[8 : 8 + count].tobytes())
     body = data[8 + count :]
     out: dict[str, tuple[str, Array]] = {}

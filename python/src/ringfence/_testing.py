@@ -159,4 +159,4 @@ def _cases(made: Any, name: str) -> Iterable[AnyCase]:
         listed = list(made)
         if listed and all(isinstance(c, (Case, LoadedCase)) for c in listed):
             return listed
-    raise InputError(f"{name}: a test gives a case, or a list of them: return node.case(...)")
+    raise InputError(f"{name}: expected a case or a list of cases from a test: return node.case(...)")

@@ -124,7 +124,7 @@ class TritonKernel:
         """The PTX of what was compiled last, of rank 0."""
         if not self._cache:
             if self._signature is None:
-                raise InputError(f"{self.name}: nothing is compiled before it is launched, or has a signature")
+                raise InputError(f"{self.name}: it is compiled only when it is launched or has a signature")
             self.compile({}, {}, self._ranks or 1)
         return list(self._cache.values())[-1].kernel.ptx
 
@@ -281,7 +281,7 @@ class TritonConfigured:
         node = _node_of(list(arguments.values()))
         ranks = node.ranks if node is not None else k._ranks
         if ranks is None:
-            raise InputError(f"{k.name}: of how many ranks? give rf.triton ranks=N, or the launch a memory")
+            raise InputError(f"{k.name}: unknown number of ranks: give rf.triton ranks=N, or the launch a memory")
         compiled = k.compile(arguments, constexprs, ranks)
         passed: list[Any] = []
         descriptors = iter(compiled.descriptors)
