@@ -105,7 +105,8 @@ TEST_CASE("a relaxed put of the fixed kernel is a race in strict mode") {
 
 TEST_CASE("an edit that names no site, or a value it cannot have, is one line that says so") {
   const std::string none = complaint({{"zoo.ptx:1/order", "relaxed"}});
-  CHECK(none.find("--set zoo.ptx:1/order=relaxed: no such site") != std::string::npos);
+  CHECK(none.find("--set zoo.ptx:1/order=relaxed: the case's kernels have no such site") !=
+        std::string::npos);
   CHECK(complaint({{"nonsense", "x"}}).find("FILE:LINE/WHAT") != std::string::npos);
   const EditSite put = sites_of("scope-fixed", "order", "atom.release").front();
   const std::string wrong = complaint({{put.key, "weak"}});

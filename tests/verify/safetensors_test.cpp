@@ -158,7 +158,7 @@ TEST_CASE("the data is tiled exactly: overlap, hole, trailing and missing bytes 
   read(two("[4,8]", "[0,4]", 8));
   read(two("[0,4]", "[4,8]", 8));
   CHECK_ERROR(read(two("[2,6]", "[0,4]", 6)), "'b' begins at data offset 2, inside tensor 'a'",
-              "4 is right");
+              "expected 4");
   CHECK_ERROR(read(two("[0,4]", "[0,4]", 4)), "inside tensor");
   CHECK_ERROR(read(two("[6,10]", "[0,4]", 10)), "data offsets 4 to 6 belong to no tensor", "'b'");
   CHECK_ERROR(read(two("[6,10]", "[2,6]", 10)), "data offsets 0 to 2");
