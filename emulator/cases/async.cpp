@@ -198,6 +198,8 @@ machine::Wanted wanted_of(const ptx::BarrierLook& look) {
   return {machine::Compare::gt, std::uint64_t{look.phase} << 32 | 0xFFFFFFFFU};
 }
 
+}  // namespace
+
 machine::Access step_access(std::uint16_t site) {
   machine::Access how;
   how.order = machine::Order::relaxed;
@@ -207,8 +209,6 @@ machine::Access step_access(std::uint16_t site) {
   how.of_barrier = true;
   return how;
 }
-
-}  // namespace
 
 // Which arrivals form a generation is an order of steps at one place: each joins the generation
 // that those before it leave open.

@@ -183,11 +183,18 @@ void CaseProgram::add_shared_memory(const Launch& launch, std::uint32_t rank, Pr
   const bool names =
       std::any_of(program.accesses.begin(), program.accesses.end(),
                   [](const ptx::MemoryOp& m) { return m.access.space == ptx::Space::shared; });
+  // Where launches may overlap, which thread lets the next one begin is a step like a barrier's.
+  const bool overlaps = std::any_of(file_.launches.begin(), file_.launches.end(),
+                                    [](const Launch& l) { return l.dependent; });
+  const bool triggers =
+      overlaps && std::any_of(program.ops.begin(), program.ops.end(), [](const ptx::Op& op) {
+        return op.kind == ptx::Kind::launch_trigger;
+      });
   std::uint64_t bytes = program.static_shared + launch.shared_bytes;
-  if (bytes == 0 && !counts && !names) return;
-  constexpr std::uint64_t kLine = machine::kLineBytes, kBarriers = 16;
+  if (bytes == 0 && !counts && !names && !triggers) return;
+  constexpr std::uint64_t kLine = machine::kLineBytes, kSteps = KernelRun::kBarriers + 1;
   const std::uint64_t barriers_at = (bytes + kLine - 1) / kLine * kLine;
-  const std::uint64_t mbarriers_at = barriers_at + kBarriers * kLine;
+  const std::uint64_t mbarriers_at = barriers_at + kSteps * kLine;
   prepared.barriers_at[rank] = barriers_at;
   prepared.mbarriers_at[rank] = mbarriers_at;
   bytes = mbarriers_at + (program.mbarriers.empty() ? 0 : barriers_at);

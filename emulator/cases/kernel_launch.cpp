@@ -1,6 +1,8 @@
 // How a launch goes with the one before and the one behind it (programmatic dependent launch, PTX
 // ISA 9.7.15.14), and how its blocks get room on the GPU.
 
+#include <utility>
+
 #include "emulator/cases/kernel_detail.hpp"
 
 namespace ringfence::cases {
@@ -44,8 +46,7 @@ void KernelRun::ended(Warp& warp) {
 
 // The first call of any thread of a block counts, or its end.
 void KernelRun::block_triggers(Warp& warp) {
-  if (triggered_[warp.block] != 0) return;
-  triggered_[warp.block] = 1;
+  if (std::exchange(triggered_[warp.block].done, true)) return;
   warp.agent->act(warp.last_site, [&](machine::Machine&) {
     warp.agent->arrived(&settings_.self->triggered, all_lanes(warp));
     if (--untriggered_ != 0) return;
@@ -54,12 +55,30 @@ void KernelRun::block_triggers(Warp& warp) {
   });
 }
 
+// Which thread of a block is the first is an order of steps at one place, which is explored where
+// it decides something.
+void KernelRun::before_trigger(const ptx::Agents& agents) {
+  if (settings_.self == nullptr) return;
+  Warp& warp = warp_of(agents);
+  settle(warp);
+  warp.accessed = true;
+  if (warp.agent->orders_first(trigger_address(agents))) {
+    warp.agent->point();
+  } else {
+    warp.agent->point_at_fence(machine::Machine::Fence::release);
+  }
+}
+
 void KernelRun::launch_dependents(const ptx::Agents& agents, std::span<const ptx::Agents> next,
-                                  std::uint32_t instruction) {
+                                  bool met, std::uint32_t instruction) {
   if (settings_.self == nullptr) return;
   Warp& warp = warp_of(agents);
   settle(warp);
   warp.moved = true;
+  const std::uint16_t site = kernel_.site[instruction];
+  const machine::Address at = trigger_address(agents);
+  const bool ordered = warp.agent->orders_first(at);
+  bool fences = false;
   warp.agent->act(warp.last_site, [&](machine::Machine& m) {
     std::vector<machine::ThreadId> threads, others;
     const auto add = [&](const ptx::Agents& a, std::vector<machine::ThreadId>& to) {
@@ -71,13 +90,18 @@ void KernelRun::launch_dependents(const ptx::Agents& agents, std::span<const ptx
       // A warp that has not begun has no fence to add, and no agent yet.
       if (a.warp != agents.warp && warp_of(a).agent != nullptr) add(a, others);
     }
-    m.trigger(threads, others);
+    fences = m.trigger(threads, others);
+    if (ordered) m.come_first(threads.front(), at, step_access(site));
   });
-  // Which thread of a block is the first is no choice of a search.
-  if (triggered_[warp.block] != 0) {
-    warp.agent->late(&triggered_[warp.block], kernel_.site[instruction]);
+  Trigger& trigger = triggered_[warp.block];
+  if (trigger.done) {
+    // Had this one been the first, what fences of the block hand on might be something else; not
+    // where both did nothing since all threads met: then each would have met the other's fences.
+    const bool differs = (fences || trigger.fences) && !(met && trigger.met);
+    warp.agent->late(&trigger, {at, trigger.by == &warp, differs, site});
   } else {
-    warp.agent->arrived(&triggered_[warp.block], 0);
+    trigger = {false, fences, met, &warp};
+    warp.agent->arrived(&trigger, 0);
   }
   block_triggers(warp);
 }

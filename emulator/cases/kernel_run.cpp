@@ -475,7 +475,7 @@ void KernelRun::close_tokens(Warp& warp) {
   for (const auto& [number, token] : tokens_) close(warp, token);
   tokens_.clear();
   warp.agent->closed(&outside_);
-  for (const std::uint8_t& block : triggered_) warp.agent->closed(&block);
+  for (const Trigger& block : triggered_) warp.agent->closed(&block);
   for (const std::uint32_t& block : live_) warp.agent->closed(&block);
 }
 

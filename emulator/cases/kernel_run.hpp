@@ -106,6 +106,7 @@ struct Succession {
 
 class KernelRun final : public ptx::GlobalMemory {
  public:
+  static constexpr std::uint64_t kBarriers = 16;  // of a block, by number
   struct Settings {
     machine::RegionId first_region = 0;
     std::uint16_t barrier_site = 0;
@@ -120,7 +121,8 @@ class KernelRun final : public ptx::GlobalMemory {
     bool fresh_lines = false;      // machine::FreshLines::on
     bool note_unfenced = false;    // machine::AsyncWar::note
     // Of each block's shared memory, one after the other; none: the kernel has none. Behind its
-    // bytes lie the block's barriers, 16 bytes each.
+    // bytes lie the block's barriers, 16 bytes each, and which thread was the first to let the next
+    // launch begin.
     std::optional<std::uint32_t> first_shared;
     std::uint64_t barriers_at = 0;
     // Of launches that may overlap: this one, and the one before where this does not wait for its
@@ -176,7 +178,8 @@ class KernelRun final : public ptx::GlobalMemory {
     warp_of(agents).agent->exchanged(agents.mask);
   }
   bool dependencies_met(const ptx::Agents& agents) override;
-  void launch_dependents(const ptx::Agents& agents, std::span<const ptx::Agents> next,
+  void before_trigger(const ptx::Agents& agents) override;
+  void launch_dependents(const ptx::Agents& agents, std::span<const ptx::Agents> next, bool met,
                          std::uint32_t instruction) override;
   bool models_shared() const override { return settings_.first_shared.has_value(); }
   bool shares_all(const ptx::Agents& agents) override;
@@ -186,8 +189,6 @@ class KernelRun final : public ptx::GlobalMemory {
   bool knows_of(const ptx::Agents& now, std::uint32_t block) override;
   void share(const ptx::Agents& agents, std::uint64_t place, std::span<const std::byte> line,
              std::span<const ptx::SharedPast> past) override;
-  void unshare(const ptx::Agents& agents, std::uint64_t place, std::span<std::byte> line) override;
-  void newest(const ptx::Agents& agents, std::uint64_t place, std::span<std::byte> line) override;
 
  private:
   // A read since the warp's last effect.
@@ -302,6 +303,9 @@ class KernelRun final : public ptx::GlobalMemory {
   void wait_for_launch(Warp& warp);
   static std::uint32_t all_lanes(const Warp& warp);
   void block_triggers(Warp& warp);
+  machine::Address trigger_address(const ptx::Agents& agents) const {
+    return barrier_address(agents, false, kBarriers);
+  }
   void note_unwaited(Warp& warp, const ptx::Request& request, const Target* targets);
   void tell_wait(Warp& warp, const PhaseWait& wait);
   // Waits for other warps.
@@ -450,12 +454,18 @@ class KernelRun final : public ptx::GlobalMemory {
   std::vector<Warp> warps_;
   std::vector<Rounds> rounds_;  // by block
   std::unordered_map<std::uint32_t, bool> in_loop_;
-  std::vector<std::uint32_t> levels_;    // by block: see ptx::SharedMoments
-  std::vector<std::uint32_t> live_;      // by block: warps that have not ended
-  std::vector<Warp*> outside_;           // that wait for room
-  std::vector<std::uint8_t> triggered_;  // by block
-  std::uint32_t untriggered_ = 0;        // blocks
-  std::vector<Mapping> shared_;          // by block
+  std::vector<std::uint32_t> levels_;  // by block: see ptx::SharedMoments
+  std::vector<std::uint32_t> live_;    // by block: warps that have not ended
+  std::vector<Warp*> outside_;         // that wait for room
+  // A block's first griddepcontrol.launch_dependents.
+  struct Trigger {
+    bool done = false;  // or all of its threads have ended
+    bool fences = false, met = false;
+    const Warp* by = nullptr;
+  };
+  std::vector<Trigger> triggered_;  // by block
+  std::uint32_t untriggered_ = 0;   // blocks
+  std::vector<Mapping> shared_;     // by block
   // By block, with fresh_lines: the lines that it has read in this launch, and what read them
   // first.
   struct FirstRead {

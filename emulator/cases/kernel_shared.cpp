@@ -74,18 +74,4 @@ void KernelRun::share(const ptx::Agents& agents, std::uint64_t place,
   });
 }
 
-void KernelRun::unshare(const ptx::Agents& agents, std::uint64_t place, std::span<std::byte> line) {
-  Warp& warp = warp_of(agents);
-  warp.agent->act(warp.last_site, [&](machine::Machine& m) {
-    m.peek(shared_address(place), line);
-    m.release_line(shared_address(place));
-  });
-}
-
-void KernelRun::newest(const ptx::Agents& agents, std::uint64_t place, std::span<std::byte> line) {
-  Warp& warp = warp_of(agents);
-  warp.agent->act(warp.last_site,
-                  [&](machine::Machine& m) { m.peek(shared_address(place), line); });
-}
-
 }  // namespace ringfence::cases

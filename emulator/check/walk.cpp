@@ -257,11 +257,23 @@ void Walk::on_leave(AgentId id, const void* barrier) {
   }
 }
 
-// Had it been first, what the first one did might not be behind the opening.
-void Walk::on_late(AgentId id, const void* barrier, std::uint16_t site) {
+namespace {
+
+// Who comes first there: reads of an atomic each, that the first one's write takes away.
+CellKey first_of(machine::Address at) { return {at.region, at.offset, 8}; }
+
+}  // namespace
+
+bool Walk::orders_first(machine::Address at) const { return !sets_.is_set(first_of(at)); }
+
+// Had it been first, what the first one did might not be behind the opening. As long as no run
+// shows that this decides anything, who comes first is no event.
+void Walk::on_late(AgentId id, const void* barrier, const schedule::Late& late) {
   const auto at = arrivals_.find(barrier);
-  if (abandoned_ || at == arrivals_.end() || agents_[id].past.has(at->second)) return;
-  sets_.leave_out({agents_[id].label, site, site});
+  if (abandoned_ || at == arrivals_.end()) return;
+  if (agents_[id].past.has(at->second) && !late.differs) return;
+  if (late.itself) return sets_.leave_out({agents_[id].label, late.site, late.site});
+  if (sets_.is_set(first_of(late.at))) not_a_set(first_of(late.at));
 }
 
 void Walk::on_order(AgentId earlier, AgentId later) {

@@ -131,7 +131,8 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
   void on_gone(schedule::AgentId id, const void* barrier) override {
     arrivals_[barrier].join(agents_[id].past);
   }
-  void on_late(schedule::AgentId id, const void* barrier, std::uint16_t site) override;
+  bool orders_first(machine::Address at) const override;
+  void on_late(schedule::AgentId id, const void* barrier, const schedule::Late& late) override;
   void on_close(const void* barrier) override {
     arrivals_.erase(barrier);
     lane_arrivals_.erase(barrier);

@@ -164,30 +164,35 @@ void Machine::follow_start(StreamId later, StreamId earlier) {
 // with the start of the dependent grid, if its scope holds the GPU. What counts is before the first
 // call of any thread of the block: then the block has triggered. Of the other threads that are
 // those fences that the caller knows of.
-void Machine::trigger(std::span<const ThreadId> threads, std::span<const ThreadId> next) {
+bool Machine::trigger(std::span<const ThreadId> threads, std::span<const ThreadId> next) {
   Stream& s = *streams_[threads_[threads.front()]->stream];
   const std::uint32_t slot = threads_[threads.front()]->slot;
   const bool first = std::none_of(s.triggers.begin(), s.triggers.end(),
                                   [&](std::uint32_t t) { return t == slot; });
+  bool fences = false;
   const auto release = [&](const Thread& t, const View* known) {
     for (int d = static_cast<int>(Scope::gpu); d < kScopes; ++d) {
       const FenceView& f = t.fences[d];
       if ((t.fences_set >> d & 1) == 0 || (known != nullptr && !known->seen.covers(f.at))) continue;
+      fences = fences || f.at.time >= t.began;
+      if (!first) continue;
       s.released.join(f.view);
       add_event(s.released, f.at);
-      s.fenced = s.fenced || f.at.time >= t.began;
     }
   };
-  if (!first) return;
-  s.triggers.push_back(slot);
   View known;
   for (const ThreadId id : threads) {
     Thread& t = *threads_[id];
     release(t, nullptr);
+    if (!first) continue;
     known.join(t.view);
     ++t.time;  // what follows is not known by it
   }
+  if (!first) return fences;
+  s.triggers.push_back(slot);
   for (const ThreadId id : next) release(*threads_[id], &known);
+  s.fenced = s.fenced || fences;
+  return fences;
 }
 
 // The end of the launch, which its threads' ends precede, and whose memory operations have been

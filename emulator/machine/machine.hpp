@@ -267,8 +267,6 @@ class Machine {
   // that causality orders where they conflict, the later ones behind the earlier: of each byte the
   // last write, and the reads since.
   void adopt(Address line, std::span<const std::byte> content, std::span<const Earlier> history);
-  // The line is no longer under the model.
-  void release_line(Address line);
   // Forgets all accesses, threads and findings; regions keep their initial content.
   void reset();
 
@@ -287,8 +285,9 @@ class Machine {
   // the rest it knows where a thread has waited for it to end (wait_for_launch).
   void follow_start(StreamId later, StreamId earlier);
   // griddepcontrol.launch_dependents, by threads of one block in one instruction; `next` are about
-  // to execute it too.
-  void trigger(std::span<const ThreadId> threads, std::span<const ThreadId> next = {});
+  // to execute it too. Whether release fences of the kernel's own, of threads that come first or
+  // would, have a part in it.
+  bool trigger(std::span<const ThreadId> threads, std::span<const ThreadId> next = {});
   // Whether fences of the kernel itself stand before its triggers.
   bool fenced_triggers(StreamId stream) const { return streams_[stream]->fenced; }
   // The launch on `earlier` has ended.
@@ -346,6 +345,9 @@ class Machine {
   // A step of a barrier (Access::of_barrier): of several at one place, coherence orders each behind
   // those before. Its message has `value`. Reads of barriers return the newest.
   void step_of_barrier(ThreadId thread, Address at, const Access& access, std::uint64_t value);
+  // Of those that do it at one place, the first in the order of execution opens something for
+  // others: an atomic that only the first one's compare lets write. For an arbiter alone.
+  void come_first(ThreadId thread, Address at, const Access& access);
   // Spans may cross lines; offsets are multiples of the element size.
   void read(ThreadId thread, Address from, const Access& access, std::span<std::byte> out);
   void write(ThreadId thread, Address to, const Access& access, std::span<const std::byte> in);
@@ -710,6 +712,8 @@ class Machine {
   }
   void into_lines(Region& region, Block& block);
   bool collapse(Region& region, Block& block, const Clock& all);
+  // The line of shared memory is no longer under the model.
+  void release_line(Address line);
   // Before `count` lines from `first` on come to hold other plain bytes.
   void keep_initial(Region& region, std::uint32_t first, std::uint32_t count);
   static void unset_ground(Region& region);

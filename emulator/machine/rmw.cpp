@@ -193,6 +193,12 @@ void Machine::step_of_barrier(ThreadId id, Address at, const Access& access, std
          [](std::uint64_t, std::uint64_t fresh) { return fresh; });
 }
 
+void Machine::come_first(ThreadId id, Address at, const Access& access) {
+  if (arbiter_ == nullptr) return;
+  open_region(at.region);
+  cas(id, at, access, 0, 1);
+}
+
 std::uint64_t Machine::rmw(ThreadId id, Address at, const Access& access, std::uint64_t operand,
                            CombineFunction combine) {
   Now now = begin(id, at, access, AccessKind::rmw);
@@ -275,6 +281,7 @@ void Machine::finish_failed_cas(Now& now, Cell& cell, Message& source, MessageSe
          &source != cell.newest);
   }
   note_read(now, cell, source, known_set);
+  if (now.access->of_barrier) return;
   trail_read(now, source);
   const bool observed_it = observe(now, source);
   take_in(now, source, observed_it);

@@ -356,21 +356,15 @@ class GlobalMemory {
                      std::span<const SharedPast> past) {
     static_cast<void>(place), static_cast<void>(line), static_cast<void>(past);
   }
-  /// The line is plain bytes again, of its newest content.
-  virtual void unshare(const Agents&, std::uint64_t place, std::span<std::byte> line) {
-    static_cast<void>(place), static_cast<void>(line);
-  }
-  /// The newest content of bytes under the model.
-  virtual void newest(const Agents&, std::uint64_t place, std::span<std::byte> line) {
-    static_cast<void>(place), static_cast<void>(line);
-  }
   /// griddepcontrol.wait: true once the launches before this one are complete and visible.
   virtual bool dependencies_met(const Agents& agents) = 0;
-  /// griddepcontrol.launch_dependents; `next` are threads of the block that come to it too, with no
-  /// other step before.
-  virtual void launch_dependents(const Agents&, std::span<const Agents> next,
+  /// griddepcontrol.launch_dependents: before it, where another thread of the block may come first;
+  /// and it. `next` are threads of the block that come to it too, with no other step before; `met`:
+  /// since all threads of the block met at a barrier, the warp had no other step.
+  virtual void before_trigger(const Agents&) {}
+  virtual void launch_dependents(const Agents&, std::span<const Agents> next, bool met,
                                  std::uint32_t instruction) {
-    static_cast<void>(next), static_cast<void>(instruction);
+    static_cast<void>(next), static_cast<void>(met), static_cast<void>(instruction);
   }
 };
 

@@ -333,8 +333,11 @@ void Agent::left(const void* barrier, std::uint32_t lanes) {
   Strategy& strategy = execution_.strategy();
   if (strategy.follows_lanes()) strategy.on_lanes_leave(id_, threads_of(lanes), barrier);
 }
-void Agent::late(const void* barrier, std::uint16_t site) {
-  if (!execution_.free_running()) execution_.strategy().on_late(id_, barrier, site);
+bool Agent::orders_first(machine::Address at) const {
+  return !execution_.free_running() && execution_.strategy().orders_first(at);
+}
+void Agent::late(const void* barrier, const Late& late) {
+  if (!execution_.free_running()) execution_.strategy().on_late(id_, barrier, late);
 }
 void Agent::exchanged(std::uint32_t lanes) {
   if (execution_.free_running()) return;

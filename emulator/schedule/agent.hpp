@@ -160,8 +160,9 @@ class Agent {
   void arrived(const void* barrier, std::uint32_t lanes);
   void left(const void* barrier, std::uint32_t lanes);
   void closed(const void* barrier);
-  // It would have opened what another one's arrival has (Strategy::on_late).
-  void late(const void* barrier, std::uint16_t site);
+  // Strategy::orders_first; and that it would have opened what another one's arrival has.
+  bool orders_first(machine::Address at) const;
+  void late(const void* barrier, const Late& late);
   // Lanes handed one another values.
   void exchanged(std::uint32_t lanes);
 

@@ -62,6 +62,14 @@ class ReadyView {
   virtual const PendingAccess& pending_access(AgentId id) const = 0;
 };
 
+// An agent that could have been the first to open something for others.
+struct Late {
+  machine::Address at;   // the place of what it opens
+  bool itself = false;   // so had the first one been: another part of the same warp
+  bool differs = false;  // then what was opened would be something else
+  std::uint16_t site = 0;
+};
+
 class Strategy {
  public:
   virtual ~Strategy() = default;
@@ -79,9 +87,10 @@ class Strategy {
   // An agent is waited for there no more: that orders no memory, but who goes on from there does so
   // only behind it.
   virtual void on_gone(AgentId, const void* /*barrier*/) {}
-  // An agent came to what an earlier one's arrival had opened for others. It could have been first,
-  // at that site of the program.
-  virtual void on_late(AgentId, const void* /*barrier*/, std::uint16_t /*site*/) {}
+  // Whether it explores which agent comes first to what opens something for others, at a place of
+  // the machine's (Machine::come_first). An agent came to what an earlier one's arrival had opened.
+  virtual bool orders_first(machine::Address) const { return false; }
+  virtual void on_late(AgentId, const void* /*barrier*/, const Late&) {}
   // The same of some lanes of a warp, besides; and that they handed one another values. Told only
   // to a strategy that follows lanes.
   virtual bool follows_lanes() const { return false; }

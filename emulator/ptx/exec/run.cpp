@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <utility>
 
 #include "emulator/ptx/exec/state.hpp"
 #include "emulator/ptx/lanes.hpp"
@@ -271,19 +272,24 @@ void Execution::State::special(Warp& warp, const Op& op, std::uint32_t mask) {
   });
 }
 
-// Threads of the block whose next step, but for arithmetic, is griddepcontrol.launch_dependents.
+// Whether the next step from there, but for arithmetic, is griddepcontrol.launch_dependents.
+bool Execution::State::leads_to_trigger(std::uint32_t pc) const {
+  const auto passes = [](const Op& op) {
+    return op.kind == Kind::alu || op.kind == Kind::special || op.kind == Kind::nothing;
+  };
+  while (pc < program_.ops.size() && passes(program_.ops[pc])) ++pc;
+  return pc < program_.ops.size() && program_.ops[pc].kind == Kind::launch_trigger &&
+         !program_.ops[pc].guard;
+}
+
+// Threads of the block that it is the next step of since all of them met: so it is whatever the
+// others have done by now, and not only where they are ahead of some step in between.
 std::vector<Agents> Execution::State::next_triggers(const Block& block) const {
   std::vector<Agents> out;
   for (const Warp& warp : block.warps) {
+    if (!warp.met || !leads_to_trigger(*warp.met)) continue;
     for (const Split& split : warp.splits) {
-      if (split.state != SplitState::ready) continue;
-      std::uint32_t pc = split.pc;
-      const auto passes = [](const Op& op) {
-        return op.kind == Kind::alu || op.kind == Kind::special || op.kind == Kind::nothing;
-      };
-      while (pc < program_.ops.size() && passes(program_.ops[pc])) ++pc;
-      if (pc == program_.ops.size() || program_.ops[pc].kind != Kind::launch_trigger) continue;
-      if (!program_.ops[pc].guard) out.push_back(agents(warp, split.mask));
+      if (split.state == SplitState::ready) out.push_back(agents(warp, split.mask));
     }
   }
   return out;
@@ -429,6 +435,7 @@ Stop Execution::State::run_warp(Warp& warp, std::size_t current, const Quantum& 
       Split& split = warp.splits[current];
       split.pc = pc;
       warp.idle = 0;
+      if (op.kind != Kind::launch_trigger) warp.met.reset();
       warp.effects += program_.looks->has_effect(pc) ? 1 : 0;
       warp.block->acts += is_act(op, pc) ? 1 : 0;
       account();
@@ -471,7 +478,12 @@ Stop Execution::State::run_warp(Warp& warp, std::size_t current, const Quantum& 
           outcome.completed = memory_.dependencies_met(agents(warp, mask)) ? mask : 0;
           break;
         case Kind::launch_trigger:
-          memory_.launch_dependents(agents(warp, mask), next_triggers(*warp.block), pc);
+          memory_.before_trigger(agents(warp, mask));
+          {
+            const auto met = std::exchange(warp.met, std::nullopt);
+            memory_.launch_dependents(agents(warp, mask), next_triggers(*warp.block),
+                                      met && leads_to_trigger(*met), pc);
+          }
           break;
         case Kind::active_mask:
           for (unsigned i = 0; i < kLanes; ++i) {

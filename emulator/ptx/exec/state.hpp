@@ -109,6 +109,8 @@ struct Warp {
   std::uint64_t round = 0;    ///< digest of the registers at the end of the latest
   std::uint64_t effects = 0;  ///< ops so far that had one (Looks::has_effect)
   std::uint32_t exit_pc = 0;  ///< where lanes exited last
+  /// Where it went on when all threads of the block had met, unless it did more than compute since.
+  std::optional<std::uint32_t> met;
   std::uint64_t idle = 0;  ///< what its next look at the clock adds, if it does nothing else before
   AlignedBytes registers;
   std::vector<Split> splits;
@@ -273,6 +275,7 @@ class Execution::State : public std::enable_shared_from_this<Execution::State> {
   void exit_lanes(Warp& warp, std::size_t split, std::uint32_t mask);
   void finish_block(Block& block);
   void special(Warp& warp, const Op& op, std::uint32_t mask);
+  bool leads_to_trigger(std::uint32_t pc) const;
   std::vector<Agents> next_triggers(const Block& block) const;
   std::uint64_t special_value(const Warp& warp, Special which, std::uint32_t lane,
                               std::uint64_t now) const;

@@ -236,6 +236,7 @@ bool Execution::State::try_complete(Block& block, std::uint32_t number) {
       memory_.depart(barrier.token, agents(warp, split.mask));
       split.state = SplitState::ready;
       ++split.pc;
+      if (all_wait) warp.met = split.pc;
       freed = true;
     }
     if (freed) {
