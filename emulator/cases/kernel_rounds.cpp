@@ -5,8 +5,9 @@
 // places in the text and shared memory say what it does next, but for what it reads. A round from
 // one such moment to a later one that is equal, without an effect beyond the block, will be
 // repeated for as long as its reads return what they did. So the block sleeps until one of them can
-// return something else. Nothing is assumed of counters or clocks: where one moves on, the moments
-// differ.
+// return something else. Counters and clocks that reach no more than a test which may trap are left
+// out of the comparison, as for a single warp, and the time-out is named; any other one that moves
+// on makes the moments differ.
 
 #include <algorithm>
 
@@ -80,9 +81,13 @@ void KernelRun::met(const ptx::Agents& last, std::uint32_t instruction,
     begin_round(r);
     if (!drops) return;
   }
-  const std::uint64_t digest = state.digest();
+  const bool spares = !takes_time_outs(warp_of(last));
+  const ptx::BlockState::Digest digest = state.digest(spares);
+  bool repeats = false;
   const auto before = std::find_if(r.moments.begin(), r.moments.end(), [&](const Moment& m) {
-    return m.instruction == instruction && m.digest == digest;
+    if (m.instruction != instruction) return false;
+    repeats = m.digest.all == digest.all;
+    return repeats || (digest.rest && m.digest.rest == digest.rest);
   });
   if (before == r.moments.end() || !r.recording) {
     r.recording = true;
@@ -116,14 +121,29 @@ void KernelRun::met(const ptx::Agents& last, std::uint32_t instruction,
     w.wait.of_iteration = drops;
     waits.push_back(w);
   }
+  if (waits.empty() && !repeats) {
+    r.next = r.met * 2;
+    return begin_round(r);
+  }
   if (waits.empty()) {
     throw ptx::Fault(ptx::FaultKind::endless,
                      "the block does nothing but come back to this barrier with the same registers "
                      "and shared memory",
                      ptx::first_lane(last.mask));
   }
+  if (!repeats && digest.times_out) {
+    remark({Remark::Kind::time_out, kernel_.site[instruction], 0});
+  }
   r.waits = std::move(waits);
   r.asleep = true;
+}
+
+bool KernelRun::takes_time_outs(Warp& warp) {
+  bool takes = false;
+  warp.agent->act(warp.last_site, [&](machine::Machine& m) {
+    takes = m.policy().time_out == machine::TimeOut::taken;
+  });
+  return takes;
 }
 
 // The block goes on in the same way for each of its warps, so where they stop is of no matter.

@@ -213,7 +213,7 @@ class KernelRun final : public ptx::GlobalMemory {
   // A block at a barrier at which all of its threads have met.
   struct Moment {
     std::uint32_t instruction = 0;
-    std::uint64_t digest = 0;
+    ptx::BlockState::Digest digest;
     std::size_t from = 0;  // what it has read since, in Rounds::reads
   };
   struct RoundRead {
@@ -401,6 +401,7 @@ class KernelRun final : public ptx::GlobalMemory {
 
   // -- kernel_rounds.cpp
   bool is_in_loop(std::uint32_t instruction);
+  static bool takes_time_outs(Warp& warp);
   static void begin_round(Rounds& r);
   void ends_round(std::uint32_t block);
   void note_round(const Warp& warp, const Seen& seen);

@@ -13,7 +13,7 @@ bool is_look_form(MbarrierOp::Form form) {
 
 // Whether others, or the thread itself by its own memory, can notice that it was executed. Of an
 // atomic its operand and what it finds decide.
-bool has_effect(const Program& program, const Op& op, bool local_is_read) {
+bool has_effect(const Program& program, const Op& op, bool local_is_read, bool of_rounds) {
   switch (op.kind) {
     case Kind::alu:
     case Kind::special:
@@ -31,8 +31,11 @@ bool has_effect(const Program& program, const Op& op, bool local_is_read) {
       return false;
     case Kind::mbarrier:
       return !is_look_form(program.mbarriers[op.detail].form);
+    case Kind::barrier:
+      return !of_rounds;
     case Kind::memory: {
       const Access& access = program.accesses[op.detail].access;
+      if (of_rounds && access.space == Space::shared) return false;
       if (access.operation == Operation::load || access.operation == Operation::atomic)
         return false;
       return access.space != Space::local || local_is_read;
@@ -126,8 +129,10 @@ Looks::Register Looks::place(std::size_t n) const {
           Register::Width::predicate};
 }
 
-Looks::Looks(const Program& program)
-    : first_word_(program.first_word), first_predicate_(program.first_predicate) {
+Looks::Looks(const Program& program, bool of_rounds)
+    : of_rounds_(of_rounds),
+      first_word_(program.first_word),
+      first_predicate_(program.first_predicate) {
   words_from_ = program.first_word / 256;
   predicates_from_ = words_from_ + (program.first_predicate - program.first_word) / 128;
   registers_ = predicates_from_ + (program.end_predicate - program.first_predicate) / 4;
@@ -140,6 +145,7 @@ Looks::Looks(const Program& program)
   read_.assign(1, Bits(registers_));
   find_regions(program);
   time_outs_.resize(written_.size());
+  steady_.assign(written_.size(), 1);
   if (written_.size() == 1) return;
 
   // What can reach the kernel's end.
@@ -167,6 +173,10 @@ Looks::Looks(const Program& program)
   }
   find_live(program, false, live_in_);
   find_live(program, true, counted_in_);
+  if (of_rounds_) {
+    find_steady(program);
+    return;
+  }
   for (std::uint32_t op = 0; op < ops; ++op) {
     if (region_[op] == 0 || program.ops[op].kind != Kind::memory) continue;
     const Access& access = program.accesses[program.ops[op].detail].access;
@@ -204,7 +214,7 @@ void Looks::find_regions(const Program& program) {
   if (!any_back) return;
   std::vector<std::vector<std::uint32_t>> next(count + 1);
   for (std::uint32_t i = 0; i < count; ++i) {
-    if (ringfence::ptx::has_effect(program, program.ops[i], local_is_read)) {
+    if (ringfence::ptx::has_effect(program, program.ops[i], local_is_read, of_rounds_)) {
       effect_[i] = 1;
     } else {
       next[i] = next_ops(program, i);
@@ -294,6 +304,7 @@ void Looks::find_classes(const Program& program, std::uint32_t region,
           case Kind::exchange:
           case Kind::active_mask:
           case Kind::mbarrier:
+          case Kind::barrier:
             taken = true;
             break;
           case Kind::special:
@@ -345,6 +356,45 @@ void Looks::find_time_outs(const Program& program) {
     for (const std::uint32_t next : next_ops(program, op)) {
       if (region_[next] != region) time_outs_[region].push_back({op, only_traps(next)});
     }
+  }
+}
+
+// Where it goes on from an op without more than a pause.
+std::vector<std::uint32_t> Looks::steps_from(const Program& program, std::uint32_t op) const {
+  std::vector<std::uint32_t> out, todo = {op}, seen;
+  while (!todo.empty()) {
+    const std::uint32_t at = todo.back();
+    todo.pop_back();
+    if (std::find(seen.begin(), seen.end(), at) != seen.end()) continue;
+    seen.push_back(at);
+    const bool pauses =
+        at < program.ops.size() && !program.ops[at].guard &&
+        (program.ops[at].kind == Kind::sleep || program.ops[at].kind == Kind::print ||
+         program.ops[at].kind == Kind::nothing || program.ops[at].kind == Kind::branch);
+    if (!pauses) {
+      out.push_back(at);
+      continue;
+    }
+    for (const std::uint32_t next : next_ops(program, at)) todo.push_back(next);
+  }
+  return out;
+}
+
+// A branch by attempts or a clock, both ways of which stay in the cycles, has to come to the same.
+void Looks::find_steady(const Program& program) {
+  for (std::uint32_t op = 0; op < by_time_.size(); ++op) {
+    const std::uint32_t region = region_[op];
+    if (by_time_[op] == 0 || !written_[region].test(number(program.ops[op].guard))) continue;
+    std::vector<std::uint32_t> steps;
+    std::size_t ways = 0;
+    for (const std::uint32_t next : next_ops(program, op)) {
+      if (region_[next] != region) continue;
+      ++ways;
+      for (const std::uint32_t step : steps_from(program, next)) steps.push_back(step);
+    }
+    std::sort(steps.begin(), steps.end());
+    steps.erase(std::unique(steps.begin(), steps.end()), steps.end());
+    if (ways > 1 && steps.size() != 1) steady_[region] = 0;
   }
 }
 

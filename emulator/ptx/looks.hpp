@@ -16,9 +16,12 @@ namespace ringfence::ptx {
 /// reads stays. The registers that do not count there are those that such a cycle changes whatever
 /// it reads (counters of attempts, clocks) and that reach no more than a time-out's test, a pause
 /// or a print.
+///
+/// Of the rounds in which a whole block waits the same is asked; barriers and stores to shared
+/// memory are no effects there, as the block's state shows what they do.
 class Looks {
  public:
-  explicit Looks(const Program& program);
+  explicit Looks(const Program& program, bool of_rounds = false);
 
   struct Register {
     std::uint32_t offset = 0;
@@ -37,6 +40,11 @@ class Looks {
   bool is_look(std::uint32_t op) const { return look_[op] != 0; }
   const State& of_look(std::uint32_t op) const { return states_[look_[op] - 1]; }
   State state(const Program& program, std::uint32_t op) const;
+  /// Whether a cycle without effects comes back to an op.
+  bool is_in_cycle(std::uint32_t op) const { return region_[op] != 0; }
+  /// Whether attempts and clocks decide no more in the cycles around an op than how long they pause
+  /// and when they are left: then what counts there decides all else.
+  bool is_steady(std::uint32_t op) const { return steady_[region_[op]] != 0; }
   /// Whether an op has an effect that others, or its thread, could notice; an access never has one
   /// here, for what it finds may decide.
   bool has_effect(std::uint32_t op) const { return effect_[op] != 0; }
@@ -71,7 +79,10 @@ class Looks {
   void find_live(const Program& program, bool counted, std::vector<Bits>& live_in);
   void step_back(const Program& program, std::uint32_t op, bool counted, Bits& live) const;
   bool decides_by_time(std::uint32_t op) const;
+  std::vector<std::uint32_t> steps_from(const Program& program, std::uint32_t op) const;
+  void find_steady(const Program& program);
 
+  bool of_rounds_ = false;
   std::uint32_t first_word_ = 0;  // bytes, as in Program; below the same by numbers
   std::uint32_t first_predicate_ = 0;
   std::size_t words_from_ = 0;
@@ -89,6 +100,7 @@ class Looks {
   std::vector<std::optional<Test>> tests_;       // as states_
   std::vector<Bits> written_, read_;             // by region: what it writes; of that, by reads
   std::vector<std::vector<TimeOut>> time_outs_;  // by region
+  std::vector<std::uint8_t> steady_;             // by region
 };
 
 }  // namespace ringfence::ptx

@@ -113,9 +113,16 @@ class BlockState {
   /// Ops so far that may have had an effect beyond the block's registers, shared memory and
   /// barriers; accesses through GlobalMemory, of which it knows itself, are none here.
   virtual std::uint64_t acts() const = 0;
-  /// A hash of what decides what the block does next, but for what it reads: registers, places in
-  /// the text, local memory, and shared memory that is not under the model.
-  virtual std::uint64_t digest() const = 0;
+  /// Hashes of what decides what the block does next, but for what it reads: registers, places in
+  /// the text, local memory, and shared memory that is not under the model. `rest`, where time-outs
+  /// that can only trap are spared: without what only counts the rounds or shows the time, if that
+  /// decides no more than when such a trap is due.
+  struct Digest {
+    std::uint64_t all = 0;
+    std::optional<std::uint64_t> rest;
+    bool times_out = false;  ///< one may be due
+  };
+  virtual Digest digest(bool spares) const = 0;
 };
 
 struct Request {

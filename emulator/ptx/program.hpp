@@ -269,6 +269,7 @@ struct Program {
   std::uint64_t local_bytes = 0;
   std::uint64_t global_bytes = 0;  ///< of one rank's copy of the module's globals
   std::shared_ptr<const Looks> looks;
+  std::shared_ptr<const Looks> rounds;  ///< of a block; null: no loop comes back to a barrier
 };
 
 }  // namespace ringfence::ptx

@@ -186,3 +186,75 @@ TEST_CASE("rounds that no state repeats in are no livelock while others can act"
   for (const std::string& text : named) CHECK(says(text, "budget of 20000"));
   CHECK(Rounds(rounds, kWriter).checked() != "livelock");
 }
+
+namespace {
+
+// A round as handed_on() has it, with `counts` at its end; there %q ends it in a trap.
+std::string counted(const std::string& counts, const std::string& before = "") {
+  std::string round = handed_on("ld.acquire.gpu.global.u32 %v, [%m+64]");
+  const std::size_t test = round.find("  setp.ne.u32 %p, %w, 1;");
+  round.insert(test, counts);
+  return before + round + "  bra D;\nT:\n  trap;\nD:\n";
+}
+
+}  // namespace
+
+TEST_CASE("what only counts the rounds, or a time-out that can only trap, keeps no block awake") {
+  judge(counted("  add.u32 %n, %n, 1;\n"));
+  judge(counted("  add.u32 %n, %n, 1;\n  setp.gt.u32 %q, %n, 5000;\n  @%q bra T;\n"));
+  const std::string clock =
+      "  mov.u64 %t1, %globaltimer;\n  sub.u64 %t1, %t1, %t0;\n"
+      "  setp.gt.u64 %q, %t1, 2000000000;\n  @%q bra T;\n";
+  const std::string start = "  .reg .b64 %t0, %t1;\n  mov.u64 %t0, %globaltimer;\n";
+  judge(counted(clock, start));
+  // A pause that grows with the attempts.
+  judge(
+      counted("  add.u32 %n, %n, 1;\n  setp.lt.u32 %q, %n, 8;\n  @%q bra S;\n"
+              "  nanosleep.u32 %n;\nS:\n  setp.gt.u32 %q, %n, 5000;\n  @%q bra T;\n"));
+}
+
+TEST_CASE("a time-out of a block's rounds is named, and taken where the policy says so") {
+  const std::string wait =
+      counted("  add.u32 %n, %n, 1;\n  setp.gt.u32 %q, %n, 50;\n  @%q bra T;\n");
+  const auto program = Rounds(wait, kWriter).open();
+  std::vector<std::string> remarks;
+  CHECK(found(fuzz(*program, Boundary::stream, 200, {}, [&] { remarks = program->remarks(); })) ==
+        "clean");
+  REQUIRE(remarks.size() == 1);
+  CHECK(says(remarks[0], "bar.sync"));
+  CHECK(says(remarks[0], "not explored"));
+  machine::Policy taken;
+  taken.time_out = machine::TimeOut::taken;
+  taken.boundary = Boundary::stream;
+  const auto late = Rounds(wait, "").open();
+  CHECK(found(fuzz(*late, taken, 50)) == "rank-lost");
+}
+
+TEST_CASE("rounds in which the count decides where they look are no wait") {
+  // The second flag is raised, and only later rounds look there.
+  const std::string writer =
+      "  st.weak.global.u32 [%m], 1;\n  st.release.gpu.global.u32 [%m+68], 1;\n";
+  const std::string look =
+      "  cvt.u64.u32 %a, %x;\n  add.u64 %a, %m, %a;\n  mov.u32 %v, 0;\n"
+      "  @%one ld.acquire.gpu.global.u32 %v, [%a];\n  setp.ne.u32 %q, %v, 0;\n"
+      "  bar.red.or.pred %p, 0, %q;\n  @!%p bra L;\n  bra D;\nT:\n  trap;\nD:\n";
+  const std::string count =
+      "  .reg .b64 %a;\nL:\n  add.u32 %n, %n, 1;\n  setp.gt.u32 %q, %n, 5000;\n  @%q bra T;\n";
+  // By the value, by a branch, and under a guard.
+  const std::string by_value =
+      "  shr.u32 %x, %n, 3;\n  min.u32 %x, %x, 1;\n"
+      "  shl.b32 %x, %x, 2;\n  add.u32 %x, %x, 64;\n";
+  const std::string by_branch =
+      "  setp.gt.u32 %q, %n, 8;\n  @%q bra LATER;\n  mov.u32 %x, 64;\n  bra LOOK;\n"
+      "LATER:\n  mov.u32 %x, 68;\nLOOK:\n";
+  const std::string by_guard =
+      "  setp.gt.u32 %q, %n, 8;\n  mov.u32 %x, 64;\n  @%q mov.u32 %x, 68;\n";
+  for (const std::string& where : {by_value, by_branch, by_guard}) {
+    INFO(where);
+    const Rounds rounds(count + where + look, writer);
+    const std::string searched = rounds.searched();
+    CHECK((searched == "clean" || searched == "undecided"));
+    const std::string checked = rounds.checked();
+    CHECK((checked == "clean" || checked == "unknown"));
+  }
+}

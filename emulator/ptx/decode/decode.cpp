@@ -76,6 +76,13 @@ void finish(Program& program, const std::vector<Type>& types) {
   }
   allocate_registers(program, flow, types);
   program.looks = std::make_shared<const Looks>(program);
+  std::uint32_t last_barrier = 0;  // from 1
+  for (std::uint32_t i = 0; i < program.ops.size() && program.rounds == nullptr; ++i) {
+    const Op& op = program.ops[i];
+    if (op.kind == Kind::barrier) last_barrier = i + 1;
+    if (last_barrier == 0 || op.kind != Kind::branch || op.detail >= last_barrier) continue;
+    program.rounds = std::make_shared<const Looks>(program, true);
+  }
 }
 
 Program start(const Module& module, const Function& kernel) {

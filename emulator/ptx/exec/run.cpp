@@ -256,7 +256,7 @@ void Execution::State::special(Warp& warp, const Op& op, std::uint32_t mask) {
   const auto which = static_cast<Special>(op.immediate);
   const bool looks = which == Special::clock || which == Special::clock64 ||
                      which == Special::globaltimer || which == Special::globaltimer_lo;
-  if (looks) ++warp.block->acts;  // what comes of it, the block's state does not show
+  if (looks) ++warp.block->clocks;
   if (looks && clock_.rate == 0) {
     clock_.now += warp.idle;
     warp.idle = std::clamp<std::uint64_t>(warp.idle * 2, 1, kMostIdle);
@@ -419,6 +419,7 @@ Stop Execution::State::run_warp(Warp& warp, std::size_t current, const Quantum& 
         continue;
       }
       if (mask == 0) {
+        if (program_.rounds != nullptr && program_.rounds->has_effect(pc)) ++warp.block->passed;
         ++pc;
         continue;
       }

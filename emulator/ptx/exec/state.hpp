@@ -222,6 +222,8 @@ struct Block {
   std::vector<Visit> signals;
   std::uint32_t last_thread = 0;  ///< whose exit ended it
   std::uint64_t acts = 0;         ///< BlockState::acts
+  std::uint64_t clocks = 0;       ///< so often did its warps look at one
+  std::uint64_t passed = 0;       ///< ops with an effect that no lane of a warp had to do
 };
 
 class Execution::State : public std::enable_shared_from_this<Execution::State> {
@@ -335,7 +337,12 @@ class Execution::State : public std::enable_shared_from_this<Execution::State> {
   /// True: it let all threads of the block go on, which all waited there.
   bool try_complete(Block& block, std::uint32_t number);
   bool is_act(const Op& op, std::uint32_t pc) const;
-  std::uint64_t digest(const Block& block) const;
+  BlockState::Digest digest(const Block& block, bool spares);
+  std::uint64_t digest_of(const Block& block, bool all);
+  template <class F>
+  void each_register_of(const Warp& warp, const Split& split,
+                        const std::vector<Looks::Register>& registers, F take) const;
+  const Looks::State& rounds_at(std::uint32_t op);
   void check_even(const Block& block, std::uint32_t number);
   void warp_sync(Warp& warp, std::size_t split, const Op& op);
   void try_warp_sync(Warp& warp, std::uint32_t members);
@@ -520,7 +527,29 @@ class Execution::State : public std::enable_shared_from_this<Execution::State> {
   std::uint64_t events_ = 0;
   std::uint64_t visits_ = 0;
   std::unordered_map<std::uint32_t, Looks::State> states_;      // by op, where a warp stood
+  std::unordered_map<std::uint32_t, Looks::State> rounds_;      // the same in rounds of a block
   std::unordered_map<std::uint64_t, Trial::End> ends_of_time_;  // of looks that may time out
 };
+
+template <class F>
+void Execution::State::each_register_of(const Warp& warp, const Split& split,
+                                        const std::vector<Looks::Register>& registers,
+                                        F take) const {
+  for (const Looks::Register& r : registers) {
+    const std::byte* const at = warp.registers.get() + r.offset;
+    if (r.width == Looks::Register::Width::predicate) {
+      std::uint32_t word = 0;
+      std::memcpy(&word, at, 4);
+      take(word & split.mask);
+      continue;
+    }
+    const std::size_t size = r.width == Looks::Register::Width::wide ? 8 : 4;
+    each_lane(split.mask, [&](std::uint32_t lane) {
+      std::uint64_t value = 0;
+      std::memcpy(&value, at + lane * size, size);
+      take(value);
+    });
+  }
+}
 
 }  // namespace ringfence::ptx

@@ -130,12 +130,12 @@ void Execution::State::barrier(Warp& warp, std::size_t split_index, const Op& op
   if (!try_complete(block, number)) return;
   class Met final : public BlockState {
    public:
-    Met(const State& state, const Block& block) : state_(state), block_(block) {}
+    Met(State& state, const Block& block) : state_(state), block_(block) {}
     std::uint64_t acts() const override { return block_.acts; }
-    std::uint64_t digest() const override { return state_.digest(block_); }
+    Digest digest(bool spares) const override { return state_.digest(block_, spares); }
 
    private:
-    const State& state_;
+    State& state_;
     const Block& block_;
   };
   // What other blocks of a cluster do to its shared memory is no read of the block's.
@@ -150,8 +150,34 @@ bool Execution::State::is_act(const Op& op, std::uint32_t pc) const {
   return access.operation != Operation::store || access.space != Space::shared;
 }
 
-std::uint64_t Execution::State::digest(const Block& block) const {
-  std::uint64_t digest = 1;
+const Looks::State& Execution::State::rounds_at(std::uint32_t op) {
+  const auto known = rounds_.find(op);
+  if (known != rounds_.end()) return known->second;
+  return rounds_.emplace(op, program_.rounds->state(program_, op)).first->second;
+}
+
+BlockState::Digest Execution::State::digest(const Block& block, bool spares) {
+  BlockState::Digest out;
+  out.all = digest_of(block, true);
+  bool steady = spares && program_.rounds != nullptr;
+  for (const Warp& warp : block.warps) {
+    for (const Split& split : warp.splits) {
+      if (!steady) return out;
+      steady = program_.rounds->is_in_cycle(split.pc) && program_.rounds->is_steady(split.pc);
+      for (const Looks::TimeOut& end : program_.rounds->time_outs(split.pc)) {
+        out.times_out = true;
+        steady = steady && end.traps;
+      }
+    }
+  }
+  if (steady) out.rest = digest_of(block, false);
+  return out;
+}
+
+// A round that returns to a place by ops without an effect went round one of the cycles that are
+// there without such, which is the one around the place.
+std::uint64_t Execution::State::digest_of(const Block& block, bool all) {
+  std::uint64_t digest = all ? block.clocks : block.passed;
   const auto mix = [&](std::uint64_t value) {
     digest = (digest ^ value) * 0x9FB21C651E98DF25ULL;
     digest ^= digest >> 29;
@@ -173,7 +199,20 @@ std::uint64_t Execution::State::digest(const Block& block) const {
       places += (place ^ place >> 31) * 0x94D049BB133111EBULL;
     }
     mix(places);
-    take(warp.registers.get(), program_.register_bytes);
+    if (all) {
+      take(warp.registers.get(), program_.register_bytes);
+      continue;
+    }
+    std::vector<const Split*> splits;
+    for (const Split& split : warp.splits) splits.push_back(&split);
+    std::sort(splits.begin(), splits.end(), [](const Split* a, const Split* b) {
+      return first_lane(a->mask) < first_lane(b->mask);
+    });
+    for (const Split* split : splits) {
+      const Looks::State& there = rounds_at(split->pc);
+      each_register_of(warp, *split, there.counts, mix);
+      each_register_of(warp, *split, there.stays, mix);
+    }
   }
   take(block.local.data(), block.local.size());
   for (std::uint64_t at = 0; at < block.shared.size(); at += block.shared.part) {

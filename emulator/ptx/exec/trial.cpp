@@ -385,21 +385,7 @@ std::uint64_t Execution::State::state_of(const Warp& warp) {
     take(std::uint64_t{split->mask} << 32 | split->pc);
     take(static_cast<std::uint64_t>(split->state) << 32 | split->wait);
     if (split->pc >= program_.ops.size()) continue;
-    for (const Looks::Register& r : looks_at(split->pc).counts) {
-      const std::byte* const at = warp.registers.get() + r.offset;
-      if (r.width == Looks::Register::Width::predicate) {
-        std::uint32_t word = 0;
-        std::memcpy(&word, at, 4);
-        take(word & split->mask);
-        continue;
-      }
-      const bool wide = r.width == Looks::Register::Width::wide;
-      each_lane(split->mask, [&](std::uint32_t lane) {
-        std::uint64_t value = 0;
-        std::memcpy(&value, at + std::size_t{lane} * (wide ? 8 : 4), wide ? 8 : 4);
-        take(value);
-      });
-    }
+    each_register_of(warp, *split, looks_at(split->pc).counts, take);
   }
   return hash;
 }
