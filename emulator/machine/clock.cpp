@@ -11,25 +11,48 @@ auto find(std::pmr::vector<Exception>& v, ThreadId thread) {
                           [](const Exception& e, ThreadId t) { return e.thread < t; });
 }
 
-// Both are sorted by thread; of two of one thread the later stays.
-void merge(std::pmr::vector<Exception>& into, const std::pmr::vector<Exception>& from) {
-  thread_local std::vector<Exception> merged;
-  merged.clear();
-  auto a = into.begin();
-  for (const Exception& e : from) {
-    while (a != into.end() && a->thread < e.thread) merged.push_back(*a++);
-    if (a != into.end() && a->thread == e.thread) {
-      merged.push_back({e.thread, e.slot, std::max(a++->time, e.time)});
-    } else {
-      merged.push_back(e);
-    }
-  }
-  merged.insert(merged.end(), a, into.end());
-  into.assign(merged.begin(), merged.end());
-}
-
 void drop_covered(ClockRep& rep) {
   std::erase_if(rep.exceptions, [&](const Exception& e) { return e.time <= rep.base[e.slot]; });
+}
+
+// What the two say of single threads, where the base does not. Both are sorted by thread; of two of
+// one thread the later stays.
+void set_exceptions(ClockRep& rep, const std::pmr::vector<Exception>& one,
+                    const std::pmr::vector<Exception>& other) {
+  thread_local std::vector<Exception> merged;
+  if (merged.size() < one.size() + other.size()) merged.resize(one.size() + other.size());
+  Exception* out = merged.data();
+  const auto put = [&](const Exception& e) {
+    *out = e;
+    out += e.time > rep.base[e.slot] ? 1 : 0;
+  };
+  const Exception* a = one.data();
+  const Exception* b = other.data();
+  const Exception* const end_a = a + one.size();
+  const Exception* const end_b = b + other.size();
+  while (a != end_a && b != end_b) {
+    if (a->thread < b->thread) {
+      put(*a++);
+    } else if (b->thread < a->thread) {
+      put(*b++);
+    } else {
+      put(a->time < b->time ? *b : *a);
+      ++a, ++b;
+    }
+  }
+  while (a != end_a) put(*a++);
+  while (b != end_b) put(*b++);
+  rep.exceptions.assign(merged.data(), out);
+}
+
+// Adds every event of `o` to what nobody shares.
+void add(ClockRep& rep, const ClockRep& o) {
+  rep.base.join(o.base);
+  if (!o.exceptions.empty()) {
+    set_exceptions(rep, rep.exceptions, o.exceptions);
+  } else if (!rep.exceptions.empty()) {
+    drop_covered(rep);
+  }
 }
 
 }  // namespace
@@ -71,8 +94,12 @@ bool Clock::covers(const Clock& o) const {
   }
   for (std::uint32_t s = both; s < other.size(); ++s) beyond |= other.data()[s];
   if (beyond != 0) return false;
+  auto mine = rep_->exceptions.begin();
+  const auto end = rep_->exceptions.end();
   for (const Exception& e : o.rep_->exceptions) {
-    if (!covers(Epoch{e.thread, e.slot, e.time - 1})) return false;
+    if (e.time <= base[e.slot]) continue;
+    while (mine != end && mine->thread < e.thread) ++mine;
+    if (mine == end || mine->thread != e.thread || mine->time < e.time) return false;
   }
   return true;
 }
@@ -94,22 +121,28 @@ void Clock::join_more(const Clock& o) {
     return;
   }
   // What nobody shares is as well joined as compared.
-  if (rep_->refs != 1) {
-    if (covers(o)) return;
-    own();
+  if (rep_->refs == 1) return add(*rep_, *o.rep_);
+  if (covers(o)) return;
+  ClockRep* const fresh = rep_->pool->take();
+  fresh->base.assign_later(rep_->base, o.rep_->base);
+  if (!rep_->exceptions.empty() || !o.rep_->exceptions.empty()) {
+    set_exceptions(*fresh, rep_->exceptions, o.rep_->exceptions);
   }
-  rep_->base.join(o.rep_->base);
-  if (!o.rep_->exceptions.empty()) merge(rep_->exceptions, o.rep_->exceptions);
-  if (!rep_->exceptions.empty()) drop_covered(*rep_);
+  --rep_->refs;
+  rep_ = fresh;
 }
 
 void Clock::join_beyond(const Clock& o, std::uint32_t slot, std::uint32_t time) {
-  if (rep_->refs != 1) own();
-  if (o.rep_ != nullptr) {
-    rep_->base.join(o.rep_->base);
-    if (!o.rep_->exceptions.empty()) merge(rep_->exceptions, o.rep_->exceptions);
+  if (o.rep_ == nullptr) {
+    own();
+  } else if (rep_->refs == 1) {
+    add(*rep_, *o.rep_);
+  } else {
+    join_more(o);
+    own();
   }
-  if (rep_->base[slot] < time) rep_->base.set(slot, time);
+  if (rep_->base[slot] >= time) return;
+  rep_->base.set(slot, time);
   if (!rep_->exceptions.empty()) drop_covered(*rep_);
 }
 

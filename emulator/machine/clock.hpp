@@ -71,6 +71,21 @@ class SlotTimes {
       for (std::uint32_t i = 0; i < kStep; ++i) data_[s + i] = o.data_[s + i];
     }
   }
+  // Of two others, the later, slot by slot. It knows nothing yet.
+  void assign_later(const SlotTimes& a, const SlotTimes& b) {
+    const SlotTimes& longer = a.size_ < b.size_ ? b : a;
+    const std::uint32_t both = a.size_ < b.size_ ? a.size_ : b.size_;
+    if (longer.size_ > room_) more_room(longer.size_);
+    size_ = longer.size_;
+    for (std::uint32_t s = 0; s < both; s += kStep) {
+      for (std::uint32_t i = 0; i < kStep; ++i) {
+        data_[s + i] = a.data_[s + i] < b.data_[s + i] ? b.data_[s + i] : a.data_[s + i];
+      }
+    }
+    for (std::uint32_t s = both; s < size_; s += kStep) {
+      for (std::uint32_t i = 0; i < kStep; ++i) data_[s + i] = longer.data_[s + i];
+    }
+  }
   // The later of both, slot by slot.
   void join(const SlotTimes& o) {
     grow(o.size_);

@@ -90,7 +90,11 @@ void Machine::end_thread(ThreadId id) {
   // stream and coherent: fence.acq_rel.sys at the end.
   if (policy_.boundary != Boundary::strict) acquire_parked(t, id, Scope::sys);
   if (listener_ != nullptr) tell_edge(Event::Kind::end_launch, id);
-  s.ending.join(t.view);
+  // Threads that met last know the same, mostly.
+  if (!t.view.same_as(s.ended)) {
+    s.ending.join(t.view);
+    s.ended = t.view;
+  }
   slots_[t.slot]->max_time = std::max(slots_[t.slot]->max_time, t.time);
   t.live = false;
   // What it knew has gone on to whoever comes after it. Of thousands of threads, clocks of
@@ -105,6 +109,7 @@ void Machine::end_thread(ThreadId id) {
 void Machine::end_launch(StreamId stream) {
   Stream& s = *streams_[stream];
   s.next = std::move(s.ending);
+  s.ended.clear();
   const std::uint32_t boundary = s.boundaries++;
   for (std::uint32_t slot_id : s.slots) {
     Slot& slot = *slots_[slot_id];

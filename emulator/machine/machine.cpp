@@ -191,6 +191,7 @@ void Machine::reset() {
     Stream& s = *streams_[i];
     s.next.forget();
     s.ending.forget();
+    s.ended.forget();
     s.started.forget();
     s.released.forget();
     s.triggers.clear();

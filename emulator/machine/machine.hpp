@@ -586,6 +586,7 @@ class Machine {
     std::uint32_t live_threads = 0;
     View next;                                 // what the next launch starts with
     View ending;                               // what the running launch adds to it
+    View ended;                                // what the last thread's end added to that
     View started;                              // what the latest launch started with
     View released;                             // what fences before its triggers cover
     bool fenced = false;                       // ... other than those at threads' starts
