@@ -457,6 +457,8 @@ void CaseProgram::run_launch(Agent& host, std::uint32_t rank, std::uint32_t call
   settings.usage = &usage_;
   settings.run = shared_->run;
   settings.plain_multicast = shared_->policy.plain_multicast == machine::PlainMulticast::allow;
+  settings.vector_atomic = shared_->policy.vector == machine::VectorAccess::atomic;
+  settings.line_ordered = shared_->policy.line == machine::LineAccess::ordered;
   settings.fresh_lines = shared_->policy.fresh_lines == machine::FreshLines::on;
   settings.note_unfenced = shared_->policy.async_war == machine::AsyncWar::note;
   settings.print = print_;

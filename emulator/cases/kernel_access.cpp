@@ -146,6 +146,41 @@ void KernelRun::note_use(const ptx::Request& request, const Target* targets,
   });
 }
 
+// PTX ISA 8.2.4 has the elements of a vector as operations of their own, in no given order; a
+// policy may have more than that as one.
+void KernelRun::find_groups(const ptx::Request& request, const Target* targets,
+                            const machine::Access& how, Groups& groups) const {
+  constexpr std::uint64_t kLine = 128;
+  if (!settings_.line_ordered && how.operation == 0) return;  // nearly always
+  groups.of.fill(-1);
+  groups.all.resize(kLanes);
+  const std::uint32_t bytes = request.access->bytes();
+  const bool wide = bytes >= kLine / ptx::kLanes;  // else 32 lanes move less than a line
+  std::uint32_t left = settings_.line_ordered && wide && !request.shared ? request.agents.mask : 0;
+  while (left != 0) {
+    const std::uint32_t first = first_lane(left);
+    const std::uint64_t line = targets[first].offset / kLine;
+    std::uint32_t lanes = 0, pieces = 0;
+    each_lane(left, [&](std::uint32_t lane) {
+      const Target& t = targets[lane];
+      if (t.mapping != targets[first].mapping || t.offset / kLine != line) return;
+      lanes |= 1U << lane;
+      pieces |= 1U << (t.offset % kLine / bytes);
+    });
+    left &= ~lanes;
+    // All of the 128 bytes.
+    if (static_cast<std::uint64_t>(std::popcount(pieces)) * bytes != kLine) continue;
+    groups.lines = groups.any = true;
+    each_lane(lanes,
+              [&](std::uint32_t lane) { groups.of[lane] = static_cast<std::int8_t>(first); });
+  }
+  if (how.operation == 0) return;
+  each_lane(request.agents.mask, [&](std::uint32_t lane) {
+    if (groups.of[lane] < 0) groups.of[lane] = static_cast<std::int8_t>(lane);
+  });
+  groups.any = true;
+}
+
 void KernelRun::access(ptx::Request& request) {
   Warp& warp = warp_of(request.agents);
   settle(warp);
@@ -156,6 +191,14 @@ void KernelRun::access(ptx::Request& request) {
   Target targets[kLanes];
   locate(warp, request, targets);
   machine::Access how = how_of(*request.access, site);
+  const bool moves =
+      request.access->operation == Operation::load || request.access->operation == Operation::store;
+  const std::uint32_t bytes = request.access->bytes();
+  const bool vector = settings_.vector_atomic && request.access->elements > 1 && !request.shared;
+  if (moves && (vector || request.access->whole) && (bytes == 8 || bytes == 16)) {
+    how.element = 8;
+    how.operation = bytes == 16 ? 16 : 0;
+  }
   if (how.order != Order::weak) warp.moved = true;
   // Nobody outside the cluster reaches shared memory (PTX ISA 8.3).
   if (request.shared) how.scope = std::min(how.scope, machine::Scope::cluster);
@@ -265,16 +308,21 @@ void KernelRun::load_lane(machine::Machine& machine, Warp& warp, ptx::Request& r
 
 void KernelRun::seen_of(Warp& warp, const ptx::Request& request, const Target* targets,
                         const machine::Access& how, std::uint32_t lane, bool of_warp) {
-  const std::uint32_t size = how.element;
+  // In the machine's pieces, which a policy may make larger than elements.
+  alignas(16) std::byte bytes[64] = {};
+  const std::uint32_t width = size_of(request.access->type);
   for (std::uint32_t e = 0; e < request.access->elements; ++e) {
+    std::memcpy(bytes + e * width, request.elements[e] + lane * request.lane_bytes,
+                std::min(width, request.lane_bytes));
+  }
+  for (std::uint32_t from = 0; from < request.access->bytes(); from += how.element) {
     Seen seen;
     seen.instruction = request.instruction;
     seen.lane = lane;
     seen.at = place(targets[lane]);
-    seen.at.offset += std::uint64_t{e} * size;
+    seen.at.offset += from;
     seen.access = how;
-    std::memcpy(&seen.value, request.elements[e] + lane * request.lane_bytes,
-                std::min(size, request.lane_bytes));
+    std::memcpy(&seen.value, bytes + from, how.element);
     seen.wanted = seen.needs = {machine::Compare::ne, seen.value};
     if (request.lookahead != nullptr && request.access->elements == 1) {
       seen.needs = needs_of(request, lane, seen.value, seen.needs);
@@ -289,6 +337,8 @@ void KernelRun::load(Warp& warp, ptx::Request& request, const Target* targets,
   schedule::Agent& agent = *warp.agent;
   const std::uint32_t lanes = request.agents.mask;
   std::uint64_t digest = 0;
+  Groups groups;
+  find_groups(request, targets, written, groups);
   const bool look = request.lookahead != nullptr;
   const bool weak = written.order == Order::weak;
   if (weak && !look) {
@@ -297,7 +347,7 @@ void KernelRun::load(Warp& warp, ptx::Request& request, const Target* targets,
     machine::Access how = written;
     how.fresh = is_fresh(warp, request, targets);
     agent.act(how.site, [&](machine::Machine& m) {
-      if (side_by_side(request, targets)) {
+      if (!groups.any && side_by_side(request, targets)) {
         moved_.resize(std::max<std::size_t>(moved_.size(), machine::kBlockBytes));
         const machine::Address from[] = {place(targets[0])};
         if (m.read_together(agent.lane_threads(), from, how,
@@ -308,7 +358,9 @@ void KernelRun::load(Warp& warp, ptx::Request& request, const Target* targets,
         }
       }
       each_lane(lanes, [&](std::uint32_t lane) {
-        load_lane(m, warp, request, lane, targets[lane], how, digest);
+        machine::Access mine = how;
+        mine.as_one = groups.at(lane);
+        load_lane(m, warp, request, lane, targets[lane], mine, digest);
       });
       // Plain bytes of shared memory leave no trace in the digest.
       if (!request.shared) agent.note(digest);
@@ -325,12 +377,21 @@ void KernelRun::load(Warp& warp, ptx::Request& request, const Target* targets,
     agent.point(pending(targets[first_lane(lanes)], how, machine::AccessKind::read, request));
   }
   if (look && goes_round(warp, request, targets)) return;
-  const bool single = std::popcount(lanes) <= kMostSingleLanes;
-  const std::uint32_t elements = request.access->elements;
+  const bool single = std::popcount(lanes) <= kMostSingleLanes && !groups.lines;
+  // As the machine has them: by a policy a vector's elements are read in larger pieces.
   const std::uint32_t size = how.element;
-  const bool once = look && !weak && elements == 1 && agent.drops_looks();
+  const std::uint32_t width = size_of(request.access->type);
+  const bool joined = size > width;
+  const std::uint32_t elements = joined ? request.access->bytes() / size : request.access->elements;
+  const auto element_of = [&](std::span<const std::uint64_t> values, std::uint32_t e) {
+    if (!joined) return values[e];
+    const std::uint64_t from = values[std::size_t{e} * width / size];
+    return from >> (8 * (e * width % size)) & ((std::uint64_t{1} << (8 * width)) - 1);
+  };
+  const bool scalar = request.access->elements == 1;
+  const bool once = look && !weak && scalar && agent.drops_looks();
   const bool tries =
-      look && !once && ((single && elements == 1 && !weak) || was_here(warp, request, targets));
+      look && !once && ((single && scalar && !weak) || was_here(warp, request, targets));
   std::uint32_t todo = lanes;
   // Plain bytes of shared memory leave no trace in the digest.
   const auto note = [&] {
@@ -342,6 +403,22 @@ void KernelRun::load(Warp& warp, ptx::Request& request, const Target* targets,
       seen_of(warp, request, targets, how, lane, of_warp);
     }
   };
+  // What is read as one is looked at as one; for an exhaustive search, piece by piece.
+  const bool together = groups.any && !agent.drops_looks();
+  const auto see_changes = [&](machine::Machine& m, std::uint32_t of) {
+    if (!together) return;
+    each_lane(of, [&](std::uint32_t lane) {
+      machine::Access mine = how;
+      mine.as_one = groups.at(lane);
+      for (std::uint32_t e = 0; mine.as_one != nullptr && e < elements; ++e) {
+        if (mine.as_one->changed) return;
+        machine::Address at = place(targets[lane]);
+        at.offset += std::uint64_t{e} * size;
+        const schedule::LaneWait* const w = armed_wait(warp, lane, at, false);
+        if (w != nullptr) m.see_change(agent.lane_thread(lane), at, mine, w->await.wanted);
+      }
+    });
+  };
   const auto one = [&](machine::Machine& m, std::uint32_t lane) {
     const std::uint32_t bit = 1U << lane;
     if ((warp.waiting & bit) != 0 && ((warp.missed & bit) != 0 || !may_go_on(m, warp, lane)))
@@ -350,11 +427,14 @@ void KernelRun::load(Warp& warp, ptx::Request& request, const Target* targets,
     std::uint64_t values[ptx::kMostElements] = {};
     if (once) {
       if (!look_once(m, warp, request, lane, at, how, values[0])) return;
-    } else if ((warp.armed & bit) == 0 && !warp.unchanged) {
+    } else if (((warp.armed & bit) == 0 && !warp.unchanged) || together) {
+      machine::Access mine = how;
+      mine.as_one = groups.at(lane);
+      warp.armed &= ~bit;
       alignas(16) std::byte buffer[64];
       const bool old = !weak && agent.late(at);
       if (old) agent.read_old(true);
-      m.read(agent.lane_thread(lane), at, how, {buffer, std::size_t{elements} * size});
+      m.read(agent.lane_thread(lane), at, mine, {buffer, std::size_t{elements} * size});
       if (old) agent.read_old(false);
       for (std::uint32_t e = 0; e < elements; ++e) std::memcpy(&values[e], buffer + e * size, size);
     } else {
@@ -373,11 +453,13 @@ void KernelRun::load(Warp& warp, ptx::Request& request, const Target* targets,
       if (changed) warp.armed &= ~bit;
     }
     for (std::uint32_t e = 0; e < elements; ++e) mix(digest, values[e]);
-    if (tries && stays(m, warp, request, lane, at, how, false, std::span(values, elements), {})) {
-      return;
-    }
-    for (std::uint32_t e = 0; e < elements; ++e) {
-      std::memcpy(request.elements[e] + lane * request.lane_bytes, &values[e], request.lane_bytes);
+    const std::span<const std::uint64_t> read(values, elements);
+    std::uint64_t parts[ptx::kMostElements] = {};
+    for (std::uint32_t e = 0; e < request.access->elements; ++e) parts[e] = element_of(read, e);
+    const std::span<const std::uint64_t> seen(parts, request.access->elements);
+    if (tries && stays(m, warp, request, lane, at, how, false, read, {}, seen)) return;
+    for (std::uint32_t e = 0; e < request.access->elements; ++e) {
+      std::memcpy(request.elements[e] + lane * request.lane_bytes, &parts[e], request.lane_bytes);
     }
     warp.waiting &= ~bit;
     request.completed |= bit;
@@ -385,7 +467,7 @@ void KernelRun::load(Warp& warp, ptx::Request& request, const Target* targets,
   };
   if (!single || weak) {
     agent.act(how.site, [&](machine::Machine& m) {
-      if ((warp.waiting | warp.armed) == 0 && !warp.unchanged && !once && !tries &&
+      if (!groups.any && (warp.waiting | warp.armed) == 0 && !warp.unchanged && !once && !tries &&
           side_by_side(request, targets)) {
         moved_.resize(std::max<std::size_t>(moved_.size(), machine::kBlockBytes));
         const machine::Address from[] = {place(targets[0])};
@@ -393,11 +475,12 @@ void KernelRun::load(Warp& warp, ptx::Request& request, const Target* targets,
                             std::span(moved_).first(machine::kBlockBytes))) {
           take_lanes(request, moved_.data(), digest);
           request.completed = lanes;
-          each_lane(lanes, [&](std::uint32_t lane) { keep(lane); });
+          each_lane(lanes, keep);
           note();
           return;
         }
       }
+      see_changes(m, lanes);
       each_lane(lanes, [&](std::uint32_t lane) { one(m, lane); });
       note();
     });
@@ -410,6 +493,7 @@ void KernelRun::load(Warp& warp, ptx::Request& request, const Target* targets,
     }
     agent.act(how.site, [&](machine::Machine& m) {
       digest = 0;
+      see_changes(m, todo & (0U - todo));
       one(m, first_lane(todo));
       note();
     });
@@ -426,6 +510,8 @@ void KernelRun::store(Warp& warp, ptx::Request& request, const Target* targets,
   // Whether it leaves the block's shared memory as it was, and tells nobody.
   bool in_block =
       request.shared && rounds_[warp.block].met != 0 && !machine::releases(written.order);
+  Groups groups;
+  find_groups(request, targets, written, groups);
   const auto one = [&](machine::Machine& m, std::uint32_t lane) {
     alignas(16) std::byte buffer[64];
     if (size == 4 && request.lane_bytes == 4) {
@@ -445,6 +531,7 @@ void KernelRun::store(Warp& warp, ptx::Request& request, const Target* targets,
     note_taken(m, warp, lane, targets[lane], access.bytes());
     // A plain store may be to a multicast address, too.
     machine::Access how = written;
+    how.as_one = groups.at(lane);
     if (targets[lane].mapping->multicast) how.proxy = machine::Proxy::multicast;
     const std::size_t replicas = targets[lane].mapping->regions.size();
     for (std::size_t r = 0; r < replicas; ++r) {
@@ -459,7 +546,7 @@ void KernelRun::store(Warp& warp, ptx::Request& request, const Target* targets,
   if (strong || agent.weak_points()) {
     agent.point(pending(targets[first_lane(lanes)], how, machine::AccessKind::write, request));
   }
-  if (side_by_side(request, targets)) {
+  if (!groups.any && side_by_side(request, targets)) {
     if (targets[0].mapping->multicast) how.proxy = machine::Proxy::multicast;
     const auto to = places(targets[0]);
     moved_.resize(std::max<std::size_t>(moved_.size(), machine::kBlockBytes));
@@ -475,7 +562,7 @@ void KernelRun::store(Warp& warp, ptx::Request& request, const Target* targets,
     return;
   }
   write_lanes(warp, request, targets, how, machine::AccessKind::write,
-              !strong || std::popcount(lanes) > kMostSingleLanes, one);
+              !strong || groups.lines || std::popcount(lanes) > kMostSingleLanes, one);
   had_effect(warp, lanes, in_block);
 }
 

@@ -61,8 +61,14 @@ machine::CombineFunction combine_of(const ptx::Access& access) {
 // Of 16 bytes, in one step: nobody comes between its halves.
 void KernelRun::exchange_whole(machine::Machine& machine, Warp& warp, ptx::Request& request,
                                std::uint32_t lane, machine::Address at,
-                               const machine::Access& how) {
+                               const machine::Access& written) {
   const machine::ThreadId thread = warp.agent->lane_thread(lane);
+  machine::Access how = written;
+  how.operation = 16;
+  // What it leaves in the halves is read as one.
+  machine::AsOne halves;
+  machine::Access leaves = how;
+  leaves.as_one = &halves;
   machine::Address high = at;
   high.offset += 8;
   const auto value = [&](const std::byte* slot) {
@@ -78,17 +84,17 @@ void KernelRun::exchange_whole(machine::Machine& machine, Warp& warp, ptx::Reque
     // A comparison that holds writes what is there, until both do.
     old[0] = machine.cas(thread, at, how, compare[0], compare[0]);
     if (old[0] == compare[0]) {
-      old[1] = machine.cas(thread, high, how, compare[1], fresh[1]);
+      old[1] = machine.cas(thread, high, leaves, compare[1], fresh[1]);
     } else {
       machine.read(thread, high, how, std::as_writable_bytes(std::span(&old[1], 1)));
     }
     effect = old[0] == compare[0] && old[1] == compare[1];
-    if (effect) machine.cas(thread, at, how, compare[0], fresh[0]);
+    if (effect) machine.cas(thread, at, leaves, compare[0], fresh[0]);
     effect = effect && (fresh[0] != old[0] || fresh[1] != old[1]);
   } else {
     current_operator = {machine::Combine::exchange, ptx::Type::b64, false};
-    old[0] = machine.rmw(thread, at, how, fresh[0], apply);
-    old[1] = machine.rmw(thread, high, how, fresh[1], apply);
+    old[0] = machine.rmw(thread, at, leaves, fresh[0], apply);
+    old[1] = machine.rmw(thread, high, leaves, fresh[1], apply);
   }
   warp.waiting &= ~(1U << lane);
   request.completed |= 1U << lane;

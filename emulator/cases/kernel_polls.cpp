@@ -153,9 +153,10 @@ void KernelRun::note_time_outs(const machine::Machine& machine, std::uint32_t lo
 bool KernelRun::stays(machine::Machine& machine, Warp& warp, const ptx::Request& request,
                       std::uint32_t lane, machine::Address at, const machine::Access& how,
                       bool by_rmw, std::span<const std::uint64_t> values,
-                      const machine::Wanted& needs) {
+                      const machine::Wanted& needs, std::span<const std::uint64_t> elements) {
   const std::uint32_t bit = 1U << lane;
-  const End end = request.lookahead->trial(lane)->end(values);
+  if (elements.empty()) elements = values;
+  const End end = request.lookahead->trial(lane)->end(elements);
   if (end == End::moves_on) return false;
   const bool takes = machine.policy().time_out == machine::TimeOut::taken;
   if (end == End::traps) note_time_outs(machine, request.instruction, false);
@@ -164,7 +165,7 @@ bool KernelRun::stays(machine::Machine& machine, Warp& warp, const ptx::Request&
                      warp.agent->choose(schedule::DecisionKind::timeout, 2) == 1;
     warp.gives_up &= ~bit;
     if (now) {
-      request.lookahead->give_up(lane, values);
+      request.lookahead->give_up(lane, elements);
       return false;
     }
     warp.may_give_up |= bit;

@@ -119,6 +119,8 @@ class KernelRun final : public ptx::GlobalMemory {
     std::uint32_t run = 0;         // number of the run for it
     bool plain_multicast = false;  // stores to multicast addresses are no misuse
     bool fresh_lines = false;      // machine::FreshLines::on
+    bool vector_atomic = false;    // machine::VectorAccess::atomic
+    bool line_ordered = false;     // machine::LineAccess::ordered
     bool note_unfenced = false;    // machine::AsyncWar::note
     // Of each block's shared memory, one after the other; none: the kernel has none. Behind its
     // bytes lie the block's barriers, 16 bytes each, and which thread was the first to let the next
@@ -377,11 +379,24 @@ class KernelRun final : public ptx::GlobalMemory {
   // Of a look: whether the whole warp has come back to it with nothing else to show; then its lanes
   // wait.
   bool goes_round(Warp& warp, const ptx::Request& request, const Target* targets);
+  // What the lanes of a request move as one by the policies for that.
+  struct Groups {
+    std::vector<machine::AsOne> all;
+    std::array<std::int8_t, ptx::kLanes> of;  // by lane: its place in `all`, or -1
+    bool lines = false;                       // some are of several lanes
+    bool any = false;                         // else the two are not filled
+    machine::AsOne* at(std::uint32_t lane) {
+      return !any || of[lane] < 0 ? nullptr : &all[static_cast<std::size_t>(of[lane])];
+    }
+  };
+  void find_groups(const ptx::Request& request, const Target* targets, const machine::Access& how,
+                   Groups& groups) const;
   // Whether one lane's look, which saw `values`, only leads to another one like it; then the lane
   // waits before it. Where it gives up instead, its registers are moved to its last attempt.
   bool stays(machine::Machine& machine, Warp& warp, const ptx::Request& request, std::uint32_t lane,
              machine::Address at, const machine::Access& how, bool by_rmw,
-             std::span<const std::uint64_t> values, const machine::Wanted& needs);
+             std::span<const std::uint64_t> values, const machine::Wanted& needs,
+             std::span<const std::uint64_t> elements = {});
   // Looks in vain are left out: one lane's look at one place. False: nothing to see yet.
   bool look_once(machine::Machine& machine, Warp& warp, ptx::Request& request, std::uint32_t lane,
                  machine::Address at, const machine::Access& how, std::uint64_t& value);

@@ -304,6 +304,14 @@ class Search {
       visit_({program, executor.machine(), outcome});
     }
     if (!failure) return;
+    // By the policy this is no execution. What it leads to is known where its threads came to
+    // their ends or wait for ever, and not where one was stopped.
+    if (outcome.findings.front().torn) {
+      if (outcome.end == schedule::RunEnd::deadlock) return;
+      ++result_.bounded;
+      ++result_.torn;
+      return;
+    }
     ++result_.findings;
     if (spec_.all || failed_) return;
     // A run that takes reductions for sets leaves out what one of them saw of another: what it

@@ -47,6 +47,7 @@ struct CheckResult {
   std::uint64_t complete = 0;   // executions in which every thread came to its end
   std::uint64_t blocked = 0;    // maximal ones in which some waits for ever
   std::uint64_t bounded = 0;    // given up at the limit of points: not explored to their end
+  std::uint64_t torn = 0;       // of these, those that tore what a policy takes for one (AsOne)
   std::uint64_t abandoned = 0;  // runs that turned out to be no execution
   std::uint64_t repeated = 0;   // complete graphs met again (only with fingerprints)
   std::uint64_t findings = 0;

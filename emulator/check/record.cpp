@@ -132,7 +132,7 @@ void Record::access(const machine::Event& e) {
   n.order = e.access->order;
   n.scope = e.access->scope;
   n.proxy = e.access->proxy;
-  n.element = e.access->element;
+  n.element = machine::operation_bytes(*e.access);
   std::uint32_t read = Node::kNone;
   if (e.kind != machine::Event::Kind::write) {
     n.kind = Node::Kind::read;

@@ -86,6 +86,8 @@ void print_verdict(Verdict verdict, const std::vector<ModeResult>& modes, const 
     return m.judged && m.verdict() == Verdict::unknown && m.result.explored == 1 &&
            m.result.bounded == 0;
   });
+  const bool torn = std::any_of(modes.begin(), modes.end(),
+                                [](const ModeResult& m) { return m.judged && m.result.torn > 0; });
   if (left_out) print_left_out(modes);
   if (notes.any()) fmt::print("\n");
   print_notes(notes);
@@ -99,6 +101,8 @@ void print_verdict(Verdict verdict, const std::vector<ModeResult>& modes, const 
       : !notes.unexplored.empty() ? "UNKNOWN: an order that matters was not explored"
       : !notes.time_outs.empty()
           ? "UNKNOWN: a time-out after which the kernel continues was not explored"
+      : torn ? "UNKNOWN: an execution that tears what a policy makes one stopped early, and what "
+               "would follow is not known; fuzz never tears it"
       : none_ends
           ? "UNKNOWN: no execution completes, because the findings that stop them are ignored"
           : "UNKNOWN: a limit ended the search",

@@ -77,6 +77,18 @@ std::optional<std::uint64_t> Machine::try_read_until(ThreadId id, Address at, co
   return end_by_read(now, cell, *m, before_it.known);
 }
 
+void Machine::see_change(ThreadId id, Address at, const Access& access, const Wanted& wanted) {
+  Cell& cell = one_cell(at, access.element);
+  const Now now{id, threads_[id], &access, at, step_, AccessKind::read, 0};
+  prepare(now);
+  std::array<Message*, kMaxMessages> out;
+  const std::uint32_t n = ending(now, cell, past(cell, now), wanted, false, out);
+  if (n == 0) return;
+  note_groups(cell, *out[n > 1 ? chooser_->choose(Choice::read, id, n) : 0], *access.as_one);
+  access.as_one->changed_at = at;
+  access.as_one->changed = wanted;
+}
+
 std::uint64_t Machine::end_by_read(Now& now, Cell& cell, Message& m, MessageSet known_set) {
   now.step = ++step_;
   now.mask = all_of(cell);

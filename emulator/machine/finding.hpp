@@ -68,6 +68,9 @@ struct Finding {
   bool has_first = false, has_second = false;
   Missing missing = Missing::none;
   bool same_value = false;  // a race of two writes of one value
+  // The run had read a part of what a policy takes for one (AsOne), so that it is none by that
+  // policy. Only an exhaustive search has such runs.
+  bool torn = false;
 };
 
 // What passes over findings that are known (Machine::passes_over).

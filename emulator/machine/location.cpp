@@ -152,6 +152,7 @@ Message* Machine::copy_message(const Message& m) {
   c->scope = m.scope;
   c->proxy = m.proxy;
   c->element = m.element;
+  c->group = m.group;
   c->id = m.id;
   c->initial = m.initial;
   c->uninitialised = m.uninitialised;

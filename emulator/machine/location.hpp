@@ -66,7 +66,7 @@ struct Message {
   Order order = Order::weak;
   Scope scope = Scope::cta;
   Proxy proxy = Proxy::generic;
-  std::uint8_t element = 0;  // bytes of the scalar operation that wrote it
+  std::uint8_t element = 0;  // bytes of the operation that wrote it
   std::uint8_t id = 0;       // bit in a MessageSet
   bool initial = false;      // there before every launch: known to everybody
   bool uninitialised = false;
@@ -76,6 +76,7 @@ struct Message {
   MessageSet before = 0;       // what coherence puts before it
   // What some reader of it knew: coherence can no longer come to put it before those.
   MessageSet outlives = 0;
+  std::uint32_t group = 0;    // AsOne::group; 0: it stands by itself
   Message* source = nullptr;  // what a read-modify-write read, while that is kept
   Entry* entries = nullptr;
   Clock observed{};  // the writer's observed time, if the write is strong

@@ -155,6 +155,7 @@ const Cell* Machine::cell_at(Address at) {
 }
 
 void Machine::reset() {
+  torn_ = false;
   for (Region* r : regions_) {
     for (std::uint32_t index : r->touched) r->lines[index] = nullptr;
     r->touched.clear();
@@ -232,9 +233,12 @@ void Machine::reset() {
 
 // -- results --------------------------------------------------------------------------------------
 
-void Machine::report(const Finding& finding) {
+void Machine::report(const Finding& finding, bool stops) {
   if (passes_over(finding)) return;
-  if (findings_.size() < kMaxFindings) findings_.push_back(finding);
+  if (torn_ && !stops) return;
+  if (findings_.size() == kMaxFindings) return;
+  findings_.push_back(finding);
+  findings_.back().torn = torn_;
 }
 
 std::uint64_t Machine::label_of(const Epoch& at) const {

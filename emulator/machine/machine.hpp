@@ -61,6 +61,8 @@ struct Address {
   std::uint64_t offset = 0;
 };
 
+struct AsOne;
+
 // How an access is made. `element` is the size in bytes of one scalar operation: a vector access
 // is a set of scalar ones (PTX ISA 8.2.4), and packed halves are 2-byte ones (8.2.5).
 struct Access {
@@ -81,9 +83,18 @@ struct Access {
   // A step of a barrier, or a look at one: order of execution is its coherence order, and it races
   // with nothing, publishes nothing and takes nothing in. What the barrier orders, a Meeting does.
   bool of_barrier = false;
+  // Bytes of one operation where a policy makes that more than an element; else 0.
+  std::uint8_t operation = 0;
+  // What it is part of; null: it stands by itself. Only for as long as the call takes.
+  AsOne* as_one = nullptr;
   // A weak read that a policy lets see all that precedes it in observed time (FreshLines).
   bool fresh = false;
 };
+
+// What has to be equal for two accesses to overlap completely (PTX ISA 8.2.1).
+constexpr std::uint8_t operation_bytes(const Access& a) {
+  return a.operation != 0 ? a.operation : a.element;
+}
 
 enum class RegionKind : std::uint8_t {
   data,    // a replica of a symmetric tensor, or a tensor of one rank
@@ -166,6 +177,17 @@ struct Wanted {
     }
     return false;
   }
+};
+
+// Accesses that a policy takes for one (VectorAccess, LineAccess). Writes have the number of their
+// group, and reads see all of such a group or nothing.
+struct AsOne {
+  std::uint32_t group = 0;  // of writes: the first one's step; 0: it is still to come
+  // Of reads: groups that what was read so far is part of or newer than, and others.
+  std::vector<std::uint32_t> seen, unseen;
+  // A read that a wait has led to sees something else at one place: where, and what.
+  Address changed_at;
+  std::optional<Wanted> changed;
 };
 
 // One step as a listener sees it. `from_step` is the step of the write that a read returned.
@@ -374,6 +396,9 @@ class Machine {
                bool by_rmw);
   std::optional<std::uint64_t> try_read_until(ThreadId thread, Address at, const Access& access,
                                               const Wanted& wanted);
+  // Of a poll of several places that are read as one (Access::as_one): lets what follows see at
+  // this one something that ends the wait, if there is any.
+  void see_change(ThreadId thread, Address at, const Access& access, const Wanted& wanted);
   // CAS wanted -> value
   std::optional<std::uint64_t> try_cas_until(ThreadId thread, Address at, const Access& access,
                                              std::uint64_t compare, std::uint64_t value);
@@ -443,7 +468,9 @@ class Machine {
   bool failed() const { return !findings_.empty(); }
   // Races that were passed over because findings of their kind are ignored.
   std::uint32_t ignored_races() const { return ignored_races_; }
-  void report(const Finding& finding);
+  // `stops`: what reports it goes no further. A run that tore what a policy takes for one (torn_)
+  // is no execution, so that only this is told of it (Finding::torn).
+  void report(const Finding& finding, bool stops = false);
   std::uint64_t label_of(const Epoch& at) const;
   std::uint32_t steps() const { return step_; }
   StreamId stream_of(ThreadId thread) const { return threads_[thread]->stream; }
@@ -670,9 +697,14 @@ class Machine {
   Message& add_message(Cell& cell, const Now& now) {
     if (cell.count == kMaxMessages) remove_oldest(cell);
     const Access& a = *now.access;
-    return *messages_.take(nullptr, Epoch{now.id, now.thread->slot, now.thread->time}, now.step,
-                           a.site, a.order, a.scope, a.proxy, a.element,
-                           static_cast<std::uint8_t>(std::countr_one(cell.ids)));
+    Message* const m = messages_.take(
+        nullptr, Epoch{now.id, now.thread->slot, now.thread->time}, now.step, a.site, a.order,
+        a.scope, a.proxy, operation_bytes(a), static_cast<std::uint8_t>(std::countr_one(cell.ids)));
+    if (a.as_one != nullptr) {
+      if (a.as_one->group == 0) a.as_one->group = now.step;
+      m->group = a.as_one->group;
+    }
+    return *m;
   }
   // Puts `m` into the list so that the list still extends coherence: `after` are the messages that
   // coherence puts behind it.
@@ -853,6 +885,10 @@ class Machine {
   }
   void drop_readers(const Now& now, Cell& cell);
   MessageSet readable(const Now& now, const Cell& cell, const Past& past) const;
+  MessageSet whole_groups(const Cell& cell, MessageSet may, const AsOne& with) const;
+  void note_groups(const Cell& cell, const Message& m, AsOne& with) const;
+  Message* choose_in_group(const Now& now, const Cell& cell, const Past& past, MessageSet may,
+                           AsOne& with);
   void read_cell(const Now& now, Cell& cell, const Past& past, MessageSet may, std::byte* out);
   void write_cell(const Now& now, Cell& cell, const std::byte* in);
   Message* choose_rmw_source(const Now& now, Cell& cell, const Past& past,
@@ -956,6 +992,7 @@ class Machine {
   Policy policy_;
   Chooser* chooser_ = nullptr;
   Listener* listener_ = nullptr;
+  bool torn_ = false;  // a read of this run saw a part of an AsOne group
   Arbiter* arbiter_ = nullptr;
   Trail* trail_ = nullptr;
   std::uint32_t ignored_ = 0;

@@ -28,6 +28,8 @@ constexpr std::array kPolicies{
     named<&Policy::plain_multicast>("plain-multicast", {"refuse", "allow"}, true),
     named<&Policy::time_out>("timeout", {"spared", "taken"}, true),
     named<&Policy::fresh_lines>("fresh-lines", {"off", "on"}, true),
+    named<&Policy::vector>("vector", {"elements", "atomic"}, true),
+    named<&Policy::line>("line", {"lanes", "ordered"}, true),
     named<&Policy::syncthreads>("syncthreads", {"warp", "cuda"}, true),
     named<&Policy::progress>("progress", {"fit", "letter"}, true),
     named<&Policy::mbarrier_remote>("mbarrier-remote", {"shipped", "letter"}, true),

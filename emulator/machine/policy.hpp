@@ -47,6 +47,14 @@ enum class PlainMulticast : std::uint8_t { refuse, allow };
 // line cannot return what is older. By the manual's letter a relaxed read orders no weak load.
 enum class FreshLines : std::uint8_t { off, on };
 
+// Whether the 8 or 16 bytes that one instruction of one thread moves are written and read as one,
+// as LL protocols take it, or by elements, as the manual has it (8.2.4).
+enum class VectorAccess : std::uint8_t { elements, atomic };
+
+// Whether an aligned 128 bytes that the lanes of one instruction of a warp move together are
+// written and read as one, as LL128 takes it.
+enum class LineAccess : std::uint8_t { lanes, ordered };
+
 // Whether threads may come to a barrier of their whole block from different instructions, or
 // without those that have exited. `warp`: that is told with the verdict, as long as the lanes of a
 // warp agree. `cuda`: it is a finding, by the letter of PTX (9.7.15.1, .aligned) and of
@@ -73,6 +81,8 @@ struct Policy {
   // Of compiled kernels.
   PlainMulticast plain_multicast = PlainMulticast::refuse;
   FreshLines fresh_lines = FreshLines::off;
+  VectorAccess vector = VectorAccess::elements;
+  LineAccess line = LineAccess::lanes;
   SyncThreads syncthreads = SyncThreads::warp;
   Progress progress = Progress::fit;
   // That a thread has; 0: as the kernel says, else they are no limit.

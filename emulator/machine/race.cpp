@@ -19,7 +19,7 @@ AccessInfo Machine::info(const Now& now) const {
                     a.site,
                     now.address.region,
                     now.address.offset,
-                    a.element};
+                    operation_bytes(a)};
 }
 
 AccessInfo Machine::info(const Epoch& at, AccessKind kind, Order order, Scope scope, Proxy proxy,
@@ -165,7 +165,7 @@ Missing Machine::missing_ingredient(const Now& now, const Epoch& earlier, Order 
     const Placement& there = threads_[earlier.thread]->place;
     if (!reaches(scope, there, now.thread->place)) return Missing::first_scope;
     if (!reaches(a.scope, now.thread->place, there)) return Missing::second_scope;
-    if (element != a.element) return Missing::complete_overlap;
+    if (element != operation_bytes(a)) return Missing::complete_overlap;
     if (kind_of(a.proxy) != kind_of(proxy)) return Missing::one_proxy;
     if (!same_proxy(a.proxy, proxy, true)) return Missing::same_proxy;
   }

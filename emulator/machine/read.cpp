@@ -1,5 +1,6 @@
 // Reads.
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstring>
@@ -28,8 +29,8 @@ void Machine::note_read(const Now& now, Cell& cell, Message& m, MessageSet known
     const bool stronger =
         !is_strong(a.order) || (is_strong(r->order) && r->scope >= a.scope &&
                                 distance(placement(r->at.thread), placement(now.id)) == Scope::cta);
-    if (stronger && (r->mask & ~now.mask) == 0 && r->element == a.element && r->proxy == a.proxy &&
-        stands_for(now, *r)) {
+    if (stronger && (r->mask & ~now.mask) == 0 && r->element == operation_bytes(a) &&
+        r->proxy == a.proxy && stands_for(now, *r)) {
       *link = r->next;
       readers_.give(r);
     } else {
@@ -37,7 +38,7 @@ void Machine::note_read(const Now& now, Cell& cell, Message& m, MessageSet known
     }
   }
   cell.readers = readers_.take(cell.readers, at, now.step, a.site, now.mask, a.order, a.scope,
-                               a.proxy, a.element);
+                               a.proxy, operation_bytes(a));
 }
 
 // Whether what is ordered after this access is so after that reader, too.
@@ -79,6 +80,68 @@ MessageSet Machine::readable(const Now& now, const Cell& cell, const Past& past)
   return cell.ids & ~past.overwritten;
 }
 
+// Policies VectorAccess and LineAccess: of `may`, what goes with what was read of other cells. A
+// group that was seen there is seen here, and one that was not is not: the list extends coherence.
+MessageSet Machine::whole_groups(const Cell& cell, MessageSet may, const AsOne& with) const {
+  const auto holds = [](const std::vector<std::uint32_t>& groups, std::uint32_t group) {
+    return group != 0 && std::find(groups.begin(), groups.end(), group) != groups.end();
+  };
+  MessageSet newer = 0, from_seen = 0, out = may;
+  bool seen = false;
+  for (const Message* m = cell.newest; m != nullptr; m = m->older) {
+    newer |= bit(*m);
+    if (holds(with.unseen, m->group)) out &= ~newer;
+    if (!seen) from_seen |= bit(*m);
+    seen = seen || holds(with.seen, m->group);
+  }
+  return seen ? out & from_seen : out;
+}
+
+void Machine::note_groups(const Cell& cell, const Message& m, AsOne& with) const {
+  bool newer = true;
+  for (const Message* x = cell.newest; x != nullptr; x = x->older) {
+    newer = newer && x != &m;
+    if (x->group == 0) continue;
+    auto& groups = newer ? with.unseen : with.seen;
+    if (std::find(groups.begin(), groups.end(), x->group) == groups.end()) {
+      groups.push_back(x->group);
+    }
+  }
+}
+
+// An exhaustive search is asked of each cell by itself, as what does not fit now may lead to what
+// does. What fits stands first, so that its choices mean the same in a run that has no other.
+Message* Machine::choose_in_group(const Now& now, const Cell& cell, const Past& past,
+                                  MessageSet may, AsOne& with) {
+  if (with.changed && with.changed_at.region == now.address.region &&
+      with.changed_at.offset == now.address.offset) {
+    MessageSet ends = 0;
+    for (const Message* x = cell.newest; x != nullptr; x = x->older) {
+      if (with.changed->holds(load(x->value.data(), cell.size))) ends |= bit(*x);
+    }
+    if ((may & ends) != 0) may &= ends;
+  }
+  const MessageSet whole = whole_groups(cell, may, with);
+  std::array<Message*, kMaxMessages> options;
+  std::uint32_t n = 0;
+  const auto add = [&](MessageSet of) {
+    for (Message* x = cell.newest; x != nullptr; x = x->older) {
+      if ((of & bit(*x)) != 0) options[n++] = x;
+    }
+  };
+  add(whole);
+  const std::uint32_t fitting = n;
+  add(may & ~whole);
+  if (arbiter_ != nullptr && ask(*now.access)) {
+    tell_read(now, cell, past, {options.data(), n}, nullptr, nullptr, 0, true);
+  }
+  std::uint32_t k = n > 1 ? chooser_->choose(Choice::read, now.id, n) : 0;
+  if (arbiter_ == nullptr && fitting > 0) k %= fitting;
+  torn_ = torn_ || k >= fitting;
+  note_groups(cell, *options[k], with);
+  return options[k];
+}
+
 void Machine::read_cell(const Now& now, Cell& cell, const Past& past, MessageSet may,
                         std::byte* out) {
   const bool of_barrier = now.access->of_barrier;
@@ -86,20 +149,24 @@ void Machine::read_cell(const Now& now, Cell& cell, const Past& past, MessageSet
   if (!of_barrier) check_race(now, cell, past.known);
   Message* m = cell.newest;
   while ((may & bit(*m)) == 0) m = m->older;
-  if (arbiter_ != nullptr && ask(*now.access)) {
-    std::array<Message*, kMaxMessages> all;
-    std::size_t n = 0;
-    for (Message* x = cell.newest; x != nullptr; x = x->older) {
-      if ((may & bit(*x)) != 0) all[n++] = x;
+  if (now.access->as_one != nullptr) {
+    m = choose_in_group(now, cell, past, may, *now.access->as_one);
+  } else {
+    if (arbiter_ != nullptr && ask(*now.access)) {
+      std::array<Message*, kMaxMessages> all;
+      std::size_t n = 0;
+      for (Message* x = cell.newest; x != nullptr; x = x->older) {
+        if ((may & bit(*x)) != 0) all[n++] = x;
+      }
+      tell_read(now, cell, past, {all.data(), n}, nullptr, nullptr, 0, true);
     }
-    tell_read(now, cell, past, {all.data(), n}, nullptr, nullptr, 0, true);
-  }
-  if (several(may)) {
-    std::uint32_t k =
-        chooser_->choose(Choice::read, now.id, static_cast<std::uint32_t>(std::popcount(may)));
-    for (; k > 0; --k) {
-      do m = m->older;
-      while ((may & bit(*m)) == 0);
+    if (several(may)) {
+      std::uint32_t k =
+          chooser_->choose(Choice::read, now.id, static_cast<std::uint32_t>(std::popcount(may)));
+      for (; k > 0; --k) {
+        do m = m->older;
+        while ((may & bit(*m)) == 0);
+      }
     }
   }
   if (m->uninitialised) {

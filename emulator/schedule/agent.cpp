@@ -361,7 +361,7 @@ void Agent::report(const machine::Finding& finding) {
 
 void Agent::fail(const machine::Finding& finding) {
   step([&] {
-    execution_.machine().report(finding);
+    execution_.machine().report(finding, true);
     after(finding.second.site);
     if (!execution_.machine().failed()) execution_.set_blocked(id_, AgentStatus::stopped);
   });

@@ -396,7 +396,7 @@ void Execution::deadlock() {
     f.second.offset = await.at.offset;
     f.second.bytes = await.access.element;
   }
-  machine_->report(f);
+  machine_->report(f, true);
   finish(RunEnd::deadlock);
 }
 

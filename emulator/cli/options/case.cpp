@@ -97,7 +97,8 @@ void add_model_options(CLI::App& app, CaseOptions& o) {
                  "NAME=VALUE; may be repeated: multicast-flag=cohere|strict, "
                  "alias-data=cohere|fence-required, timeout=spared|taken, load-buffering=off, "
                  "summation=POLICY; of compiled kernels: plain-multicast=refuse|allow, "
-                 "fresh-lines=off|on, syncthreads=warp|cuda, progress=fit|letter, "
+                 "fresh-lines=off|on, vector=elements|atomic, line=lanes|ordered, "
+                 "syncthreads=warp|cuda, progress=fit|letter, "
                  "mbarrier-remote=shipped|letter, async-war=note|fence-required|off")
       ->group(group)
       ->allow_extra_args(false);
