@@ -18,8 +18,10 @@ namespace ringfence::cases {
 
 using ptx::kLanes;
 
-machine::Address KernelRun::bulk_place(Warp& warp, const ptx::BulkPart& part, std::uint32_t lane) {
-  if (part.shared) return warp.fault_at = shared_address(part.address);
+void KernelRun::bulk_places(Warp& warp, const ptx::BulkPart& part, std::uint32_t lane,
+                            std::vector<machine::Address>& out) {
+  out.clear();
+  if (part.shared) return out.push_back(warp.fault_at = shared_address(part.address));
   const std::uint64_t address = part.address;
   const std::size_t size = part.data.size();
   const Mapping* const mapping = space_.find(address);
@@ -28,18 +30,18 @@ machine::Address KernelRun::bulk_place(Warp& warp, const ptx::BulkPart& part, st
     refuse_outside(warp, address, size, part.instruction,
                    part.operation == ptx::Operation::load ? 1 : 0, lane);
   }
-  const machine::Address at{settings_.first_region + mapping->regions[0], offset};
+  for (const std::uint32_t region : mapping->regions) {
+    out.push_back({settings_.first_region + region, offset});
+  }
+  const machine::Address at = out[0];
   check_reach(warp, *mapping, at, lane);
-  if (mapping->multicast) {
+  const bool writes = part.operation != ptx::Operation::load;
+  if (mapping->multicast && !(writes && settings_.plain_multicast)) {
     refuse(warp, at, ptx::FaultKind::multicast_misuse,
            fmt::format("bulk copy at '{}', which is no multimem access", mapping->name), lane);
   }
   warp.fault_at = at;
-  if (settings_.usage != nullptr) {
-    const bool writes = part.operation != ptx::Operation::load;
-    note_use(*mapping, offset, size, writes, !writes, true);
-  }
-  return warp.fault_at;
+  if (settings_.usage != nullptr) note_use(*mapping, offset, size, writes, !writes, true);
 }
 
 void KernelRun::bulk(const ptx::BulkPart& part) {
@@ -48,7 +50,9 @@ void KernelRun::bulk(const ptx::BulkPart& part) {
   warp.accessed = true;
   const std::uint16_t site = warp.last_site = kernel_.site[part.instruction];
   const std::uint32_t lane = ptx::first_lane(part.agents.mask);
-  const machine::Address at = bulk_place(warp, part, lane);
+  std::vector<machine::Address>& places = bulk_places_;
+  bulk_places(warp, part, lane, places);
+  const machine::Address at = places[0];
   machine::Access how;
   how.order =
       part.operation == ptx::Operation::reduce ? machine::Order::relaxed : machine::Order::weak;
@@ -70,10 +74,10 @@ void KernelRun::bulk(const ptx::BulkPart& part) {
   agent.act(site, [&](machine::Machine& m) {
     if (part.shared) m.open_region(at.region);
     if (part.operation == ptx::Operation::store) {
-      m.write(thread, at, how, part.data);
+      for (const machine::Address& to : places) m.write(thread, to, how, part.data);
       for (const auto& [read, write] : m.unfenced_reads()) note_unfenced(read, write);
     } else if (part.operation == ptx::Operation::reduce) {
-      reduce_bytes(m, thread, at, how, part);
+      for (const machine::Address& to : places) reduce_bytes(m, thread, to, how, part);
     } else {
       m.read(thread, at, how, part.data);
       std::uint64_t digest = 0;

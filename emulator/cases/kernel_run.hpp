@@ -290,8 +290,9 @@ class KernelRun final : public ptx::GlobalMemory {
 
   std::uint32_t number_of(machine::ThreadId engine);
   machine::ThreadId thread_of(const ptx::SharedActor& actor) const;
-  // The first mapped region's place and bounds of a bulk part in global memory.
-  machine::Address bulk_place(Warp& warp, const ptx::BulkPart& part, std::uint32_t lane);
+  // Where a bulk part lies: in one place, or in each replica at a multicast address.
+  void bulk_places(Warp& warp, const ptx::BulkPart& part, std::uint32_t lane,
+                   std::vector<machine::Address>& out);
   Warp& warp_of(const ptx::Agents& a) { return warps_[a.block * warps_a_block_ + a.warp]; }
   void run(Warp& warp);
   // Lets the machine know of barriers that completed, and wakes the warps that waited there.
@@ -498,6 +499,7 @@ class KernelRun final : public ptx::GlobalMemory {
   std::vector<machine::ThreadId> engines_;
   std::unordered_map<machine::ThreadId, std::uint32_t> engine_number_;
   std::vector<machine::Address> places_;
+  std::vector<machine::Address> bulk_places_;
   std::vector<std::byte> moved_;         // scratch of accesses side by side: [replica][lane][byte]
   std::vector<std::uint32_t> gathered_;  // scratch of load_reduce: [replica][element][lane]
   ptx::Execution execution_;
