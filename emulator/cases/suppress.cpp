@@ -169,6 +169,10 @@ void CaseProgram::check_suppressions() const {
       throw CaseError(
           fmt::format("{}: memory '{}': the case has no such memory", s.place, s.memory));
     }
+    if (s.rank && *s.rank >= file_.ranks) {
+      throw CaseError(fmt::format("{}: rank {}: the case has {} ranks, from 0 on", s.place, *s.rank,
+                                  file_.ranks));
+    }
   }
   if (!file_.ignore.empty()) suppression_uses();
 }

@@ -76,7 +76,7 @@ TEST_CASE("an entry passes over what it describes, and nothing else") {
   CHECK(of(w, put(race + "kernel = \"get\"\n")) == "data-race");
   // Both ranks take part in each pair.
   CHECK(of(w, put(race + "rank = 1\n")) == "clean");
-  CHECK(of(w, put(race + "rank = 2\n")) == "data-race");
+  CHECK(says(w.refusal(put(race + "rank = 2\n")), "rank 2: the case has 2 ranks"));
   CHECK(of(w, put("kind = \"stale-read\"\n")) == "data-race");
 }
 
