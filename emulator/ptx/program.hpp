@@ -182,16 +182,21 @@ struct MatrixOp {
   std::int64_t offset = 0;
   bool wide_address = false;
   Type a = Type::f16;
+  Type b = Type::f16;
   Type accumulate = Type::f32;
   Type result = Type::f32;
-  unsigned k = 16;  ///< of m16n8kK
+  unsigned k = 16;        ///< of m16n8kK
+  bool saturate = false;  ///< .satfinite, of integers
 };
 
-/// wgmma.mma_async with fp32 accumulators: D[64, n] (+)= A[64, 16] * B[16, n]. The extra slots are
-/// D's, then A's four where A lies in registers; slot a: A's descriptor, slot b: B's, slot c: the
-/// predicate scale-d.
+/// wgmma.mma_async with accumulators of 32 bits: D[64, n] (+)= A[64, K] * B[K, n], where K elements
+/// are 32 bytes. The extra slots are D's, then A's four where A lies in registers; slot a: A's
+/// descriptor, slot b: B's, slot c: the predicate scale-d.
 struct GroupProduct {
-  Type type = Type::bf16;
+  Type type = Type::bf16;    ///< A's
+  Type type_b = Type::bf16;  ///< of the same size
+  Type result = Type::f32;   ///< s32 where A and B are integers
+  bool saturate = false;     ///< .satfinite, of integers
   std::uint16_t n = 8;
   bool a_in_registers = false;
   bool negate_a = false;

@@ -7,6 +7,7 @@
 
 #include "emulator/ptx/alu/scalar.hpp"
 #include "emulator/ptx/atomic.hpp"
+#include "emulator/ptx/eight_bits.hpp"
 
 namespace ringfence::ptx {
 namespace {
@@ -98,24 +99,6 @@ std::uint32_t extreme_halves(bool bf16, Combine combine, std::span<const std::ui
     out = apply_atomic(combine, type, false, out, value);
   }
   return static_cast<std::uint32_t>(out);
-}
-
-// One byte of an e4m3 or e5m2 (OCP 8-bit floating point): e4m3 has no infinity.
-float from_fp8(bool e5m2, std::uint32_t byte) {
-  const int mantissa = e5m2 ? 2 : 3;
-  const int bias = e5m2 ? 15 : 7;
-  const auto exponent = static_cast<int>((byte & 0x7FU) >> mantissa);
-  const std::uint32_t fraction = byte & ((1U << mantissa) - 1U);
-  const int top = e5m2 ? 31 : 15;
-  float out = std::ldexp(static_cast<float>(exponent == 0 ? fraction : fraction | 1U << mantissa),
-                         (exponent == 0 ? 1 : exponent) - bias - mantissa);
-  if (exponent == top && e5m2) {
-    out = fraction == 0 ? std::numeric_limits<float>::infinity()
-                        : std::numeric_limits<float>::quiet_NaN();
-  } else if (exponent == top && fraction == 7) {
-    out = std::numeric_limits<float>::quiet_NaN();
-  }
-  return (byte & 0x80U) != 0 ? -out : out;
 }
 
 std::uint32_t narrow_fp8(bool e5m2, float x) {

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <bit>
+#include <climits>
 #include <cmath>
 #include <string>
 #include <vector>
@@ -194,8 +195,9 @@ TEST_CASE("forms: stmatrix puts each lane's pair into its row, or its column") {
   }
 }
 
-TEST_CASE("forms: mma.sync on tf32 and f16 equals the exact product of small integers") {
-  for (const bool tf32 : {true, false}) {
+TEST_CASE("forms: mma.sync equals the exact product of small integers") {
+  for (const std::string type : {"tf32", "f16", "bf16"}) {
+    const bool tf32 = type == "tf32", bf16 = type == "bf16";
     const int depth = tf32 ? 8 : 16;
     // Words of a lane: four of A, two of B, four of C.
     Words input;
@@ -205,18 +207,18 @@ TEST_CASE("forms: mma.sync on tf32 and f16 equals the exact product of small int
         const int row = g + 8 * (r % 2);
         const int column = tf32 ? t + 4 * (r / 2) : 2 * t + 8 * (r / 2);
         input.push_back(tf32 ? single(a_of(row, column))
-                             : half(a_of(row, column + 1), false) << 16 |
-                                   half(a_of(row, column), false));
+                             : half(a_of(row, column + 1), bf16) << 16 |
+                                   half(a_of(row, column), bf16));
       }
       for (int r = 0; r < 2; ++r) {
         const int k = tf32 ? t + 4 * r : 2 * t + 8 * r;
         input.push_back(tf32 ? single(b_of(k, g))
-                             : half(b_of(k + 1, g), false) << 16 | half(b_of(k, g), false));
+                             : half(b_of(k + 1, g), bf16) << 16 | half(b_of(k, g), bf16));
       }
       for (int r = 0; r < 4; ++r) input.push_back(single(c_of(g + 8 * (r / 2), 2 * t + r % 2)));
     }
     const std::string shape =
-        tf32 ? "m16n8k8.row.col.f32.tf32.tf32.f32" : "m16n8k16.row.col.f32.f16.f16.f32";
+        std::string(tf32 ? "m16n8k8" : "m16n8k16") + ".row.col.f32." + type + "." + type + ".f32";
     std::string stores;
     for (int i = 0; i < 4; ++i) {
       stores +=
@@ -234,6 +236,76 @@ TEST_CASE("forms: mma.sync on tf32 and f16 equals the exact product of small int
         int due = c_of(row, column);
         for (int k = 0; k < depth; ++k) due += a_of(row, k) * b_of(k, column);
         CHECK(got[static_cast<std::size_t>(4 * lane + r)] == single(due));
+      }
+    }
+  }
+}
+
+TEST_CASE("forms: mma.sync of bytes is exact, wraps or saturates") {
+  const auto byte = [](int i, int k, bool is_signed) {
+    const int x = (37 * i + 101 * k + i * k) % 256;
+    return is_signed ? x - 128 : x;
+  };
+  for (const unsigned depth : {16U, 32U}) {
+    for (const bool a_signed : {true, false}) {
+      for (const bool b_signed : {true, false}) {
+        for (const bool saturate : {false, true}) {
+          const auto a = [&](int row, int k) { return byte(row, k, a_signed); };
+          const auto b = [&](int k, int column) { return byte(column + 3, k, b_signed); };
+          const auto c = [&](int row, int column) {
+            const int some = 1000 * row - 77 * column;
+            return row == 3 ? INT32_MAX - some : row == 12 ? INT32_MIN + some : some;
+          };
+          // Words of a lane: depth / 8 of A, half as many of B, four of C.
+          const unsigned a_words = depth / 8, b_words = depth / 16;
+          Words input;
+          for (int lane = 0; lane < 32; ++lane) {
+            const int g = lane / 4, t = lane % 4;
+            const auto pack = [&](auto value) {
+              std::uint32_t word = 0;
+              for (int i = 0; i < 4; ++i) {
+                word |= static_cast<std::uint32_t>(static_cast<std::uint8_t>(value(i))) << (8 * i);
+              }
+              input.push_back(word);
+            };
+            for (int r = 0; r < static_cast<int>(a_words); ++r) {
+              pack([&](int i) { return a(g + 8 * (r % 2), 4 * t + i + 16 * (r / 2)); });
+            }
+            for (int r = 0; r < static_cast<int>(b_words); ++r) {
+              pack([&](int i) { return b(4 * t + i + 16 * r, g); });
+            }
+            for (int r = 0; r < 4; ++r) {
+              input.push_back(static_cast<std::uint32_t>(c(g + 8 * (r / 2), 2 * t + r % 2)));
+            }
+          }
+          const auto registers = [](unsigned first, unsigned count) {
+            std::string out = "{";
+            for (unsigned i = 0; i < count; ++i) {
+              out += (i == 0 ? "%r" : ", %r") + std::to_string(first + i);
+            }
+            return out + "}";
+          };
+          const unsigned total = a_words + b_words + 4;
+          const std::string type =
+              std::string(a_signed ? ".s8" : ".u8") + (b_signed ? ".s8" : ".u8");
+          const Words got = run_block(
+              load_words(total) + "mma.sync.aligned.m16n8k" + std::to_string(depth) + ".row.col" +
+                  (saturate ? ".satfinite" : "") + ".s32" + type + ".s32 " + registers(30, 4) +
+                  ", " + registers(10, a_words) + ", " + registers(10 + a_words, b_words) + ", " +
+                  registers(10 + a_words + b_words, 4) +
+                  ";\nst.global.v4.u32 [%rd2], {%r30, %r31, %r32, %r33};\n",
+              32, total, 4, input);
+          for (int lane = 0; lane < 32; ++lane) {
+            for (int r = 0; r < 4; ++r) {
+              const int row = lane / 4 + 8 * (r / 2), column = 2 * (lane % 4) + r % 2;
+              std::int64_t due = c(row, column);
+              for (int k = 0; k < static_cast<int>(depth); ++k) due += a(row, k) * b(k, column);
+              if (saturate && due > INT32_MAX) due = INT32_MAX;
+              if (saturate && due < INT32_MIN) due = INT32_MIN;
+              CHECK(got[static_cast<std::size_t>(4 * lane + r)] == static_cast<std::uint32_t>(due));
+            }
+          }
+        }
       }
     }
   }

@@ -74,6 +74,8 @@ enum class Alu : std::uint8_t {
   dp4a,
   dp2a_lo,
   dp2a_hi,
+  vabsdiff4,
+  vabsdiff4_add,
   selp,
   slct,
   setp,

@@ -303,25 +303,33 @@ void Decoder::mma() {
   matrix.form = MatrixOp::Form::multiply;
   mods_.take("sync");
   mods_.take("aligned");
-  const std::string_view shape = mods_.take_one({"m16n8k16", "m16n8k8", "m16n8k4"});
+  const std::string_view shape = mods_.take_one({"m16n8k32", "m16n8k16", "m16n8k8", "m16n8k4"});
   if (shape.empty() || !mods_.take("row") || !mods_.take("col")) fail("unsupported form");
-  matrix.k = shape == "m16n8k16" ? 16 : shape == "m16n8k8" ? 8 : 4;
+  matrix.k = shape == "m16n8k32" ? 32 : shape == "m16n8k16" ? 16 : shape == "m16n8k8" ? 8 : 4;
+  matrix.saturate = mods_.take("satfinite");
   matrix.result = type();
   matrix.a = type();
-  const Type b = type();
+  matrix.b = type();
   matrix.accumulate = type();
   const bool half = matrix.a == Type::f16 || matrix.a == Type::bf16;
-  if (b != matrix.a || matrix.accumulate != matrix.result) fail("unsupported form");
-  if (!half && matrix.a != Type::tf32) fail("unsupported form");
-  if ((half && matrix.k == 4) || (!half && matrix.k == 16)) fail("unsupported form");
-  if (matrix.result != Type::f32 && !(matrix.result == Type::f16 && matrix.a == Type::f16)) {
-    fail("unsupported form");
+  const bool bytes = matrix.a == Type::s8 || matrix.a == Type::u8;
+  const auto check = [&](bool there) {
+    if (!there) fail("unsupported form");
+  };
+  check(matrix.accumulate == matrix.result);
+  if (bytes) {
+    check(matrix.b == Type::s8 || matrix.b == Type::u8);
+    check(matrix.k >= 16 && matrix.result == Type::s32);
+  } else {
+    check((half || matrix.a == Type::tf32) && matrix.b == matrix.a && !matrix.saturate);
+    check(half ? matrix.k == 8 || matrix.k == 16 : matrix.k <= 8);
+    check(matrix.result == Type::f32 || (matrix.result == Type::f16 && matrix.a == Type::f16));
   }
   operand_count(4, 4);
-  const std::size_t per_register = half ? 2 : 1;
-  const std::size_t counts[4] = {
-      matrix.result == Type::f32 ? 4U : 2U, 16 * matrix.k / 32 / per_register,
-      8 * matrix.k / 32 / per_register, matrix.result == Type::f32 ? 4U : 2U};
+  const std::size_t per_register = bytes ? 4 : half ? 2 : 1;
+  const std::size_t sums = matrix.result == Type::f16 ? 2 : 4;
+  const std::size_t counts[4] = {sums, 16 * matrix.k / 32 / per_register,
+                                 8 * matrix.k / 32 / per_register, sums};
   std::vector<Slot> written;
   std::vector<Slot> read;
   for (std::size_t i = 0; i < 4; ++i) {

@@ -268,6 +268,22 @@ void Decoder::dot_product() {
   use(key);
 }
 
+// Of the video instructions what __vabsdiffu4 and __vsadu4 are.
+void Decoder::distances() {
+  operand_count(4, 4);
+  AluKey key;
+  for (int i = 0; i < 3; ++i) {
+    if (type() != Type::u32) fail("unsupported form");
+  }
+  key.op = mods_.take("add") ? Alu::vabsdiff4_add : Alu::vabsdiff4;
+  key.type = Type::u32;
+  op_.d = destination(0, Type::b32);
+  op_.a = source(1, Type::b32);
+  op_.b = source(2, Type::b32);
+  op_.c = source(3, Type::b32);
+  use(key);
+}
+
 void Decoder::mov() {
   operand_count(2, 2);
   AluKey key;

@@ -62,6 +62,7 @@ const std::map<std::string_view, Decoder::Method>& Decoder::table() {
       {"lop3", &Decoder::lop3},
       {"dp4a", &Decoder::dot_product},
       {"dp2a", &Decoder::dot_product},
+      {"vabsdiff4", &Decoder::distances},
       {"mov", &Decoder::mov},
       {"selp", &Decoder::selp},
       {"slct", &Decoder::slct},

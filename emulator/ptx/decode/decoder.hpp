@@ -85,6 +85,7 @@ class Decoder {
   void permute();
   void lop3();
   void dot_product();
+  void distances();
   void mov();
   void selp();
   void slct();

@@ -23,29 +23,44 @@ void Decoder::wgmma() {
     return;
   }
   GroupProduct product;
-  // m64nNk16, N a multiple of 8 up to 256.
+  // m64nNkK, N a multiple of 8 up to 256, of integers of 16 from 32 on; K is 32 bytes of elements.
   std::string_view shape;
   for (const std::string_view word : in_->modifiers) {
     if (word.starts_with("m64n")) shape = word;
   }
   std::uint32_t n = 0;
+  std::string_view depth;
   if (!shape.empty()) {
     mods_.take(shape);
     const char* const end = shape.data() + shape.size();
     const auto read = std::from_chars(shape.data() + 4, end, n);
-    if (std::string_view(read.ptr, static_cast<std::size_t>(end - read.ptr)) != "k16") n = 0;
+    depth = std::string_view(read.ptr, static_cast<std::size_t>(end - read.ptr));
   }
-  if (n < 8 || n > 256 || n % 8 != 0) fail("unsupported form");
-  product.n = static_cast<std::uint16_t>(n);
-  const Type result = type();
+  product.saturate = mods_.take("satfinite");
+  product.result = type();
   product.type = type();
-  const Type b = type();
-  if (result != Type::f32 || b != product.type || (b != Type::bf16 && b != Type::f16)) {
+  product.type_b = type();
+  const auto is_integer = [](Type t) { return t == Type::s8 || t == Type::u8; };
+  const auto is_byte_float = [](Type t) { return t == Type::e4m3 || t == Type::e5m2; };
+  const bool integers = is_integer(product.type) && is_integer(product.type_b);
+  const bool bytes = integers || (is_byte_float(product.type) && is_byte_float(product.type_b));
+  const bool halves =
+      (product.type == Type::bf16 || product.type == Type::f16) && product.type_b == product.type;
+  if (!(bytes || halves) || product.result != (integers ? Type::s32 : Type::f32) ||
+      (product.saturate && !integers) || depth != (bytes ? "k32" : "k16")) {
     fail("unsupported form");
   }
+  if (n < 8 || n > 256 || n % 8 != 0 || (integers && n > 24 && n % 16 != 0)) {
+    fail("unsupported form");
+  }
+  product.n = static_cast<std::uint16_t>(n);
   const Operand& a = operand(1);
   product.a_in_registers = a.kind == Operand::Kind::vector;
-  const std::size_t count = product.a_in_registers ? 7 : 8;
+  // Behind scale-d: imm-scale-a and -b, not of integers; imm-trans-a and -b, of halves alone.
+  const std::size_t count = 4U + (integers ? 0U : 2U) +
+                            (!halves                  ? 0U
+                             : product.a_in_registers ? 1U
+                                                      : 2U);
   operand_count(count, count);
   const Operand& d = operand(0);
   if (d.kind != Operand::Kind::vector || d.elements.size() != n / 2 ||
@@ -54,7 +69,9 @@ void Decoder::wgmma() {
   }
   std::vector<Slot> written;
   std::vector<Slot> read;
-  for (const Operand& element : d.elements) written.push_back(destination(element, Type::f32));
+  for (const Operand& element : d.elements) {
+    written.push_back(destination(element, product.result));
+  }
   if (product.a_in_registers) {
     for (const Operand& element : a.elements) read.push_back(source(element, Type::b32));
   } else {
@@ -75,10 +92,12 @@ void Decoder::wgmma() {
     if (value > 1) fail("imm-trans is 0 or 1");
     return value == 1;
   };
-  product.negate_a = scale(4);
-  product.negate_b = scale(5);
-  if (!product.a_in_registers) product.transpose_a = transpose(6);
-  product.transpose_b = transpose(count - 1);
+  if (!integers) {
+    product.negate_a = scale(4);
+    product.negate_b = scale(5);
+  }
+  if (halves && !product.a_in_registers) product.transpose_a = transpose(6);
+  if (halves) product.transpose_b = transpose(count - 1);
   op_.kind = Kind::group_multiply;
   op_.detail = static_cast<std::uint32_t>(program_.group_products.size());
   program_.group_products.push_back(product);

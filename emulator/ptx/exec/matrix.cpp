@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "emulator/ptx/alu/scalar.hpp"
+#include "emulator/ptx/eight_bits.hpp"
 #include "emulator/ptx/exec/state.hpp"
 
 namespace ringfence::ptx {
@@ -18,9 +19,11 @@ void require_whole(const Warp& warp, std::uint32_t mask) {
   static_cast<void>(warp);
 }
 
-double element(Type type, std::uint32_t bits, unsigned half) {
+// One of those that a register holds.
+double element(Type type, std::uint32_t bits, unsigned which) {
+  if (type == Type::s8 || type == Type::u8) return from_byte(type, bits >> (8 * which));
   if (type == Type::tf32) return as_float(bits & 0xFFFFE000U);  // the low 13 bits are ignored
-  const std::uint32_t part = half == 0 ? bits & 0xFFFFU : bits >> 16;
+  const std::uint32_t part = which == 0 ? bits & 0xFFFFU : bits >> 16;
   return type == Type::bf16 ? from_bf16(part) : from_f16(part);
 }
 
@@ -60,23 +63,23 @@ void Execution::State::matrix_move(Warp& warp, const Op& op, std::uint32_t pc, s
 }
 
 // The sum of products is formed in double, where the products are exact, and rounded once to the
-// result. Hardware accumulates with its own truncations, which are not documented: results agree
-// where the sums are exact, and to the last places otherwise.
+// result; of integers all is exact. Hardware accumulates with its own truncations, which are not
+// documented: results agree where the sums are exact, and to the last places otherwise.
 void Execution::State::matrix_multiply(Warp& warp, const Op& op, std::uint32_t mask) {
   require_whole(warp, mask);
   const MatrixOp& form = program_.matrices[op.detail];
-  const bool half = form.a != Type::tf32;
-  const unsigned pack = half ? 2 : 1;
+  const bool bytes = form.result == Type::s32;
+  const unsigned pack = bytes ? 4 : form.a != Type::tf32 ? 2 : 1;
   const unsigned k_total = form.k;
   const unsigned a_registers = 16 * k_total / 32 / pack;
   const unsigned b_registers = 8 * k_total / 32 / pack;
-  const unsigned d_registers = form.result == Type::f32 ? 4 : 2;
+  const unsigned d_registers = form.result == Type::f16 ? 2 : 4;
   const auto slot = [&](unsigned i) { return words(warp, program_.extra[op.extra + i]); };
   const unsigned a_first = d_registers;
   const unsigned b_first = a_first + a_registers;
   const unsigned c_first = b_first + b_registers;
-  double a[16][16] = {};
-  double b[16][8] = {};
+  double a[16][32] = {};
+  double b[32][8] = {};
   double c[16][8] = {};
   for (std::uint32_t lane = 0; lane < kLanes; ++lane) {
     const std::uint32_t group = lane / 4;
@@ -92,14 +95,18 @@ void Execution::State::matrix_multiply(Warp& warp, const Op& op, std::uint32_t m
     for (unsigned r = 0; r < b_registers; ++r) {
       const std::uint32_t bits = slot(b_first + r)[lane];
       for (unsigned h = 0; h < pack; ++h) {
-        b[within * pack + h + r * 4 * pack][group] = element(form.a, bits, h);
+        b[within * pack + h + r * 4 * pack][group] = element(form.b, bits, h);
       }
     }
     for (unsigned i = 0; i < 4; ++i) {
       const unsigned row = group + 8 * (i / 2);
       const unsigned column = within * 2 + i % 2;
-      c[row][column] = d_registers == 4 ? static_cast<double>(as_float(slot(c_first + i)[lane]))
-                                        : element(Type::f16, slot(c_first + i / 2)[lane], i % 2);
+      if (bytes) {
+        c[row][column] = static_cast<std::int32_t>(slot(c_first + i)[lane]);
+      } else {
+        c[row][column] = d_registers == 4 ? static_cast<double>(as_float(slot(c_first + i)[lane]))
+                                          : element(Type::f16, slot(c_first + i / 2)[lane], i % 2);
+      }
     }
   }
   for (std::uint32_t lane = 0; lane < kLanes; ++lane) {
@@ -108,7 +115,9 @@ void Execution::State::matrix_multiply(Warp& warp, const Op& op, std::uint32_t m
       const unsigned column = lane % 4 * 2 + i % 2;
       double sum = c[row][column];
       for (unsigned k = 0; k < k_total; ++k) sum += a[row][k] * b[k][column];
-      if (d_registers == 4) {
+      if (bytes) {
+        slot(i)[lane] = to_s32(static_cast<std::int64_t>(sum), form.saturate);
+      } else if (d_registers == 4) {
         slot(i)[lane] = bits_of(canonical(static_cast<float>(sum)));
       } else {
         std::uint32_t& d = slot(i / 2)[lane];

@@ -2,8 +2,9 @@
 // Each warp multiplies its 16 rows when it comes to the instruction; the product has ended, for all
 // of them, when one waits for it, which it can only once all have issued it.
 //
-// D[row][column] takes its 16 products in the order of k, each exact, the sum rounded to fp32 after
-// each. The manual gives no order; hardware keeps fewer places of small products.
+// D[row][column] takes its 16 or 32 products in the order of k, each exact, the sum rounded to fp32
+// after each. The manual gives no order; hardware keeps fewer places of small products. Sums of
+// integers are exact.
 
 #include <algorithm>
 #include <bit>
@@ -11,12 +12,15 @@
 #include <cstring>
 
 #include "emulator/ptx/alu/scalar.hpp"
+#include "emulator/ptx/eight_bits.hpp"
 #include "emulator/ptx/exec/state.hpp"
 
 namespace ringfence::ptx {
 namespace {
 
-constexpr std::uint32_t kInner = 16;
+constexpr std::uint32_t kMostInner = 32;
+constexpr std::uint32_t kInnerBytes = 32;
+constexpr std::uint32_t kPieceBytes = 16;
 constexpr std::uint32_t kRowsOfWarp = 16;
 constexpr std::uint32_t kWarps = 4;
 constexpr std::uint32_t kMostColumns = 256;
@@ -38,8 +42,8 @@ std::uint64_t same_in_all(const std::uint64_t* lanes, const char* what) {
   return lanes[0];
 }
 
-// Where the pieces of 8 elements of an operand lie (PTX: strides of matrix descriptors). K-major: a
-// piece is 8 of k of one row, MN-major: 8 rows of one k.
+// Where the pieces of 16 bytes of an operand lie (PTX: strides of matrix descriptors). K-major: a
+// piece is 8 or 16 of k of one row, MN-major: 8 rows of one k.
 struct Layout {
   std::uint64_t start = 0;
   std::uint64_t leading = 0;
@@ -76,6 +80,7 @@ struct Layout {
 };
 
 float value_of(Type type, std::uint32_t bits) {
+  if (size_of(type) == 1) return from_byte(type, bits);
   return type == Type::bf16 ? from_bf16(bits) : from_f16(bits);
 }
 
@@ -86,7 +91,12 @@ void Execution::State::load_tile(Warp& warp, std::uint64_t descriptor, std::uint
                                  std::uint32_t rows, bool transposed, Type type, std::uint32_t pc,
                                  const AsyncMoment& moment, float* out) {
   const Layout layout(descriptor);
-  std::uint16_t piece[8];
+  std::uint8_t piece[kPieceBytes];
+  const std::uint32_t size = size_of(type);
+  const std::uint32_t inner = kInnerBytes / size, in_piece = kPieceBytes / size;
+  const auto element = [&](std::uint32_t i) {
+    return value_of(type, size == 1 ? piece[i] : piece[2 * i] | piece[2 * i + 1] << 8U);
+  };
   const auto fetch = [&](std::uint64_t address) {
     const std::byte* const from = plain(warp, Space::shared, address, 16, 0);
     auto* const to = reinterpret_cast<std::byte*>(piece);
@@ -97,19 +107,19 @@ void Execution::State::load_tile(Warp& warp, std::uint64_t descriptor, std::uint
   };
   if (!transposed) {
     for (std::uint32_t row = 0; row < rows; ++row) {
-      for (std::uint32_t p = 0; p < kInner / 8; ++p) {
+      for (std::uint32_t p = 0; p < inner / in_piece; ++p) {
         fetch(layout.k_major(first + row, p));
-        for (std::uint32_t i = 0; i < 8; ++i) {
-          out[(p * 8 + i) * rows + row] = value_of(type, piece[i]);
+        for (std::uint32_t i = 0; i < in_piece; ++i) {
+          out[(p * in_piece + i) * rows + row] = element(i);
         }
       }
     }
     return;
   }
-  for (std::uint32_t k = 0; k < kInner; ++k) {
+  for (std::uint32_t k = 0; k < inner; ++k) {
     for (std::uint32_t p = 0; p < rows / 8; ++p) {
       fetch(layout.mn_major(first / 8 + p, k));
-      for (std::uint32_t i = 0; i < 8; ++i) out[k * rows + p * 8 + i] = value_of(type, piece[i]);
+      for (std::uint32_t i = 0; i < 8; ++i) out[k * rows + p * 8 + i] = element(i);
     }
   }
 }
@@ -158,8 +168,10 @@ void Execution::State::group_multiply(Warp& warp, const Op& op, std::uint32_t pc
   } else if (!block.cluster->engines.empty()) {
     block.cluster->engines[moment.engine].line = op.line;
   }
-  alignas(64) float left[kInner * kRowsOfWarp];
-  alignas(64) float right[kInner * kMostColumns];
+  alignas(64) float left[kMostInner * kRowsOfWarp];
+  alignas(64) float right[kMostInner * kMostColumns];
+  const std::uint32_t size = size_of(form.type);
+  const std::uint32_t inner = kInnerBytes / size;
   const auto slot = [&](std::uint32_t i) { return words(warp, program_.extra[op.extra + i]); };
   const std::uint32_t n = form.n;
   const std::uint32_t first_row = warp.index % kWarps * kRowsOfWarp;
@@ -167,17 +179,19 @@ void Execution::State::group_multiply(Warp& warp, const Op& op, std::uint32_t pc
     for (std::uint32_t r = 0; r < 4; ++r) {
       const std::uint32_t* from = slot(n / 2 + r);
       for (std::uint32_t lane = 0; lane < kLanes; ++lane) {
-        for (std::uint32_t half = 0; half < 2; ++half) {
+        const std::uint32_t in_word = 4 / size;
+        for (std::uint32_t i = 0; i < in_word; ++i) {
           const std::uint32_t row = lane / 4 + r % 2 * 8;
-          const std::uint32_t k = lane % 4 * 2 + half + r / 2 * 8;
-          left[k * kRowsOfWarp + row] = value_of(form.type, from[lane] >> (16 * half) & 0xFFFFU);
+          const std::uint32_t k = lane % 4 * in_word + i + r / 2 * (inner / 2);
+          const std::uint32_t bits = from[lane] >> (8 * size * i);
+          left[k * kRowsOfWarp + row] = value_of(form.type, bits & (size == 1 ? 0xFFU : 0xFFFFU));
         }
       }
     }
   } else {
     load_tile(warp, a, first_row, kRowsOfWarp, form.transpose_a, form.type, pc, moment, left);
   }
-  load_tile(warp, b, 0, n, form.transpose_b, form.type, pc, moment, right);
+  load_tile(warp, b, 0, n, form.transpose_b, form.type_b, pc, moment, right);
   if (models_shared_) {
     end_part(warp, 0, moment, true);
     products.moments.emplace_back(number, moment);
@@ -191,8 +205,18 @@ void Execution::State::group_multiply(Warp& warp, const Op& op, std::uint32_t pc
     const auto place = [&](std::uint32_t column) {
       return slot(column / 8 * 4 + row / 8 * 2 + column % 2) + row % 8 * 4 + column % 8 / 2;
     };
+    if (form.result == Type::s32) {
+      for (std::uint32_t j = 0; j < n; ++j) {
+        std::int64_t sum = scale != 0 ? static_cast<std::int32_t>(*place(j)) : 0;
+        for (std::uint32_t k = 0; k < inner; ++k) {
+          sum += static_cast<std::int64_t>(left[k * kRowsOfWarp + row] * right[k * n + j]);
+        }
+        *place(j) = to_s32(sum, form.saturate);
+      }
+      continue;
+    }
     for (std::uint32_t j = 0; j < n; ++j) sums[j] = scale != 0 ? as_float(*place(j)) : 0.0F;
-    for (std::uint32_t k = 0; k < kInner; ++k) {
+    for (std::uint32_t k = 0; k < inner; ++k) {
       const float x = left[k * kRowsOfWarp + row];
       const float* const y = right + k * n;
       for (std::uint32_t j = 0; j < n; ++j) sums[j] = std::fma(x, y[j], sums[j]);
