@@ -8,6 +8,7 @@
 #include <map>
 
 #include "emulator/cases/payload.hpp"
+#include "emulator/ptx/source.hpp"
 #include "emulator/trace/trace.hpp"
 #include "ringfence/held.hpp"
 #include "verify/dtype.hpp"
@@ -387,11 +388,12 @@ void Case::save(const std::string& folder) const {
     // Those on disk go along, under the names that the text has.
     for (const Launch& l : data_->launches) {
       if (!l.text.empty() || std::filesystem::path(l.ptx).is_absolute()) continue;
-      const std::filesystem::path target = to / l.ptx;
+      const std::string file = ptx::file_of(l.ptx);
+      const std::filesystem::path target = to / file;
       std::filesystem::create_directories(target.parent_path(), error);
-      std::filesystem::copy_file(l.ptx, target, std::filesystem::copy_options::overwrite_existing,
+      std::filesystem::copy_file(file, target, std::filesystem::copy_options::overwrite_existing,
                                  error);
-      if (error) throw analysis::InputError(l.ptx + ": " + error.message());
+      if (error) throw analysis::InputError(file + ": " + error.message());
     }
   });
 }

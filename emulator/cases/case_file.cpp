@@ -204,8 +204,18 @@ std::string CaseFile::ptx_text(const std::string& file, bool relocatable) const 
 }
 
 std::vector<std::string> CaseFile::modules_of(const Launch& launch, std::uint32_t rank) const {
-  std::vector<std::string> out = {beside(launch.ptx_of(rank))};
-  for (const std::string& other : launch.link) out.push_back(beside(other));
+  const std::string main = beside(launch.ptx_of(rank));
+  std::vector<std::string> out = {main};
+  if (!contents.contains(main)) out = ptx::modules_with(main, launch.kernel_of(rank));
+  for (const std::string& other : launch.link) {
+    const std::string path = beside(other);
+    if (contents.contains(path)) {
+      out.push_back(path);
+    } else {
+      const std::vector<std::string> modules = ptx::modules_of(path);
+      out.insert(out.end(), modules.begin(), modules.end());
+    }
+  }
   std::sort(out.begin(), out.end());
   out.erase(std::unique(out.begin(), out.end()), out.end());
   return out;
@@ -214,7 +224,7 @@ std::vector<std::string> CaseFile::modules_of(const Launch& launch, std::uint32_
 ptx::Module CaseFile::module(const std::vector<std::string>& paths) const {
   std::vector<ptx::Module> modules;
   for (const std::string& path : paths) {
-    modules.push_back(ptx::parse(ptx_text(path, paths.size() > 1), path));
+    modules.push_back(ptx::parse(ptx_text(path, paths.size() > 1), path, paths.size() > 1));
   }
   return ptx::link(std::move(modules));
 }

@@ -10,6 +10,7 @@
 #include <iterator>
 
 #include "emulator/cases/case_file.hpp"
+#include "emulator/ptx/source.hpp"
 
 namespace ringfence::cases {
 namespace {
@@ -33,11 +34,12 @@ std::uint64_t add_file(std::uint64_t digest, const CaseFile& file, const std::st
 std::string digest(const CaseFile& file) {
   std::uint64_t digest = add_file(1, file, file.path);
   for (const Launch& launch : file.launches) {
-    if (launch.ptx_by_rank.empty()) digest = add_file(digest, file, file.beside(launch.ptx));
-    for (const std::string& ptx : launch.ptx_by_rank)
-      digest = add_file(digest, file, file.beside(ptx));
-    for (const std::string& linked : launch.link)
-      digest = add_file(digest, file, file.beside(linked));
+    const auto add = [&](const std::string& name) {
+      digest = add_file(digest, file, ptx::file_of(file.beside(name)));
+    };
+    if (launch.ptx_by_rank.empty()) add(launch.ptx);
+    for (const std::string& ptx : launch.ptx_by_rank) add(ptx);
+    for (const std::string& linked : launch.link) add(linked);
   }
   for (const Memory& memory : file.memories) {
     if (memory.initial.kind == Initial::Kind::file) {

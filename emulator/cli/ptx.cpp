@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <list>
 #include <nlohmann/json.hpp>
 
 #include "emulator/cli/report.hpp"
@@ -14,6 +16,11 @@
 namespace ringfence::cli {
 
 namespace {
+
+bool supported(const std::vector<ptx::Listing>& listings) {
+  return std::all_of(listings.begin(), listings.end(),
+                     [](const ptx::Listing& l) { return l.supported(); });
+}
 
 Json kernel_json(const ptx::KernelListing& k) {
   Json parameters = Json::array(), unsupported = Json::array();
@@ -37,13 +44,19 @@ Json kernel_json(const ptx::KernelListing& k) {
               {"unsupported", unsupported}};
 }
 
-Json listing_json(const ptx::Listing& listing) {
-  Json j = result_head("ptx", listing.supported() ? Verdict::pass : Verdict::finding, 0);
-  j["file"] = listing.file;
-  j["ptx_version"] = listing.version;
-  j["target"] = listing.target;
+// `listings`: of the file's modules, one or more.
+Json listing_json(const std::vector<ptx::Listing>& listings, const std::string& file) {
+  Json j = result_head("ptx", supported(listings) ? Verdict::pass : Verdict::finding, 0);
+  j["file"] = file;
+  j["ptx_version"] = listings[0].version;
+  j["target"] = listings[0].target;
   Json kernels = Json::array();
-  for (const ptx::KernelListing& k : listing.kernels) kernels.push_back(kernel_json(k));
+  for (const ptx::Listing& listing : listings) {
+    for (const ptx::KernelListing& k : listing.kernels) {
+      kernels.push_back(kernel_json(k));
+      if (listings.size() > 1) kernels.back()["module"] = listing.file;
+    }
+  }
   j["kernels"] = kernels;
   return j;
 }
@@ -70,17 +83,41 @@ verify::JunitSuite junit_of(const ptx::Listing& listing) {
 
 Exit list_file(const PtxOptions& o) {
   check_writable(o.reports);
-  const ptx::Module module = ptx::parse(ptx::read_ptx(o.file), o.file);
+  std::list<ptx::Module> modules;
   if (!o.case_template.empty()) {
-    std::vector<const ptx::Function*> kernels;
-    for (const std::string& name : o.case_template) kernels.push_back(&module.kernel(name));
-    fmt::print("{}", ptx::case_template(module, kernels, o.file));
+    std::vector<ptx::ModuleKernel> kernels;
+    for (const std::string& name : o.case_template) {
+      const std::string file = ptx::modules_with(o.file, name).front();
+      const auto same = std::find_if(modules.begin(), modules.end(),
+                                     [&](const ptx::Module& m) { return m.file == file; });
+      const ptx::Module& module = same != modules.end()
+                                      ? *same
+                                      : modules.emplace_back(ptx::parse(ptx::read_ptx(file), file));
+      kernels.push_back({&module, &module.kernel(name)});
+    }
+    fmt::print("{}", ptx::case_template(kernels, o.file));
     return Exit::clean;
   }
-  const ptx::Listing listing = ptx::list(module);
-  fmt::print("{}", ptx::to_text(listing));
-  write_reports(o.reports, listing_json(listing), {junit_of(listing)});
-  return listing.supported() ? Exit::clean : Exit::finding;
+  std::vector<ptx::Listing> listings;
+  std::vector<verify::JunitSuite> suites;
+  const std::vector<ptx::NamedText> texts = ptx::read_modules(o.file);
+  for (const ptx::NamedText& m : texts) {
+    ptx::Module module = ptx::parse(m.text, m.name, texts.size() > 1);
+    const auto is_kernel = [](const ptx::Function& f) { return f.entry && f.has_body; };
+    // Sources without kernels, and of what nvcc links in.
+    const bool any = std::any_of(module.functions.begin(), module.functions.end(), is_kernel);
+    if (!any && texts.size() > 1) continue;
+    modules.push_back(std::move(module));
+    listings.push_back(ptx::list(modules.back()));
+    fmt::print("{}{}", listings.size() > 1 ? "\n" : "", ptx::to_text(listings.back()));
+    suites.push_back(junit_of(listings.back()));
+  }
+  if (listings.empty()) {
+    throw UsageError(o.file + ": none of its " + std::to_string(texts.size()) +
+                     " modules holds a kernel");
+  }
+  write_reports(o.reports, listing_json(listings, o.file), suites);
+  return supported(listings) ? Exit::clean : Exit::finding;
 }
 
 }  // namespace

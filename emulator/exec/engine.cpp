@@ -28,37 +28,15 @@ constexpr std::size_t kQueue = 96;
 
 std::uint64_t legacy_stream(std::uint32_t device) { return 0x100 + device; }
 
-// Of modules that are linked, those with kernels and those that define what these name, and so on.
+// Of modules that are linked, those with kernels and what they need.
 std::vector<bool> called(const std::vector<ptx::Module>& modules) {
-  std::map<std::string_view, std::size_t> defined;
   std::vector<bool> out(modules.size(), modules.size() == 1);
   for (std::size_t i = 0; i < modules.size(); ++i) {
     for (const ptx::Function& f : modules[i].functions) {
-      if (f.has_body) defined.emplace(f.name, i);
       if (f.entry && f.has_body) out[i] = true;
     }
-    for (const ptx::Variable& v : modules[i].variables) {
-      if (!v.external) defined.emplace(v.name, i);
-    }
   }
-  for (bool more = true; more;) {
-    more = false;
-    const auto need = [&](std::string_view name) {
-      const auto at = defined.find(name);
-      if (at == defined.end() || out[at->second]) return;
-      out[at->second] = more = true;
-    };
-    for (std::size_t i = 0; i < modules.size(); ++i) {
-      if (!out[i]) continue;
-      for (const ptx::Function& f : modules[i].functions) {
-        if (!f.has_body) need(f.name);
-      }
-      for (const ptx::Variable& v : modules[i].variables) {
-        if (v.external) need(v.name);
-      }
-    }
-  }
-  return out;
+  return ptx::with_what_they_name(modules, std::move(out));
 }
 
 }  // namespace

@@ -194,16 +194,15 @@ class LaunchTemplate {
 
 }  // namespace
 
-std::string case_template(const Module& module, const std::vector<const Function*>& kernels,
-                          const std::string& path) {
+std::string case_template(const std::vector<ModuleKernel>& kernels, const std::string& path) {
   std::string names, memories, launches;
   for (std::size_t k = 0; k < kernels.size(); ++k) {
     // Memories of several kernels may be one: the reader says which.
-    LaunchTemplate one(module, *kernels[k],
+    LaunchTemplate one(*kernels[k].module, *kernels[k].kernel,
                        kernels.size() == 1 ? "" : "k" + std::to_string(k) + "_");
     launches += one.launch(path);
     memories += one.memories();
-    names += (names.empty() ? "" : ", ") + demangle(kernels[k]->name);
+    names += (names.empty() ? "" : ", ") + demangle(kernels[k].kernel->name);
   }
   return "# A case for " + names +
          "\n# Replace what is marked FILL; delete memories that no argument names.\n"

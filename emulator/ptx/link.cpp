@@ -128,4 +128,34 @@ Module link(std::vector<Module> modules) {
   return Linker(std::move(modules)).run();
 }
 
+std::vector<bool> with_what_they_name(const std::vector<Module>& modules, std::vector<bool> roots) {
+  std::map<std::string_view, std::size_t> defined;
+  for (std::size_t i = 0; i < modules.size(); ++i) {
+    for (const Function& f : modules[i].functions) {
+      if (is_defined(f)) defined.emplace(f.name, i);
+    }
+    for (const Variable& v : modules[i].variables) {
+      if (is_defined(v)) defined.emplace(v.name, i);
+    }
+  }
+  for (bool more = true; more;) {
+    more = false;
+    const auto need = [&](std::string_view name) {
+      const auto at = defined.find(name);
+      if (at == defined.end() || roots[at->second]) return;
+      roots[at->second] = more = true;
+    };
+    for (std::size_t i = 0; i < modules.size(); ++i) {
+      if (!roots[i]) continue;
+      for (const Function& f : modules[i].functions) {
+        if (!is_defined(f)) need(f.name);
+      }
+      for (const Variable& v : modules[i].variables) {
+        if (!is_defined(v)) need(v.name);
+      }
+    }
+  }
+  return roots;
+}
+
 }  // namespace ringfence::ptx

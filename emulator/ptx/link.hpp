@@ -11,4 +11,7 @@ namespace ringfence::ptx {
 /// definitions the first counts. Throws Error where two modules define a visible name.
 Module link(std::vector<Module> modules);
 
+/// Of modules that are linked, `roots` and those that define what these name, and so on.
+std::vector<bool> with_what_they_name(const std::vector<Module>& modules, std::vector<bool> roots);
+
 }  // namespace ringfence::ptx

@@ -47,7 +47,10 @@ std::string to_text(const Listing& listing);
 /// the signature where the name has one, else by what the kernel does with it; placeholders where
 /// the launch decides. It loads only after the entries marked FILL are replaced.
 /// `path` is what the case's `ptx` key says.
-std::string case_template(const Module& module, const std::vector<const Function*>& kernels,
-                          const std::string& path);
+struct ModuleKernel {
+  const Module* module = nullptr;
+  const Function* kernel = nullptr;
+};
+std::string case_template(const std::vector<ModuleKernel>& kernels, const std::string& path);
 
 }  // namespace ringfence::ptx

@@ -15,7 +15,7 @@ class Parser {
  public:
   explicit Parser(Module& module) : module_(module), cursor_(*module.source, module.file) {}
 
-  void run() {
+  void run(bool may_be_empty) {
     header();
     while (!cursor_.at_end()) {
       cursor_.begin_statement();
@@ -23,7 +23,8 @@ class Parser {
     }
     const bool any = std::any_of(module_.functions.begin(), module_.functions.end(),
                                  [](const Function& function) { return function.has_body; });
-    if (!any) throw Error(module_.file, 0, "the PTX text holds no kernel (is it cut off?)");
+    if (!any && !may_be_empty)
+      throw Error(module_.file, 0, "the PTX text holds no kernel (is it cut off?)");
     resolve_relocations();
   }
 
@@ -222,11 +223,11 @@ class Parser {
 
 }  // namespace
 
-Module parse(std::string text, std::string file) {
+Module parse(std::string text, std::string file, bool may_be_empty) {
   Module module;
   module.source = std::make_shared<const std::string>(std::move(text));
   module.file = std::move(file);
-  Parser(module).run();
+  Parser(module).run(may_be_empty);
   return module;
 }
 

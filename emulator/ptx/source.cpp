@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <cstdlib>
@@ -26,7 +27,6 @@ extern char** environ;
 namespace ringfence::ptx {
 namespace {
 
-constexpr std::uint32_t kFatbinMagic = 0xBA55ED50;
 constexpr std::uint16_t kPtxEntry = 1;
 // Bits of an entry's flags: an older compression of nvcc's own, LZ4 and Zstandard.
 constexpr std::uint64_t kOldCompression = 0x1000;
@@ -97,7 +97,7 @@ struct Found {
   bool compressed = false;
 };
 
-// One fat binary at `at`; entries that run past the file end it.
+// One fat binary at `at`, which nvcc makes of a source; entries that run past the file end it.
 void scan_fatbin(const std::string& bytes, std::size_t at, Found& found) {
   const auto header = field<std::uint16_t>(bytes, at + 6);
   const auto size = field<std::uint64_t>(bytes, at + 8);
@@ -122,6 +122,48 @@ void scan_fatbin(const std::string& bytes, std::size_t at, Found& found) {
     }
     entry_at += entry.header + entry.size;
   }
+}
+
+// Of each fat binary, in the file's order.
+std::vector<Found> fatbins_of(const std::string& bytes) {
+  std::vector<Found> out;
+  const char magic[4] = {'\x50', '\xED', '\x55', '\xBA'};
+  std::size_t at = bytes.find(magic, 0, 4);
+  for (; at != std::string::npos; at = bytes.find(magic, at + 4, 4)) {
+    if (bytes.size() - at < kFatbinHeaderBytes) continue;
+    scan_fatbin(bytes, at, out.emplace_back());
+  }
+  return out;
+}
+
+Error no_ptx(const std::string& path, bool compressed) {
+  return {path, 0,
+          compressed ? "the PTX inside is compressed in a way that is not known: extract it with "
+                       "'cuobjdump -xptx all " +
+                           path + "' or build with 'nvcc --no-compress'"
+                     : "holds no PTX: build with '-gencode arch=compute_90a,code=compute_90a'"};
+}
+
+bool starts_as_binary(std::string_view bytes) {
+  return bytes.starts_with(
+             "\x7f"
+             "ELF") ||
+         bytes.starts_with("\x50\xED\x55\xBA");
+}
+
+bool is_binary(const std::string& path) {
+  char first[4] = {};
+  std::ifstream in(path, std::ios::binary);
+  in.read(first, sizeof first);
+  return in && starts_as_binary({first, sizeof first});
+}
+
+// FILE of FILE#N, where a file of the whole name is not there.
+std::optional<std::string> file_of_module(const std::string& path) {
+  const std::size_t mark = path.rfind('#');
+  if (mark == std::string::npos || std::filesystem::exists(path)) return std::nullopt;
+  std::string file = path.substr(0, mark);
+  return is_binary(file) ? std::optional(std::move(file)) : std::nullopt;
 }
 
 std::string compile(const std::string& path, bool relocatable) {
@@ -173,34 +215,58 @@ std::string compile_once(const std::string& path, std::string source, bool reloc
 }  // namespace
 
 std::string ptx_in_binary(const std::string& bytes, const std::string& path) {
-  Found found;
-  const char magic[4] = {'\x50', '\xED', '\x55', '\xBA'};
-  std::size_t at = bytes.find(magic, 0, 4);
-  for (; at != std::string::npos; at = bytes.find(magic, at + 4, 4)) {
-    if (bytes.size() - at >= kFatbinHeaderBytes) scan_fatbin(bytes, at, found);
+  Found best;
+  for (Found& found : fatbins_of(bytes)) {
+    best.compressed = best.compressed || found.compressed;
+    if (found.text && (!best.text || found.architecture > best.architecture)) {
+      best.text = std::move(found.text);
+      best.architecture = found.architecture;
+    }
   }
-  if (found.text) return *found.text;
-  if (found.compressed) {
-    throw Error(path, 0,
-                "the PTX inside is compressed in a way that is not known: extract it with "
-                "'cuobjdump -xptx all " +
-                    path + "' or build with 'nvcc --no-compress'");
-  }
-  throw Error(path, 0, "holds no PTX: build with '-gencode arch=compute_90a,code=compute_90a'");
+  if (!best.text) throw no_ptx(path, best.compressed);
+  return *best.text;
 }
+
+std::vector<NamedText> read_modules(const std::string& path) {
+  std::vector<NamedText> out = read_binary(path);
+  if (out.empty()) out.push_back({path, read_ptx(path)});
+  return out;
+}
+
+std::vector<NamedText> read_binary(const std::string& path) {
+  if (!is_binary(path)) return {};
+  const std::string bytes = slurp(path);
+  std::vector<NamedText> out;
+  bool compressed = false;
+  for (Found& found : fatbins_of(bytes)) {
+    compressed = compressed || found.compressed;
+    if (!found.text) continue;  // machine code alone
+    const bool there = std::any_of(out.begin(), out.end(),
+                                   [&](const NamedText& m) { return m.text == *found.text; });
+    if (!there)
+      out.push_back({path + "#" + std::to_string(out.size() + 1), std::move(*found.text)});
+  }
+  if (out.empty()) throw no_ptx(path, compressed);
+  if (out.size() == 1) out[0].name = path;
+  return out;
+}
+
+std::string file_of(const std::string& path) { return file_of_module(path).value_or(path); }
 
 std::string read_ptx(const std::string& path, bool relocatable) {
   if (std::filesystem::is_directory(path)) throw Error(path, 0, "is a folder");
+  if (const auto file = file_of_module(path)) {
+    for (NamedText& m : read_modules(*file)) {
+      if (m.name == path) return std::move(m.text);
+    }
+    throw Error(*file, 0, "has no module " + path.substr(file->size()));
+  }
   if (std::filesystem::path(path).extension() == ".cu") {
     return compile_once(path, slurp(path),
                         relocatable);  // A missing file is our message, not nvcc's.
   }
   std::string bytes = slurp(path);
-  const bool elf = bytes.starts_with(
-      "\x7f"
-      "ELF");
-  const bool fatbin = bytes.size() >= 4 && field<std::uint32_t>(bytes, 0) == kFatbinMagic;
-  return elf || fatbin ? ptx_in_binary(bytes, path) : bytes;
+  return starts_as_binary(bytes) ? ptx_in_binary(bytes, path) : bytes;
 }
 
 }  // namespace ringfence::ptx

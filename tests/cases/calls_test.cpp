@@ -9,6 +9,7 @@
 #include "emulator/cases/edits.hpp"
 #include "tests/cases/harness.hpp"
 #include "tests/cases/written.hpp"
+#include "tests/ptx/fatbin.hpp"
 
 using namespace ringfence;
 using namespace ringfence::cases::test;
@@ -246,4 +247,46 @@ args = [ {memory = "out"} ]
   const verify::Safetensors memories = program->final_memories();
   std::memcpy(&value, memories.find("out.0")->bytes.data(), sizeof value);
   CHECK(value == 1011);
+}
+
+TEST_CASE("modules: a case takes the kernel of whichever module of a program has it") {
+  const auto module = [](const std::string& name, const std::string& more, const std::string& put) {
+    return ptx::test::fatbin(".version 8.5\n.target sm_90a\n.address_size 64\n" + more +
+                             ".visible .entry " + name +
+                             "(.param .u64 out)\n{\n.reg .b64 %o, %c;\n.reg .b32 %v;\n"
+                             "ld.param.u64 %o, [out];\nmov.u32 %v, 0;\n" +
+                             put + "st.global.u32 [%o], %v;\nret;\n}\n");
+  };
+  const Written w("");
+  // The third names a variable that a module without a kernel defines.
+  w.add("program",
+        ptx::test::elf() + module("first", "", "mov.u32 %v, 1;\n") +
+            module("second", "", "mov.u32 %v, 2;\n") +
+            module("third", ".extern .global .u32 count;\n", "ld.global.u32 %v, [count];\n") +
+            ptx::test::fatbin(".version 8.5\n.target sm_90a\n.address_size 64\n"
+                              ".visible .global .u32 count = 3;\n"));
+  const auto text = [](const std::string& file, const std::string& kernel) {
+    return "ranks = 1\n[memory.out]\nkind = \"local\"\nbytes = 4\n[[launch]]\nptx = \"" + file +
+           "\"\nkernel = \"" + kernel +
+           "\"\ngrid = [1]\nblock = [1]\nargs = [ {memory = \"out\"} ]\n";
+  };
+  const auto left = [&](const std::string& file, const std::string& kernel) {
+    w.add("case.toml", "version = 1\n" + text(file, kernel));
+    CHECK(!cases::digest(cases::read_case(w.path("case.toml"))).empty());
+    const auto program = w.open(text(file, kernel));
+    const auto executor = ranks::make_inline(*program);
+    schedule::RunSpec spec;
+    spec.strategy.kind = schedule::StrategySpec::Kind::first;
+    REQUIRE(executor->run(spec).end == schedule::RunEnd::complete);
+    std::int32_t value = 0;
+    const verify::Safetensors memories = program->final_memories();
+    std::memcpy(&value, memories.find("out.0")->bytes.data(), sizeof value);
+    return value;
+  };
+  CHECK(left("program", "first") == 1);
+  CHECK(left("program", "second") == 2);
+  CHECK(left("program#2", "second") == 2);
+  CHECK(left("program", "third") == 3);
+  CHECK(says(w.refusal(text("program", "ir")), "the kernel name 'ir' matches 2: first in "));
+  CHECK(says(w.refusal(text("program#2", "first")), "the kernel name 'first' matches none"));
 }

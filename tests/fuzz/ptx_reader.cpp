@@ -59,7 +59,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     for (const Function& function : module.functions) {
       if (function.entry && function.has_body) {
         check_kernel(module, function);
-        require(!case_template(module, {&function}, "fuzz.ptx").empty());
+        require(!case_template({{&module, &function}}, "fuzz.ptx").empty());
       }
     }
   } catch (const Error& error) {

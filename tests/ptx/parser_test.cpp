@@ -12,6 +12,7 @@
 #include "emulator/ptx/listing.hpp"
 #include "emulator/ptx/source.hpp"
 #include "tests/ptx/cksum.hpp"
+#include "tests/ptx/fatbin.hpp"
 #include "tests/ptx/harness.hpp"
 
 namespace ringfence::ptx::test {
@@ -204,7 +205,7 @@ TEST_CASE("listing: parameters, resources, histogram and a case to fill in") {
   const std::string text = to_text(listing);
   CHECK(contains(text, "multimem.st.relaxed.sys.global.v4.f32"));
   CHECK(contains(text, "unsupported: none"));
-  const std::string templ = case_template(module, {&module.kernel("fused")}, "fused.ptx");
+  const std::string templ = case_template({{&module, &module.kernel("fused")}}, "fused.ptx");
   CHECK(contains(templ, "[[launch]]\nptx = \"fused.ptx\"\nkernel = \"fused_rs_ln_ag\""));
   CHECK(contains(templ, "{f32 = 0.0}"));
   CHECK(contains(templ, "[memory.p0]"));
@@ -219,30 +220,8 @@ TEST_CASE("listing: a kernel's name may be any part that is unique") {
 }
 
 TEST_CASE("source: PTX inside a binary is found, compressed or not") {
-  const auto fatbin = [](const std::string& payload, std::uint64_t flags, std::uint16_t kind) {
-    std::string out(16 + 64, '\0');
-    const auto put = [&](std::size_t at, std::uint64_t value, int bytes) {
-      for (int i = 0; i < bytes; ++i)
-        out[at + static_cast<std::size_t>(i)] = static_cast<char>(value >> (8 * i));
-    };
-    put(0, 0xBA55ED50, 4);
-    put(4, 1, 2);
-    put(6, 16, 2);
-    put(8, 64 + payload.size(), 8);
-    put(16, kind, 2);
-    put(20, 64, 4);
-    put(24, payload.size(), 8);
-    put(44, 90, 4);
-    put(56, flags, 8);
-    return out + payload;
-  };
   const std::string text = kHeader + ".entry k() { ret; }\n";
-  const std::string elf = std::string(
-                              "\x7f"
-                              "ELF",
-                              4) +
-                          std::string(100, 'x');
-  CHECK(ptx_in_binary(elf + fatbin(text, 0x11, 1), "a.so") == text);
+  CHECK(ptx_in_binary(elf() + fatbin(text, 0x11, 1), "a.so") == text);
   CHECK(contains(error_of([&] { ptx_in_binary(fatbin("garbage", 0x8011, 1), "a.so"); }),
                  "cuobjdump -xptx all a.so"));
   CHECK(contains(error_of([&] { ptx_in_binary(fatbin(text, 0x11, 2), "a.so"); }), "holds no PTX"));
@@ -260,7 +239,7 @@ TEST_CASE("source: PTX inside a binary is found, compressed or not") {
   std::string zstd(ZSTD_compressBound(text.size()), '\0');
   zstd.resize(ZSTD_compress(zstd.data(), zstd.size(), text.data(), text.size(), 3));
   for (const auto& [payload, flags] : {std::pair{lz4, 0x2011U}, std::pair{zstd, 0x8011U}}) {
-    CHECK(ptx_in_binary(elf + packed(payload, flags, text.size()), "a.so") == text);
+    CHECK(ptx_in_binary(elf() + packed(payload, flags, text.size()), "a.so") == text);
     for (const std::uint64_t size :
          {std::uint64_t{0}, text.size() - 1, text.size() + 1, std::uint64_t{1} << 62}) {
       CHECK(contains(error_of([&] { ptx_in_binary(packed(payload, flags, size), "a.so"); }),

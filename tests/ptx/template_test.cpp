@@ -38,7 +38,7 @@ bool contains(const std::string& text, const std::string& part) {
 
 TEST_CASE("template: a signature tells pointers, tables of peers and numbers apart") {
   const Module m = load();
-  const std::string text = case_template(m, {&m.kernel("two_shot")}, "t.ptx");
+  const std::string text = case_template({{&m, &m.kernel("two_shot")}}, "t.ptx");
   CHECK(contains(argument(text, "0"), "{memory = \"p0\"},"));
   CHECK(contains(argument(text, "0"), "float*"));
   CHECK(contains(argument(text, "1"), "{peers = \"p1\"},"));
@@ -55,7 +55,7 @@ TEST_CASE("template: a signature tells pointers, tables of peers and numbers apa
 
 TEST_CASE("template: a struct has the fields that the kernel loads, marked as guessed") {
   const Module m = load();
-  const std::string text = case_template(m, {&m.kernel("two_shot")}, "t.ptx");
+  const std::string text = case_template({{&m, &m.kernel("two_shot")}}, "t.ptx");
   const std::string line = argument(text, "5");
   CHECK(contains(line,
                  "{struct = [{memory = \"p5_0\"}, {peers = \"p5_8\"}, {u32 = 0}, {u64 = 0}, "
@@ -66,7 +66,7 @@ TEST_CASE("template: a struct has the fields that the kernel loads, marked as gu
 
 TEST_CASE("template: without a signature, what the kernel does with a value says what it is") {
   const Module m = load();
-  const std::string text = case_template(m, {&m.kernel("bare")}, "t.ptx");
+  const std::string text = case_template({{&m, &m.kernel("bare")}}, "t.ptx");
   CHECK(contains(argument(text, "0"), "{memory = \"p0\"},"));
   CHECK(contains(argument(text, "1"), "{peers = \"p1\"},"));
   CHECK(contains(argument(text, "2"), "{u64 = 0}"));
@@ -89,7 +89,7 @@ TEST_CASE("template: a table by value that a rank indexes is one of replicas") {
       "ld.local.u64 %rd5, [%rd3+64];\nst.global.u32 [%rd4], %r2;\nst.global.u32 [%rd5], %r2;\n"
       "ret;\n}\n";
   const Module m = parse(text, "t.ptx");
-  const std::string made = case_template(m, {&m.kernel("k")}, "t.ptx");
+  const std::string made = case_template({{&m, &m.kernel("k")}}, "t.ptx");
   CHECK(contains(argument(made, "0"),
                  "{struct = [{replicas = \"p0_0\", count = 8}, {replicas = \"p0_64\", count = 8}, "
                  "{u32 = 0}]},"));
@@ -99,7 +99,8 @@ TEST_CASE("template: a table by value that a rank indexes is one of replicas") {
 
 TEST_CASE("template: several kernels make one case, with memories of their own") {
   const Module m = load();
-  const std::string text = case_template(m, {&m.kernel("bare"), &m.kernel("two_shot")}, "t.ptx");
+  const std::string text =
+      case_template({{&m, &m.kernel("bare")}, {&m, &m.kernel("two_shot")}}, "t.ptx");
   CHECK(contains(text, "[memory.k0_p0]"));
   CHECK(contains(text, "[memory.k1_p0]"));
   const auto first = text.find("[[launch]]");
