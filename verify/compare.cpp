@@ -63,6 +63,7 @@ Comparison begin(std::string name, Dtype dtype, const Shape& shape, std::size_t 
   c.dtype = dtype;
   c.shape = shape;
   c.elements = count;
+  c.rows = RowFigures(shape);
   return c;
 }
 
@@ -76,6 +77,25 @@ bool is_worse(const Mismatch& a, const Mismatch& b) {
   return std::abs(a.actual - a.expected) > std::abs(b.actual - b.expected);
 }
 
+// The rows that an element is in. Elements come in order, so they seldom change.
+class RowOf {
+ public:
+  Figures& of(RowFigures& rows, std::size_t index) {
+    if (figures_ == nullptr || index < begin_ || index >= end_) {
+      const std::size_t at = std::min<std::size_t>(index / rows.part, rows.parts.size() - 1);
+      begin_ = at * rows.part;
+      end_ = at + 1 == rows.parts.size() ? std::numeric_limits<std::size_t>::max()
+                                         : begin_ + rows.part;
+      figures_ = &rows.parts[at];
+    }
+    return *figures_;
+  }
+
+ private:
+  std::size_t begin_ = 0, end_ = 0;
+  Figures* figures_ = nullptr;
+};
+
 void note(Comparison& c, const Mismatch& mismatch) {
   ++c.mismatches;
   c.heat.add(c.shape, mismatch.index);
@@ -88,9 +108,33 @@ void note(Comparison& c, const Mismatch& mismatch) {
   c.has_mismatch = true;
 }
 
-void note_worst(Comparison& c, const Mismatch& m) {
+template <class T>
+void note_worst(T& c, const Mismatch& m) {
   if (!c.has_worst || is_worse(m, c.worst)) c.worst = m;
   c.has_worst = true;
+}
+
+// The same of the rows that it is in.
+void measure_row(Figures& f, const Mismatch& m, bool right) {
+  ++f.elements;
+  if (!right) ++f.mismatches;
+  if (!std::isfinite(m.actual) || !std::isfinite(m.expected)) {
+    if (!right) note_worst(f, m);
+    return;
+  }
+  ++f.finite;
+  f.dot += m.actual * m.expected;
+  f.squared_actual += m.actual * m.actual;
+  f.squared_expected += m.expected * m.expected;
+  const double error = std::abs(m.actual - m.expected);
+  if (error == 0) return;
+  f.max_error_over_bound =
+      std::max(f.max_error_over_bound, m.bound > 0 ? error / m.bound : kInfinity);
+  f.max_absolute = std::max(f.max_absolute, error);
+  const double size = std::abs(m.expected);
+  if (size > m.bound) f.max_relative = std::max(f.max_relative, error / size);
+  f.squared_error += error * error;
+  note_worst(f, m);
 }
 
 // What the figures of a comparison take from one element, right or not.
@@ -149,6 +193,7 @@ template <typename Source>
 void compare_elements(Comparison& c, const Source& actual, const double* expected,
                       const double* bound, std::size_t count, std::size_t first_index) {
   const Closeness close = default_closeness(c.dtype);
+  RowOf row;
   for (std::size_t i = 0; i < count; ++i) {
     const Element element = actual[i];
     const bool match = matches(c.dtype, element.value, expected[i], bound[i]);
@@ -159,6 +204,7 @@ void compare_elements(Comparison& c, const Source& actual, const double* expecte
                      match ? 0 : encode(c.dtype, expected[i]),
                      element.bits};
     measure(c, close, m, match);
+    if (!c.rows.parts.empty()) measure_row(row.of(c.rows, m.index), m, match);
     if (!match) note(c, m);
   }
   if (c.has_worst) c.worst.expected_bits = encode(c.dtype, c.worst.expected);
@@ -169,11 +215,15 @@ void compare_patterns(Comparison& c, const Source& actual, const Source& expecte
                       std::size_t count, std::size_t first_index) {
   c.bit_exact = true;
   const Closeness close = default_closeness(c.dtype);
+  RowOf row;
   for (std::size_t i = 0; i < count; ++i) {
     const Element a = actual[i];
     const Element e = expected[i];
     const Mismatch m{first_index + i, e.value, a.value, 0, e.bits, a.bits};
     measure(c, close, m, a.bits == e.bits);
+    if (!c.rows.parts.empty()) {
+      measure_row(row.of(c.rows, m.index), m, a.bits == e.bits);
+    }
     if (a.bits == e.bits) continue;
     // Zeros of either sign and NaN of either payload differ here, if nowhere else.
     if (a.value == e.value) c.histogram.move_to_last();
@@ -218,15 +268,74 @@ Closeness default_closeness(Dtype dtype) {
   }
 }
 
-double Comparison::rmse() const {
-  return finite == 0 ? 0 : std::sqrt(squared_error / static_cast<double>(finite));
+namespace {
+
+template <class T>
+double rmse_of(const T& f) {
+  return f.finite == 0 ? 0 : std::sqrt(f.squared_error / static_cast<double>(f.finite));
 }
 
-double Comparison::cosine() const {
-  if (squared_error == 0) return 1;  // rounding apart
-  const double lengths = std::sqrt(squared_actual) * std::sqrt(squared_expected);
-  if (lengths == 0) return squared_actual == squared_expected ? 1 : 0;
-  return std::clamp(dot / lengths, -1.0, 1.0);
+template <class T>
+double cosine_of(const T& f) {
+  if (f.squared_error == 0) return 1;  // rounding apart
+  const double lengths = std::sqrt(f.squared_actual) * std::sqrt(f.squared_expected);
+  if (lengths == 0) return f.squared_actual == f.squared_expected ? 1 : 0;
+  return std::clamp(f.dot / lengths, -1.0, 1.0);
+}
+
+}  // namespace
+
+double Figures::rmse() const { return rmse_of(*this); }
+double Figures::cosine() const { return cosine_of(*this); }
+double Comparison::rmse() const { return rmse_of(*this); }
+double Comparison::cosine() const { return cosine_of(*this); }
+
+void Figures::merge(const Figures& other) {
+  elements += other.elements;
+  mismatches += other.mismatches;
+  finite += other.finite;
+  max_error_over_bound = std::max(max_error_over_bound, other.max_error_over_bound);
+  max_absolute = std::max(max_absolute, other.max_absolute);
+  max_relative = std::max(max_relative, other.max_relative);
+  squared_error += other.squared_error;
+  squared_actual += other.squared_actual;
+  squared_expected += other.squared_expected;
+  dot += other.dot;
+  if (other.has_worst) note_worst(*this, other.worst);
+}
+
+RowFigures::RowFigures(const Shape& shape) {
+  if (shape.empty()) return;  // no tensor yet, or one element
+  std::uint64_t rows = 1;
+  for (std::size_t d = 0; d + 1 < shape.size(); ++d) rows *= static_cast<std::uint64_t>(shape[d]);
+  const auto columns = static_cast<std::uint64_t>(shape.back());
+  if (rows == 0 || columns == 0) return;
+  extent = (rows + kMost - 1) / kMost;
+  part = extent * columns;
+  parts.resize((rows + extent - 1) / extent);
+}
+
+void RowFigures::merge(const RowFigures& other) {
+  if (parts.empty()) {
+    *this = other;
+    return;
+  }
+  if (part != other.part || parts.size() != other.parts.size()) return;  // of another shape
+  for (std::size_t i = 0; i < parts.size(); ++i) parts[i].merge(other.parts[i]);
+}
+
+void Comparison::add_rank(int rank) {
+  Figures all;
+  for (Figures& f : rows.parts) {
+    f.worst.rank = rank;
+    all.merge(f);
+  }
+  ranks = {{rank, all}};
+}
+
+void Comparison::set_rank(int rank) {
+  first.rank = worst.rank = rank;
+  add_rank(rank);
 }
 
 ElementComparison::ElementComparison(std::string name, Dtype dtype, Shape shape, std::size_t count)
@@ -234,6 +343,9 @@ ElementComparison::ElementComparison(std::string name, Dtype dtype, Shape shape,
 
 void ElementComparison::add(const Mismatch& element, bool right) {
   measure(c_, default_closeness(c_.dtype), element, right);
+  if (!c_.rows.parts.empty()) {
+    measure_row(RowOf().of(c_.rows, element.index), element, right);
+  }
   if (!right) note(c_, element);
 }
 
@@ -257,6 +369,16 @@ void Comparison::merge(const Comparison& other) {
   if (other.has_worst) note_worst(*this, other.worst);
   histogram.merge(other.histogram);
   heat.merge(other.heat);
+  rows.merge(other.rows);
+  for (const RankFigures& r : other.ranks) {
+    const auto mine = std::find_if(ranks.begin(), ranks.end(),
+                                   [&](const RankFigures& m) { return m.rank == r.rank; });
+    if (mine == ranks.end()) {
+      ranks.push_back(r);
+    } else {
+      mine->figures.merge(r.figures);
+    }
+  }
   if (other.has_mismatch && (!has_mismatch || other.first.index < first.index)) first = other.first;
   has_mismatch = has_mismatch || other.has_mismatch;
 }

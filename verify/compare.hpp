@@ -31,6 +31,35 @@ struct Closeness {
 };
 Closeness default_closeness(Dtype dtype);
 
+// Of some of the elements of a comparison: a rank's, or those of some rows. As Comparison has them
+// of all.
+struct Figures {
+  std::uint64_t elements = 0, mismatches = 0, finite = 0;
+  double max_error_over_bound = 0, max_absolute = 0, max_relative = 0;
+  double squared_error = 0, squared_actual = 0, squared_expected = 0, dot = 0;
+  bool has_worst = false;
+  Mismatch worst;
+  double rmse() const;
+  double cosine() const;
+  void merge(const Figures& other);
+};
+
+// A tensor's rows (all indices but the last), in at most kMost parts of `extent` rows each.
+struct RowFigures {
+  static constexpr std::uint64_t kMost = 256;
+  std::uint64_t extent = 0;  // 0: of a tensor without rows
+  std::uint64_t part = 0;    // elements of `extent` rows
+  std::vector<Figures> parts;
+
+  explicit RowFigures(const Shape& shape = {});
+  void merge(const RowFigures& other);
+};
+
+struct RankFigures {
+  int rank = 0;
+  Figures figures;
+};
+
 struct Comparison {
   std::string name;
   Dtype dtype = Dtype::bf16;
@@ -64,6 +93,8 @@ struct Comparison {
   ErrorHistogram histogram;
   HeatMap heat;
   Mismatch first;  // the lowest index that mismatches, where has_mismatch
+  RowFigures rows;
+  std::vector<RankFigures> ranks;  // that were told, in their order
 
   // A comparison of nothing is not a pass.
   bool passed() const { return elements > 0 && mismatches == 0; }
@@ -72,8 +103,9 @@ struct Comparison {
   double rmse() const;
   double cosine() const;
 
-  // Says whose elements these are.
-  void set_rank(int rank) { first.rank = worst.rank = rank; }
+  // Says whose elements these are: in `ranks` alone, and where a place is told, too.
+  void add_rank(int rank);
+  void set_rank(int rank);
 
   // Adds a comparison of other elements of the same tensor (row blocks, ranks).
   void merge(const Comparison& other);

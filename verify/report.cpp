@@ -65,9 +65,55 @@ std::string comparison_table(const std::vector<Comparison>& comparisons) {
       table += fmt::format("; {} NaN and {} infinity mismatches", c.nan_mismatches,
                            c.infinity_mismatches);
     }
-    table += "\n" + heat_text(c);
+    table += "\n" + parts_text(c) + heat_text(c);
   }
   return table;
+}
+
+std::vector<std::size_t> worst_rows(const Comparison& c, std::size_t most) {
+  std::vector<std::size_t> out;
+  for (std::size_t i = 0; i < c.rows.parts.size(); ++i) {
+    if (c.rows.parts[i].has_worst) out.push_back(i);
+  }
+  std::stable_sort(out.begin(), out.end(), [&](std::size_t a, std::size_t b) {
+    const Figures &x = c.rows.parts[a], &y = c.rows.parts[b];
+    return x.mismatches != y.mismatches ? x.mismatches > y.mismatches
+                                        : x.max_absolute > y.max_absolute;
+  });
+  if (out.size() > most) out.resize(most);
+  return out;
+}
+
+std::string rows_text(const Comparison& c, std::size_t part) {
+  const std::uint64_t first = part * c.rows.extent;
+  if (c.rows.extent == 1) return fmt::format("row {}", first);
+  std::uint64_t all = 1;
+  for (std::size_t d = 0; d + 1 < c.shape.size(); ++d) {
+    all *= static_cast<std::uint64_t>(c.shape[d]);
+  }
+  return fmt::format("rows {} to {}", first, std::min(first + c.rows.extent, all) - 1);
+}
+
+std::string parts_text(const Comparison& c) {
+  const auto told = [](const Figures& f) {
+    return fmt::format("{} of {} mismatch, max abs {}, max rel {}, rmse {}, cosine {}",
+                       f.mismatches, f.elements, figure(f.max_absolute), figure(f.max_relative),
+                       figure(f.rmse()), cosine_text(f.cosine()));
+  };
+  std::string text;
+  if (c.ranks.size() > 1) {
+    for (const RankFigures& r : c.ranks) {
+      text += fmt::format("  rank {}: {}\n", r.rank, told(r.figures));
+    }
+  }
+  constexpr std::size_t kRows = 4;
+  if (c.rows.parts.size() > 1) {
+    for (const std::size_t i : worst_rows(c, kRows)) {
+      if (c.rows.parts[i].mismatches == 0) break;
+      text += fmt::format("  {}: {}\n", rows_text(c, i), told(c.rows.parts[i]));
+    }
+  }
+  return text;
 }
 
 std::uint64_t cell_elements(const Comparison& c, std::uint32_t row, std::uint32_t column) {

@@ -23,6 +23,13 @@ std::string comparison_table(const std::vector<Comparison>& comparisons);
 std::uint64_t cell_elements(const Comparison& comparison, std::uint32_t row, std::uint32_t column);
 
 // Where a tensor mismatches, a line for each row of cells that has any; empty for one cell or none.
+// By rank where several are told, and the rows that are off most: lines of the table, where any
+// element mismatches.
+std::string parts_text(const Comparison& comparison);
+// The parts of the rows that mismatch or are off, those with most mismatches first, then by error.
+std::vector<std::size_t> worst_rows(const Comparison& comparison, std::size_t most);
+// "row 3", "rows 4 to 7": of a part of the rows.
+std::string rows_text(const Comparison& comparison, std::size_t part);
 std::string heat_text(const Comparison& comparison);
 
 // One line of it and its header, for reporters that print as they go.

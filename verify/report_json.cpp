@@ -33,6 +33,22 @@ ordered_json element(const Comparison& c, const Mismatch& m) {
   return object;
 }
 
+ordered_json figures(const Comparison& c, const Figures& f) {
+  ordered_json object;
+  object["elements"] = f.elements;
+  object["mismatches"] = f.mismatches;
+  object["max_error_over_bound"] = number(f.max_error_over_bound);
+  object["max_absolute"] = number(f.max_absolute);
+  object["max_relative"] = number(f.max_relative);
+  object["rmse"] = number(f.rmse());
+  object["cosine"] = number(f.cosine());
+  object["worst"] = f.has_worst ? ordered_json{{"place", place_text(c, f.worst)},
+                                               {"expected", number(f.worst.expected)},
+                                               {"actual", number(f.worst.actual)}}
+                                : ordered_json(nullptr);
+  return object;
+}
+
 }  // namespace
 
 ordered_json to_json(const Comparison& c) {
@@ -67,6 +83,22 @@ ordered_json to_json(const Comparison& c) {
                                       {"column_extent", c.heat.column_extent},
                                       {"mismatches", rows}};
   }
+  ordered_json ranks = ordered_json::array();
+  for (const RankFigures& r : c.ranks) {
+    ordered_json one{{"rank", r.rank}};
+    one.update(figures(c, r.figures));
+    ranks.push_back(std::move(one));
+  }
+  object["ranks"] = std::move(ranks);
+  // Where nothing is off, all rows say the same.
+  ordered_json rows = ordered_json::array();
+  for (std::size_t i = 0; i < c.rows.parts.size(); ++i) {
+    if (!c.rows.parts[i].has_worst) continue;
+    ordered_json one{{"first_row", i * c.rows.extent}};
+    one.update(figures(c, c.rows.parts[i]));
+    rows.push_back(std::move(one));
+  }
+  object["rows"] = ordered_json{{"extent", c.rows.extent}, {"off", std::move(rows)}};
   if (c.has_mismatch) {
     object["nan_mismatches"] = c.nan_mismatches;
     object["infinity_mismatches"] = c.infinity_mismatches;

@@ -88,9 +88,10 @@ std::vector<verify::Comparison> compare_results(const OperatorProgram& p) {
           const verify::RowRange rows = is_residual ? c.problem.rows_of(static_cast<int>(r))
                                                     : verify::RowRange{0, c.problem.tokens};
           if (rows.count() == 0) continue;
-          const auto part =
+          auto part =
               compare_rows(name, c, is_residual,
                            is_residual ? p.residual_out(g, call, r) : p.out(g, call, r), rows);
+          part.add_rank(static_cast<int>(r));
           if (any) {
             whole.merge(part);
           } else {

@@ -80,7 +80,7 @@ TEST_CASE("JSON has the five agreed keys first, and the first mismatch with its 
       R"("max_ulp":1.018,"max_absolute":0.015625,"max_relative":0.01,"rmse":0.0,"cosine":1.0,)"
       R"("allclose":{"rtol":0.0,"with_atol":1e-05,"atol":0.0,"with_rtol":0.016},"worst":null,)"
       R"("dtype":"bf16","shape":[2,3072],"bit_exact":false,)"
-      R"("histogram":{"upper":[0.0,0.015625,0.0625,0.25,0.5,1.0,4.0],"counts":[0,0,0,0,0,0,0,0]}})");
+      R"("histogram":{"upper":[0.0,0.015625,0.0625,0.25,0.5,1.0,4.0],"counts":[0,0,0,0,0,0,0,0]},"ranks":[],"rows":{"extent":0,"off":[]}})");
   CHECK(array[1]["worst"]["rank"] == 2);
   CHECK(array[1]["worst"]["place"] == "[1, 18] of rank 2");
   CHECK(array[1]["mismatches"] == 3);

@@ -4,12 +4,14 @@
 
 #include <cmath>
 #include <limits>
+#include <nlohmann/json.hpp>
 #include <numeric>
 #include <vector>
 
 #include "verify/compare.hpp"
 #include "verify/report.hpp"
 #include "verify/report_html.hpp"
+#include "verify/report_json.hpp"
 
 namespace ringfence::verify {
 namespace {
@@ -109,11 +111,93 @@ TEST_CASE("the HTML has the table, a histogram each, a heat map where something 
     for (std::size_t at = 0; (at = page.find(what, at)) != std::string::npos; ++at) ++n;
     return n;
   };
-  CHECK(count("<svg") == 3);
+  CHECK(count("<svg") == 4);  // and the errors by row
   CHECK(count("MISMATCH") == 1);
   CHECK(count("<title>rows 3-5, columns 60-61: 1 of 6</title>") == 1);
   CHECK(count("run &lt;x&gt;") == 2);
   CHECK(count("http") == 0);
+}
+
+TEST_CASE("each rank and each row has figures of its own") {
+  Case c;
+  Comparison both = c.compared();
+  both.set_rank(0);
+  for (std::int64_t i = 0; i < 8; ++i) c.actual[7 * kColumns + 64 + i] = 0x4100;  // 8.0, not 1.0
+  c.actual[9 * kColumns] = 0x3fa0;  // 1.25: off, and within its bound
+  Comparison one = c.compared();
+  one.set_rank(1);
+  both.merge(one);
+
+  REQUIRE(both.ranks.size() == 2);
+  CHECK(both.ranks[0].figures.mismatches == 0);
+  CHECK(both.ranks[0].figures.elements == kRows * kColumns);
+  CHECK_FALSE(both.ranks[0].figures.has_worst);
+  const Figures& wrong = both.ranks[1].figures;
+  CHECK(wrong.mismatches == 8);
+  CHECK(wrong.max_absolute == 7);
+  CHECK(wrong.max_relative == 7);
+  CHECK(wrong.rmse() == doctest::Approx(std::sqrt((8 * 49 + 0.0625) / (kRows * kColumns))));
+  CHECK(place_text(both, wrong.worst) == "[7, 64] of rank 1");
+
+  REQUIRE(both.rows.extent == 1);
+  REQUIRE(both.rows.parts.size() == kRows);
+  const Figures& row = both.rows.parts[7];  // of both ranks
+  CHECK(row.elements == 2 * kColumns);
+  CHECK(row.mismatches == 8);
+  CHECK(row.rmse() == doctest::Approx(std::sqrt(8 * 49.0 / (2 * kColumns))));
+  // Of 256 elements eight are 8: their sum is 312, their squares' 760.
+  CHECK(row.cosine() == doctest::Approx(312 / std::sqrt(760.0 * 256)));
+  CHECK(both.rows.parts[9].mismatches == 0);
+  CHECK(both.rows.parts[9].max_absolute == 0.25);
+  CHECK(worst_rows(both, 8) == std::vector<std::size_t>{7, 9});
+
+  const std::string text = parts_text(both);
+  CHECK(text.find("rank 0: 0 of 5120 mismatch, max abs 0,") != std::string::npos);
+  CHECK(text.find("rank 1: 8 of 5120 mismatch, max abs 7,") != std::string::npos);
+  CHECK(text.find("row 7: 8 of 256 mismatch, max abs 7,") != std::string::npos);
+  CHECK(text.find("row 9:") == std::string::npos);
+
+  const auto json = to_json(both);
+  CHECK(json["ranks"][1]["rank"] == 1);
+  CHECK(json["ranks"][1]["mismatches"] == 8);
+  CHECK(json["rows"]["extent"] == 1);
+  REQUIRE(json["rows"]["off"].size() == 2);
+  CHECK(json["rows"]["off"][0]["first_row"] == 7);
+  CHECK(json["rows"]["off"][0]["worst"]["place"] == "[7, 64] of rank 1");
+
+  const std::string page = comparison_html("run", {both});
+  for (const char* part :
+       {"<td>rank 0</td><td>5120</td><td>0</td>",
+        "<td>rank 1</td><td>5120</td><td class=\"bad\">8</td>",
+        "<td>row 7</td><td>256</td><td class=\"bad\">8</td>",
+        "<title>row 7: 8 of 256 mismatch, max abs 7</title>",
+        // The axes of the map: its cells are three rows high and two columns wide.
+        ">column 0</text>", "<text class=\"axis\" x=\"512\" y=\"12\">64</text>",
+        "<title>worst: [7, 64] of rank 1</title>"}) {
+    CHECK_MESSAGE(page.find(part) != std::string::npos, part);
+  }
+}
+
+TEST_CASE("rows beyond 256 are told in parts, and parts merge to what the whole gives") {
+  constexpr std::int64_t kMany = 1000;
+  std::vector<std::uint16_t> actual(kMany * 4, 0x3f80);
+  const std::vector<double> expected(actual.size(), 1.0), bound(actual.size(), 0.5);
+  actual[999 * 4] = 0x4100;
+  const auto compared = [&](std::size_t from, std::size_t count) {
+    return compare("out", Dtype::bf16, {kMany, 4}, actual.data() + from, expected.data() + from,
+                   bound.data() + from, count, from);
+  };
+  const Comparison whole = compared(0, actual.size());
+  CHECK(whole.rows.extent == 4);
+  REQUIRE(whole.rows.parts.size() == 250);
+  CHECK(whole.rows.parts[249].mismatches == 1);
+  CHECK(rows_text(whole, 249) == "rows 996 to 999");
+  Comparison parts = compared(0, 1001);
+  parts.merge(compared(1001, actual.size() - 1001));
+  for (std::size_t i = 0; i < 250; ++i) {
+    CHECK(parts.rows.parts[i].elements == 16);
+    CHECK(parts.rows.parts[i].mismatches == whole.rows.parts[i].mismatches);
+  }
 }
 
 TEST_CASE("a tensor's name cannot end the attribute that holds it") {
