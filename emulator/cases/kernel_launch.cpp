@@ -22,7 +22,7 @@ void KernelRun::wait_for_room(Warp& warp) {
     outside_.push_back(&warp);
     fault_.no_room = static_cast<std::uint16_t>(execution_.config().launch + 1);
     tell_wait(warp, {0, {}, true, PhaseWait::What::room});
-    warp.agent->wait_turn(settings_.barrier_site);
+    warp.agent->wait_turn(settings_.barrier_site, true);
     if (warp.told != nullptr) warp.told->used = false;
     warp.told = nullptr;
   }

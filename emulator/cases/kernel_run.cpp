@@ -44,8 +44,10 @@ machine::FindingKind kind_of(ptx::FaultKind kind) {
       return machine::FindingKind::uninitialised_barrier;
     case ptx::FaultKind::barrier_misuse:
       return machine::FindingKind::barrier_misuse;
-    case ptx::FaultKind::cluster_lifetime:
-      return machine::FindingKind::cluster_lifetime;
+    case ptx::FaultKind::cluster_entry:
+      return machine::FindingKind::cluster_entry;
+    case ptx::FaultKind::cluster_exit:
+      return machine::FindingKind::cluster_exit;
     case ptx::FaultKind::barrier_divergence:
     case ptx::FaultKind::undefined:  // exchanges with lanes that do not take part
       return machine::FindingKind::barrier_divergence;

@@ -56,7 +56,9 @@ class Search {
     loose_.weak_points = true;
     for (int k = 0; k < machine::kFindingKinds; ++k) {
       const auto kind = static_cast<machine::FindingKind>(k);
-      if (kind != machine::FindingKind::deadlock) loose_.ignore.push_back(kind);
+      const bool stuck =
+          kind == machine::FindingKind::deadlock || kind == machine::FindingKind::residency;
+      if (!stuck) loose_.ignore.push_back(kind);
     }
     if (spec.left == nullptr) {
       items_.push_back({});

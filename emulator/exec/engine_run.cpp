@@ -50,6 +50,7 @@ std::span<const std::uint8_t> bytes_of(const verify::Safetensors& memories, cons
 std::int32_t status_of(FindingKind kind, const std::string& message) {
   switch (kind) {
     case FindingKind::deadlock:
+    case FindingKind::residency:
     case FindingKind::livelock:
       return kLaunchTimeout;
     case FindingKind::out_of_bounds:
@@ -255,8 +256,9 @@ Engine::Ran Engine::run_case(Turn& turn, const std::vector<const Operation*>& ba
       return fail(kUnknown);
     }
     if (finding) {
-      const bool stuck =
-          finding->kind == FindingKind::deadlock || finding->kind == FindingKind::livelock;
+      const bool stuck = finding->kind == FindingKind::deadlock ||
+                         finding->kind == FindingKind::residency ||
+                         finding->kind == FindingKind::livelock;
       if (stuck && may_stick) {
         // The host may see what kernels have told it so far, and answer.
         const verify::Safetensors memories = program.final_memories();

@@ -26,9 +26,11 @@ enum class FindingKind : std::uint8_t {
   uninitialised_barrier,  // an mbarrier is used while nothing orders its init before
   barrier_misuse,         // a barrier is used against its rules (phases, forms, mixed kinds)
   incoherent_read,        // ld.global.nc of data that changes while the kernel runs
-  cluster_lifetime,       // shared memory of a block that may not have begun, or may have ended
+  cluster_entry,          // shared memory of a block of the cluster that may not have begun
+  cluster_exit,           // the same of one that may have ended
+  residency,              // blocks wait for others for which there is no room on the GPU
 };
-inline constexpr int kFindingKinds = 18;
+inline constexpr int kFindingKinds = 20;
 
 // `none`: a thread came to a line that accesses no memory.
 enum class AccessKind : std::uint8_t { read, write, rmw, none };

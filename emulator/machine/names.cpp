@@ -16,7 +16,8 @@ constexpr std::array<std::string_view, kFindingKinds> kFindingNames{
     "barrier-divergence", "out-of-bounds",    "misaligned",
     "uninitialised-read", "multicast-misuse", "replica-mismatch",
     "numeric-mismatch",   "rank-lost",        "uninitialised-barrier",
-    "barrier-misuse",     "incoherent-read",  "cluster-lifetime"};
+    "barrier-misuse",     "incoherent-read",  "cluster-entry",
+    "cluster-exit",       "residency"};
 
 template <class E, std::size_t N>
 std::optional<E> parse(const std::array<std::string_view, N>& names, std::string_view text) {

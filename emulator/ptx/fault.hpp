@@ -21,7 +21,8 @@ enum class FaultKind : std::uint8_t {
   deadlock,
   uninitialised_barrier,  ///< an mbarrier is used while nothing orders its init before
   barrier_misuse,         ///< a barrier is used against its rules, whatever the order of steps
-  cluster_lifetime,       ///< shared memory of a block that may not have begun, or may have ended
+  cluster_entry,          ///< shared memory of a block of the cluster that may not have begun
+  cluster_exit,           ///< the same of one that may have ended
 };
 const char* name_of(FaultKind kind);
 

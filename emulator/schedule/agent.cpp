@@ -287,9 +287,10 @@ void Agent::park(std::uint16_t site, bool deadlocks) {
   check_stopped();
 }
 
-void Agent::wait_turn(std::uint16_t site) {
+void Agent::wait_turn(std::uint16_t site, bool for_room) {
   step([&] {
     record_->last_site = site;
+    record_->lacks_room = for_room;
     execution_.set_blocked(id_, record_->thread == machine::kNoThread
                                     ? AgentStatus::joining
                                     : AgentStatus::blocked_by_graph);

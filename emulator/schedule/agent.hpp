@@ -144,9 +144,9 @@ class Agent {
   bool late(machine::Address at) const;
   void read_old(bool on);
   // Blocks until another agent of this process lets it go on: until its launch may begin or there
-  // is a place for its block, until another launch has ended. That it never comes is nobody's
-  // fault.
-  void wait_turn(std::uint16_t site = 0);
+  // is a place for its block (`for_room`), until another launch has ended. That it never comes is
+  // nobody's fault.
+  void wait_turn(std::uint16_t site = 0, bool for_room = false);
   // Inside act() only. Nothing if it is not blocked.
   void let_go(Agent& other);
   // Reports what the agent cannot go on from. Returns only as the run's end unwinds it: if the

@@ -134,6 +134,7 @@ AgentId Execution::spawn(std::uint64_t label, std::uint16_t rank, machine::Threa
   r.thread = thread;
   r.parent = parent;
   r.children = 0;
+  r.lacks_room = false;
   r.point = 0;
   r.first_call = 0;
   if (ranks_state_[rank].incarnation > 0) {
@@ -373,8 +374,13 @@ void Execution::deadlock() {
       break;
     }
   }
+  bool lacks_room = false;
+  for (AgentId id = 0; id < agent_count_ && !lacks_room; ++id) {
+    const AgentRecord& r = record(id);
+    lacks_room = r.lacks_room && r.status == AgentStatus::blocked_by_graph;
+  }
   machine::Finding f;
-  f.kind = machine::FindingKind::deadlock;
+  f.kind = lacks_room ? machine::FindingKind::residency : machine::FindingKind::deadlock;
   f.has_second = true;
   const AgentRecord* who = diverged != nullptr ? diverged : stuck;
   if (who != nullptr) {
@@ -383,7 +389,8 @@ void Execution::deadlock() {
     f.second.site = who->last_site;
   }
   if (diverged != nullptr) {
-    if (!diverged->deadlocks) f.kind = machine::FindingKind::barrier_divergence;
+    f.kind = diverged->deadlocks ? machine::FindingKind::deadlock
+                                 : machine::FindingKind::barrier_divergence;
   } else if (stuck != nullptr) {
     const AwaitInfo& await = stuck->wait_count > 0 ? stuck->waits[0].await : stuck->await;
     if (stuck->wait_count > 0) f.second.label += stuck->waits[0].lane;

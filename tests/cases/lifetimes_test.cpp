@@ -210,16 +210,16 @@ TEST_CASE("who goes on from a barrier that exits release does so behind what tho
 
 TEST_CASE("shared memory of a peer is there once its block has begun, and until it ends") {
   judge("clean", cluster(kSync + kLoad + kSync));
-  const Found early = judge("cluster-lifetime", cluster(kLoad + kSync));
+  const Found early = judge("cluster-entry", cluster(kLoad + kSync));
   CHECK(has(early.second, ": ld.shared::cluster"));
   CHECK(early.first == "block barrier");  // that its start stands for
   CHECK(has(early.message, "start"));
-  const Found late = judge("cluster-lifetime", cluster(kSync + kLoad));
+  const Found late = judge("cluster-exit", cluster(kSync + kLoad));
   CHECK(has(late.first + late.second, ": ld.shared::cluster"));
   CHECK(has(late.first + late.second, ": ret"));
   // Behind the peer's arrival is not behind its wait; an arrival alone keeps nobody there.
-  judge("cluster-lifetime", cluster(kSync + kLoad + "  barrier.cluster.arrive;\n"));
-  judge("cluster-lifetime",
+  judge("cluster-exit", cluster(kSync + kLoad + "  barrier.cluster.arrive;\n"));
+  judge("cluster-exit",
         cluster(kSync + "  barrier.cluster.arrive;\n" + kLoad + "  barrier.cluster.wait;\n"));
   // For that a barrier that orders nothing else is enough.
   const std::string relaxed = "  barrier.cluster.arrive.relaxed;\n  barrier.cluster.wait;\n";
@@ -254,8 +254,8 @@ TEST_CASE("a flag that the peer block wrote tells that it has begun, or that a v
         launch("k", 2, 32)};
   };
   judge("clean", flags(".release", true));
-  judge("cluster-lifetime", flags(".release", false));
-  judge("cluster-lifetime", flags(".relaxed", true));
+  judge("cluster-exit", flags(".release", false));
+  judge("cluster-entry", flags(".relaxed", true));
 }
 
 TEST_CASE("a signal to a peer's mbarrier is over once the peer has seen its phase") {
@@ -273,10 +273,10 @@ TEST_CASE("a signal to a peer's mbarrier is over once the peer has seen its phas
   };
   judge("clean", signal("W0:\n  mbarrier.try_wait.parity.acquire.cluster.shared.b64 %p1, [sm], 0;\n"
                         "  @!%p1 bra W0;\n"));
-  judge("cluster-lifetime", signal(""));
+  judge("cluster-exit", signal(""));
 }
 
-TEST_CASE("blocks that wait for each other and are not resident together are a deadlock") {
+TEST_CASE("blocks that wait for each other and are not resident together are told as that") {
   // Each block counts itself, the last one lets all go on.
   const auto barrier = [](unsigned blocks, const std::string& more,
                           const std::string& directives = "") {
@@ -296,7 +296,7 @@ TEST_CASE("blocks that wait for each other and are not resident together are a d
   const std::string large = "shared_bytes = 200000\n";
   CHECK(fuzz(barrier(132, large)).kind == "clean");
   const Found found = fuzz(barrier(133, large));
-  CHECK(found.kind == "deadlock");
+  CHECK(found.kind == "residency");
   CHECK(has(found.message, "it has 133, and 132 fit, 1 on each of 132 multiprocessors by 201344"));
   // Registers: 255 a thread are 8160 a warp, so a quarter has two; of blocks of 256 threads one.
   machine::Policy registers;
@@ -312,7 +312,7 @@ TEST_CASE("blocks that wait for each other and are not resident together are a d
       has(fuzz(wide(133), registers).message, "132 fit, 1 on each of 132 multiprocessors by 255 "));
   Case limited = wide(133);
   limited.ptx = barrier(133, "", ".maxnreg 255").ptx;
-  CHECK(fuzz(limited).kind == "deadlock");
+  CHECK(fuzz(limited).kind == "residency");
   // Blocks that wait for nobody take turns.
   CHECK(
       fuzz({kernel("k", "  red.relaxed.gpu.global.add.u32 [%m], 1;\n"), launch("k", 150, 1, large)})
@@ -322,7 +322,7 @@ TEST_CASE("blocks that wait for each other and are not resident together are a d
   machine::Policy letter;
   letter.progress = machine::Progress::letter;
   judge("clean", barrier(2, ""));
-  const Found alone = judge("deadlock", barrier(2, ""), letter);
+  const Found alone = judge("residency", barrier(2, ""), letter);
   CHECK(has(alone.message, "progress=letter"));
   judge("clean", barrier(2, "cooperative = true\n"), letter);
   judge("clean", barrier(2, "cluster = [2]\n"), letter);

@@ -44,8 +44,8 @@ void Execution::State::visit(Warp& warp, Block& owner, std::uint32_t lane, Visit
   const Agents agent = agents(warp, 1U << lane);
   if ((known >> lane & 1U) == 0) {
     if (!memory_.knows_of(agent, owner.index)) {
-      Fault fault(FaultKind::cluster_lifetime,
-                  "nothing orders this behind the start of block " + number(owner.index) +
+      Fault fault(FaultKind::cluster_entry,
+                  "nothing orders this after the start of block " + number(owner.index) +
                       ", whose shared memory it is",
                   lane);
       OtherAccess other;
@@ -58,7 +58,7 @@ void Execution::State::visit(Warp& warp, Block& owner, std::uint32_t lane, Visit
     known |= 1U << lane;
   }
   if (owner.live_warps == 0) {
-    Fault fault(FaultKind::cluster_lifetime,
+    Fault fault(FaultKind::cluster_exit,
                 "block " + number(owner.index) + ", whose shared memory it is, has ended (line " +
                     number(program_.ops[owner.warps[owner.last_thread / kLanes].exit_pc].line) +
                     ")",
@@ -141,7 +141,7 @@ void Execution::State::check_visits(Warp& warp, std::uint32_t exiting) {
   if (first == nullptr) return;
   const Visit& v = *first;
   const std::string what = one_line(program_.function->instructions[v.op].text);
-  Fault fault(FaultKind::cluster_lifetime,
+  Fault fault(FaultKind::cluster_exit,
               "block " + number(block.index) + " ends here while nothing orders '" + what +
                   "' (line " + number(program_.ops[v.op].line) + ") by thread " + number(v.thread) +
                   " of block " + number(v.block) +

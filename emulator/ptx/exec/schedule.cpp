@@ -49,8 +49,10 @@ const char* name_of(FaultKind kind) {
       return "misuse of a barrier";
     case FaultKind::uninitialised_barrier:
       return "uninitialised barrier";
-    case FaultKind::cluster_lifetime:
-      return "cluster lifetime";
+    case FaultKind::cluster_entry:
+      return "cluster entry";
+    case FaultKind::cluster_exit:
+      return "cluster exit";
     case FaultKind::trap:
       return "trap";
     case FaultKind::assertion:
