@@ -91,6 +91,12 @@ class CaseSubject final : public Subject {
     return mine(program).site_key(site);
   }
 
+  std::string memory_key(const schedule::Program& program,
+                         machine::RegionId region) const override {
+    const std::string name = mine(program).memory_name(region);
+    return name.empty() ? name : "memory." + name;
+  }
+
   SubjectPtr with(const Settings& set) const override {
     programs::Config changed = config_;
     changed.set = set;

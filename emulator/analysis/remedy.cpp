@@ -32,10 +32,16 @@ void apply(const Step& change, Settings& set) {
 class Trials {
  public:
   Trials(const Subject& subject, const schedule::RunSpec& base,
-         const std::vector<schedule::Decision>& decisions, const RemedyLimits& limits)
-      : subject_(subject), base_(base), decisions_(decisions), limits_(limits) {}
+         const std::vector<schedule::Decision>& decisions, const RemedyLimits& limits,
+         const Watch& watch)
+      : subject_(subject),
+        base_(base),
+        decisions_(decisions),
+        limits_(limits),
+        watch_(watch),
+        limit_(limits.seconds) {}
 
-  bool over() const { return schedule::must_stop() || seconds() >= limits_.seconds; }
+  bool over() const { return schedule::must_stop(); }
 
   // Whether the finding's schedule and a search of others are clean with these changes. Choices
   // that no longer apply are passed over.
@@ -45,32 +51,47 @@ class Trials {
   std::uint64_t schedules_passed(const std::vector<Step>& changes) {
     Settings changed = subject_.config().set;
     for (const Step& c : changes) apply(c, changed);
+    if (over()) {
+      cut_short = true;
+      return 0;
+    }
     ++tried;
+    watch_.try_remedy(tried, seconds(), limits_.seconds);
     try {
-      const Instance instance = make_inline_instance(*subject_.with(changed));
-      const schedule::Outcome again =
-          instance.executor->run(schedule::replay_spec(base_, decisions_));
-      if (schedule::failure(again) || schedule::undecided(again)) return 0;
-      schedule::SearchSpec search;
-      search.run = base_;
-      search.run.strategy.kind = schedule::StrategySpec::Kind::pct;
-      search.schedules = limits_.schedules;
-      // The last one may take what is left, and a little more.
-      search.seconds = std::max(0.25, limits_.seconds - seconds());
-      const auto result = schedule::search({instance.executor.get()}, search);
-      if (result.found || result.undecided != 0 || result.interrupted) return 0;
-      const bool enough = result.schedules >= std::min(kFewestSchedules, limits_.schedules);
-      return enough ? result.schedules : 0;
+      const std::uint64_t passed = passed_by(*subject_.with(changed));
+      cut_short = cut_short || (passed == 0 && over());
+      return passed;
     } catch (const std::invalid_argument&) {
       return 0;  // not a legal configuration
     } catch (const verify::InputError&) {
+      return 0;
+    } catch (const schedule::StopRequested&) {
+      cut_short = true;
       return 0;
     }
   }
 
   std::uint32_t tried = 0;
+  bool cut_short = false;  // one of them came to no end
 
  private:
+  std::uint64_t passed_by(const Subject& changed) const {
+    const Instance instance = make_inline_instance(changed);
+    const schedule::Outcome again =
+        instance.executor->run(schedule::replay_spec(base_, decisions_));
+    if (schedule::failure(again) || schedule::undecided(again)) return 0;
+    schedule::SearchSpec search;
+    search.run = base_;
+    search.run.strategy.kind = schedule::StrategySpec::Kind::pct;
+    search.schedules = limits_.schedules;
+    const auto result = schedule::search(
+        {instance.executor.get()}, search,
+        [&](std::uint64_t, double) { watch_.try_remedy(tried, seconds(), limits_.seconds); });
+    if (result.found || result.undecided != 0 || result.interrupted) return 0;
+    // Where time ended it, so many say enough.
+    const bool enough = result.schedules >= std::min(kFewestSchedules, limits_.schedules);
+    return enough ? result.schedules : 0;
+  }
   double seconds() const {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
   }
@@ -79,7 +100,11 @@ class Trials {
   const schedule::RunSpec& base_;
   const std::vector<schedule::Decision>& decisions_;
   const RemedyLimits& limits_;
+  const Watch& watch_;
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+  // The outer one has no end: a process whose outermost limit is over is to end itself.
+  schedule::TimeLimit none_{0};
+  schedule::TimeLimit limit_;
 };
 
 // The steps of one switch, weakest first.
@@ -94,15 +119,14 @@ std::vector<Ladder> ladders(const Subject& subject) {
   return out;
 }
 
-// The strongest protocol there is, and then each switch as weak as the others allow. `in_time`: not
-// beyond the time for all trials.
-Remedy combined(Trials& trials, const std::vector<Ladder>& all, bool in_time) {
+// The strongest protocol there is, and then each switch as weak as the others allow.
+Remedy combined(Trials& trials, const std::vector<Ladder>& all) {
   std::vector<Step> changes;
   for (const Ladder& l : all) changes.push_back(l.back());
   if (changes.empty() || !trials.passes(changes)) return {};
   // Those that the case does not name are given up first: a change near the fault stays.
   for (std::size_t i = all.size(); i-- > 0;) {
-    if (in_time && trials.over()) return {};  // what is left of them is not the least
+    if (trials.over()) return {};  // what is left of them is not the least
     const Step strongest = changes[i];
     changes.erase(changes.begin() + static_cast<std::ptrdiff_t>(i));
     if (trials.passes(changes)) continue;
@@ -138,13 +162,17 @@ class Finder {
       : subject_(subject), trials_(trials), limits_(limits), clues_(clues), out_(out) {}
 
   void run() {
-    if (undo() || out_.found.size() == limits_.most) return;
+    if (undo()) return;
     std::vector<Ladder> all = ladders(subject_);
     std::vector<Ladder> near;
     for (const Ladder& l : all) {
       if (at_any(l.front().key, clues_.sites)) near.push_back(l);
     }
-    for (const Step& step : clues_.insertions) take({step});
+    for (const Step& step : clues_.insertions) {
+      // A memory that is cleared after each call need not be after each launch.
+      if (!out_.found.empty() && out_.found.back().changes.front().key == step.key) continue;
+      take({step});
+    }
     climb(near);
     if (out_.found.empty()) pairs(near);
     if (!out_.found.empty() && out_.kernel) return;
@@ -158,7 +186,7 @@ class Finder {
       std::erase_if(all, [](const Ladder& l) { return l.front().from == "weak"; });
     }
     if (all.empty() || trials_.over()) return;
-    Remedy both = combined(trials_, all, out_.kernel);
+    Remedy both = combined(trials_, all);
     if (!both.changes.empty()) {
       both.schedules = trials_.schedules_passed(both.changes);
       if (both.schedules != 0) out_.found.push_back(both);
@@ -217,41 +245,77 @@ class Finder {
 
 Remedies find_remedies(const Subject& subject, const schedule::RunSpec& base,
                        const std::vector<schedule::Decision>& decisions, const RemedyLimits& limits,
-                       const Clues& clues) {
+                       const Clues& clues, const Watch& watch) {
   Remedies out;
   out.kernel = subject.kernels();
-  Trials trials(subject, base, decisions, limits);
-  Finder(subject, trials, limits, clues, out).run();
+  {
+    Trials trials(subject, base, decisions, limits, watch);
+    Finder(subject, trials, limits, clues, out).run();
+    out.tried = trials.tried;
+    out.complete = out.complete && !trials.cut_short;
+  }
+  watch.remedies_over();
+  out.seconds = limits.seconds;
   out.schedules = limits.schedules;
   for (const Remedy& r : out.found) out.schedules = std::min(out.schedules, r.schedules);
-  out.tried = trials.tried;
   return out;
 }
 
+namespace {
+
+// What stands for an instruction in CUDA C++; where it has no name there, the instruction.
+std::string_view in_cuda(std::string_view instruction) {
+  constexpr std::pair<std::string_view, std::string_view> kNames[] = {
+      {"bar.sync", "__syncthreads()"},
+      {"fence.sc.sys", "__threadfence_system()"},
+      {"cp.async.wait_all", "__pipeline_wait_prior(0)"},
+      {"griddepcontrol.wait", "cudaGridDependencySynchronize()"},
+  };
+  for (const auto& [ptx, cuda] : kNames) {
+    if (ptx == instruction) return cuda;
+  }
+  return instruction;
+}
+
+std::string text(const Step& c) {
+  if (c.key.ends_with("/init")) {
+    return fmt::format("{} initialised with zeros (--set {}={})", c.where, c.key, c.to);
+  }
+  if (c.key.ends_with("/clear")) {
+    return fmt::format("{} cleared by the host after each {} (--set {}={})", c.where, c.to, c.key,
+                       c.to);
+  }
+  if (c.from.empty()) {
+    const bool after = c.key.ends_with("/after");
+    const bool cuda = c.where.find(".ptx:") == std::string::npos;
+    return fmt::format("{} {} {} (--set {}={})", cuda ? in_cuda(c.to) : c.to,
+                       after ? "after" : "before", c.where, c.key, c.to);
+  }
+  if (c.to.empty()) return fmt::format("without {}={}", c.key, c.from);
+  return fmt::format("{}={} (it is {}{})", c.key, c.to, c.from,
+                     c.where.empty() ? "" : ": " + c.where);
+}
+
+}  // namespace
+
 std::string text(const Remedy& remedy) {
   std::string out;
-  for (const Step& c : remedy.changes) {
-    if (!out.empty()) out += " and ";
-    if (c.from.empty()) {
-      const bool behind = c.key.ends_with("/behind");
-      out += fmt::format("{} {} {} (--set {}={})", c.to, behind ? "behind" : "before", c.where,
-                         c.key, c.to);
-      continue;
-    }
-    out += c.to.empty() ? fmt::format("without {}={}", c.key, c.from)
-                        : fmt::format("{}={} (it is {}{})", c.key, c.to, c.from,
-                                      c.where.empty() ? "" : ": " + c.where);
-  }
+  for (const Step& c : remedy.changes) out += (out.empty() ? "" : " and ") + text(c);
   return out;
 }
 
 std::string text(const Remedies& r) {
   if (r.tried == 0) return "";
   if (r.found.empty()) {
-    return fmt::format("None of the {} changes that were tried makes it pass ({}{})\n", r.tried,
-                       r.kernel ? "orders, scopes, fences and barriers of the kernels"
-                                : "switches of the protocol",
-                       r.complete ? "" : "; time ended it");
+    std::string out =
+        fmt::format("None of the {} changes that were tried makes it pass ({}{})\n", r.tried,
+                    r.kernel ? "orders, scopes, fences and barriers of the kernels"
+                             : "switches of the protocol",
+                    r.complete ? ""
+                               : fmt::format("; the {:g} s were over, --remedies {:g}s gives more",
+                                             r.seconds, 10 * r.seconds));
+    if (!r.instead.empty()) out += fmt::format("  What would: {}\n", r.instead);
+    return out;
   }
   std::string out = fmt::format(
       "What would make it pass (tried: this schedule and {} others, no finding):\n", r.schedules);

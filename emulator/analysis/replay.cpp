@@ -73,9 +73,10 @@ Replayed replay(const Subject& subject, const trace::Trace& recorded, const Repl
   trace::explain(r.now.verdict, r.run, *r.instance.program, base.policy);
   r.difference = divergence(recorded, options.token, r.run, r.now.verdict);
   if (options.remedies && r.difference.empty() && r.now.verdict.finding) {
-    r.remedies = find_remedies(subject, base, r.run.decisions,
-                               RemedyLimits{.seconds = options.remedy_seconds},
-                               clues_of(subject, r.run, *r.instance.program, r.now.verdict));
+    r.remedies = find_remedies(
+        subject, base, r.run.decisions, RemedyLimits{.seconds = options.remedy_seconds},
+        clues_of(subject, r.run, *r.instance.program, r.now.verdict), options.watch);
+    r.remedies.instead = r.now.verdict.mend;
   }
   return r;
 }

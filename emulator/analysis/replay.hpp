@@ -5,6 +5,7 @@
 
 #include "emulator/analysis/instance.hpp"
 #include "emulator/analysis/remedy.hpp"
+#include "emulator/analysis/watch.hpp"
 #include "emulator/schedule/executor.hpp"
 #include "emulator/trace/trace.hpp"
 
@@ -15,6 +16,7 @@ struct ReplaySpec {
   bool remedies = true;  // try what would make it pass
   bool token = false;    // the trace was one: it has no accesses and no counts to compare
   double remedy_seconds = 2;
+  Watch watch;
 };
 
 struct Replayed {

@@ -62,6 +62,8 @@ class Subject {
   virtual std::vector<Step> stronger() const { return {}; }
   // The FILE:LINE by which a site's settings begin; empty where it has none.
   virtual std::string site_key(const schedule::Program&, std::uint16_t) const { return {}; }
+  // The memory.NAME by which a memory's settings begin; empty where it has none.
+  virtual std::string memory_key(const schedule::Program&, machine::RegionId) const { return {}; }
   // With other settings. They are checked as its program is made.
   virtual SubjectPtr with(const Settings& set) const = 0;
   // With the settings and sizes that a trace of it has.

@@ -28,6 +28,10 @@ struct Watch {
   std::function<void(const Progress&)> progress;
   // A mode is over, and what was shown of its progress.
   std::function<void(machine::Boundary)> mode_over;
+  // What would make a finding pass is being tried: so many changes, of at most `limit` seconds; and
+  // it is over.
+  std::function<void(std::uint64_t tried, double seconds, double limit)> trying;
+  std::function<void()> tried;
   enum class Level { info, error };
   std::function<void(Level, const std::string&)> log;
 
@@ -36,6 +40,12 @@ struct Watch {
   }
   void over(machine::Boundary mode) const {
     if (mode_over) mode_over(mode);
+  }
+  void try_remedy(std::uint64_t number, double seconds, double limit) const {
+    if (trying) trying(number, seconds, limit);
+  }
+  void remedies_over() const {
+    if (tried) tried();
   }
   void info(const std::string& text) const {
     if (log) log(Level::info, text);

@@ -59,8 +59,15 @@ void refuse_cooperative(const CaseFile& file, const Launch& launch, const ptx::P
 
 }  // namespace
 
+namespace {
+CaseFile edited(CaseFile file, const Edits& edits) {
+  apply_memory_edits(file, edits);
+  return file;
+}
+}  // namespace
+
 CaseProgram::CaseProgram(CaseFile file, const Settings& settings)
-    : file_(std::move(file)),
+    : file_(edited(std::move(file), settings.edits)),
       settings_(settings),
       calls_(settings.calls != 0 ? settings.calls : file_.calls),
       payload_(file_, calls_, settings.payload_seed, settings.summation),
@@ -78,6 +85,15 @@ CaseProgram::~CaseProgram() = default;
 std::uint32_t CaseProgram::add_region(Region region) {
   regions_.push_back(std::move(region));
   return static_cast<std::uint32_t>(regions_.size() - 1);
+}
+
+std::string CaseProgram::memory_name(machine::RegionId region) const {
+  for (std::size_t m = 0; m < memory_region_.size(); ++m) {
+    for (const std::uint32_t of_rank : memory_region_[m]) {
+      if (first_region_ + of_rank == region) return file_.memories[m].name;
+    }
+  }
+  return {};
 }
 
 std::size_t CaseProgram::index_of(std::string_view memory) const {
@@ -280,6 +296,7 @@ void CaseProgram::use_stream(std::uint32_t number) {
 
 void CaseProgram::load_kernels() {
   Edits left = settings_.edits;
+  std::erase_if(left, [](const auto& edit) { return is_memory_edit(edit.first); });
   constexpr std::size_t kMostLaunches = schedule::kMaxGroup + 1;  // of an agent's label
   if (file_.launches.size() + file_.host.size() > kMostLaunches) {
     throw CaseError(fmt::format("{}: {} launches and host steps; at most {} are supported",
@@ -787,9 +804,10 @@ std::string CaseProgram::last_mismatch() const {
   // Who waits for an mbarrier says something where nothing goes on.
   if (machine_ == nullptr || machine_->findings().empty()) return {};
   const machine::FindingKind kind = machine_->findings().front().kind;
-  if (kind != machine::FindingKind::deadlock && kind != machine::FindingKind::barrier_divergence) {
-    return {};
-  }
+  const bool stuck = kind == machine::FindingKind::deadlock ||
+                     kind == machine::FindingKind::residency ||
+                     kind == machine::FindingKind::barrier_divergence;
+  if (!stuck) return {};
   for (std::uint32_t r = 0; r < file_.ranks; ++r) {
     const std::uint32_t no_room = shared_->fault[r].no_room;
     if (no_room == 0) continue;

@@ -96,6 +96,8 @@ class CaseProgram final : public schedule::Program, private machine::FindingFilt
   schedule::SlotName barrier_name(std::uint64_t label) const override;
   // The FILE:LINE by which edits name a site's instruction; empty: it is none of a kernel.
   std::string site_key(std::uint16_t site) const;
+  // The memory of the case that a region is a replica of; empty: of none.
+  std::string memory_name(machine::RegionId region) const;
   std::string launch_name(std::uint64_t label) const override;
   std::string launch_note(std::uint64_t label) const override;
   std::string last_mismatch() const override;

@@ -283,10 +283,10 @@ std::vector<std::string> CaseProgram::remarks() const {
           break;
         case Remark::Kind::same_value:
           text = fmt::format(
-              "threads of a block store the same value to a word of its shared memory, at {}{}{}, "
-              "and nothing orders the stores: a race by the letter of PTX (8.7.1); same_value = "
+              "threads of a block store the same value to a word of its shared memory, at {}, and "
+              "nothing orders the stores: a race by the letter of PTX (8.7.1); same_value = "
               "\"race\" in the case makes it a finding",
-              a, a == b ? "" : " and ", a == b ? "" : b);
+              a);
           break;
         case Remark::Kind::time_out:
           text = fmt::format(

@@ -137,7 +137,7 @@ class Editor {
 
   // False where the instruction cannot have that value.
   bool apply(ptx::Function& f, std::size_t index, std::string_view what, std::string_view value) {
-    if (what == "before" || what == "behind") {
+    if (what == "before" || what == "after") {
       return insert(f, what == "before" ? index : index + 1, index, value);
     }
     ptx::Instruction& i = f.instructions[index];
@@ -360,7 +360,7 @@ void apply_edits(ptx::Module& module, const Edits& edits, Edits& left, EditedTex
     if (a.index != b.index) return a.index > b.index;
     // What is put in behind it first, and before it last, so that both are beside it.
     const auto rank = [](const Change& c) {
-      return c.what == "behind" ? 0 : c.what == "before" ? 3 : c.value == "none" ? 2 : 1;
+      return c.what == "after" ? 0 : c.what == "before" ? 3 : c.value == "none" ? 2 : 1;
     };
     return rank(a) < rank(b);
   });
@@ -374,10 +374,68 @@ void apply_edits(ptx::Module& module, const Edits& edits, Edits& left, EditedTex
   }
 }
 
+namespace {
+constexpr std::string_view kMemory = "memory.";
+
+// Its host's memset puts back what was there at first.
+void add_clear(CaseFile& file, const Memory& memory, bool each_launch) {
+  HostStep step;
+  step.kind = HostStep::Kind::memset;
+  step.to.kind = Argument::Kind::memory;
+  step.to.name = memory.name;
+  step.bytes = memory.bytes;
+  step.fill = memory.initial.kind == Initial::Kind::fill ? memory.initial.fill : 0;
+  step.line = memory.line;
+  for (std::size_t l = each_launch ? 0 : file.launches.size() - 1; l < file.launches.size(); ++l) {
+    step.stream = file.launches[l].stream;
+    step.before = l + 1;
+    file.host.push_back(step);
+  }
+}
+}  // namespace
+
+bool is_memory_edit(std::string_view key) { return key.starts_with(kMemory); }
+
+void apply_memory_edits(CaseFile& file, const Edits& edits) {
+  for (const auto& [key, value] : edits) {
+    if (!is_memory_edit(key)) continue;
+    const auto slash = key.rfind('/');
+    const std::string what = slash == std::string::npos ? "" : key.substr(slash + 1);
+    const auto refuse = [&, &key = key, &value = value](const std::string& why) {
+      throw CaseError(fmt::format("--set {}={}: {}", key, value, why));
+    };
+    if ((what != "init" || value != "zero") &&
+        (what != "clear" || (value != "call" && value != "launch"))) {
+      refuse("expected memory.NAME/init=zero, memory.NAME/clear=call or memory.NAME/clear=launch");
+    }
+    const std::string name = key.substr(kMemory.size(), slash - kMemory.size());
+    const auto memory = std::find_if(file.memories.begin(), file.memories.end(),
+                                     [&](const Memory& m) { return m.name == name; });
+    if (memory == file.memories.end()) refuse(fmt::format("the case has no memory '{}'", name));
+    using Kind = Initial::Kind;
+    if (what == "init") {
+      if (memory->initial.kind != Kind::poison && memory->initial.unset.empty()) {
+        refuse(fmt::format("'{}' is initialised", name));
+      }
+      if (memory->initial.kind == Kind::poison) memory->initial.kind = Kind::zero;
+      memory->initial.unset.clear();
+    } else if (memory->initial.kind != Kind::zero && memory->initial.kind != Kind::fill) {
+      refuse(
+          fmt::format("expected a memory whose init is \"zero\" or a fill, and that of '{}' "
+                      "is neither",
+                      name));
+    } else if (file.launches.empty()) {
+      refuse("the case launches nothing");
+    } else {
+      add_clear(file, *memory, value == "launch");
+    }
+  }
+}
+
 void refuse_edits(const CaseFile& file, const Edits& left) {
   if (left.empty()) return;
   const auto& [key, value] = *left.begin();
-  if (key.ends_with("/before") || key.ends_with("/behind")) {
+  if (key.ends_with("/before") || key.ends_with("/after")) {
     std::string words;
     for (const std::string_view word : insertions()) {
       words += (words.empty() ? "" : ", ") + std::string(word);
@@ -397,7 +455,8 @@ void refuse_edits(const CaseFile& file, const Edits& left) {
   }
   throw CaseError(fmt::format(
       "--set {}={}: the case's kernels have no such site; expected FILE:LINE/WHAT of the PTX, with "
-      "order, scope, fence, barrier, before or behind for WHAT; relax --case lists the sites",
+      "order, scope, fence, barrier, before or after for WHAT (relax --case lists the sites), or "
+      "memory.NAME/init, memory.NAME/clear",
       key, value));
 }
 

@@ -9,7 +9,12 @@
 //   fence   sc or acq_rel; none takes the fence out
 //   barrier bar.sync, barrier.sync or bar.warp.sync; none takes it out
 //   before  an instruction that is put in before it: one of insertions()
-//   behind  the same behind it
+//   after   the same after it
+//
+// memory.NAME/init=zero initialises a memory that the case leaves uninitialised; memory.NAME/clear
+// sets each rank's replica back to its first content, by a memset of the host: behind the last
+// launch of each call (`call`), or behind each launch (`launch`).
+//
 // Accesses to shared, local, parameter and constant memory have no sites. An atomic stays one: it
 // has no weak form.
 
@@ -44,7 +49,11 @@ std::vector<EditSite> edit_sites(const CaseFile& file, const Edits& edits = {});
 // The FILE:LINE of an instruction's key: "zoo.ptx:120", "zoo.ptx:120.2".
 std::string place_of(const ptx::Module& module, const ptx::Function& f, std::size_t index);
 
-// The values of `before` and `behind`: "bar.sync" (0), "fence.acq_rel.sys", ...
+// Applies those of `edits` that name a memory. Throws a CaseError that names the key.
+void apply_memory_edits(CaseFile& file, const Edits& edits);
+bool is_memory_edit(std::string_view key);
+
+// The values of `before` and `after`: "bar.sync" (0), "fence.acq_rel.sys", ...
 std::vector<std::string_view> insertions();
 
 // Where edited texts live: a module points into it.

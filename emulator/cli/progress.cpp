@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -78,6 +79,11 @@ analysis::Watch ShownProgress::watch() {
                   p.explored < 0 ? "" : fmt::format("about {:.2g} % explored", 100 * p.explored));
   };
   watch.mode_over = [this](machine::Boundary) { progress_.reset(); };
+  watch.trying = [this](std::uint64_t tried, double seconds, double limit) {
+    if (!remedies_) remedies_.emplace("what would make it pass", "changes", 0);
+    remedies_->at(tried, seconds, fmt::format("{:.1f} of {:g} s", std::min(seconds, limit), limit));
+  };
+  watch.tried = [this] { remedies_.reset(); };
   watch.log = [](analysis::Watch::Level level, const std::string& text) {
     level == analysis::Watch::Level::error ? log_error(text) : log_info(text);
   };

@@ -46,7 +46,7 @@ class ShownProgress {
 
  private:
   std::string unit_;
-  std::optional<Progress> progress_;
+  std::optional<Progress> progress_, remedies_;
 };
 
 }  // namespace ringfence::cli

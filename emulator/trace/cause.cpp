@@ -29,21 +29,21 @@ std::string mend_of(const Telling& t) {
   const machine::Finding& f = t.finding;
   switch (f.kind) {
     case FindingKind::uninitialised_barrier:
-      return "a block barrier behind mbarrier.init (for a cluster fence.mbarrier_init and "
+      return "a block barrier after mbarrier.init (for a cluster fence.mbarrier_init and "
              "barrier.cluster) before any other thread uses it";
     case FindingKind::incoherent_read:
       return fmt::format(
           "a plain or volatile ld.global in place of ld.global.nc at {} (no __ldg, no "
           "const __restrict__)",
           t.line(f.second.proxy == machine::Proxy::readonly ? f.second.site : f.first.site));
-    case FindingKind::cluster_lifetime:
-      return t.program.last_mismatch().find("has ended") != std::string::npos
-                 ? "barrier.cluster.arrive and .wait at the end of the kernel, so that no block "
-                   "ends while another accesses its shared memory"
-                 : "barrier.cluster.arrive and .wait at the start of the kernel, before any access "
-                   "to another block's shared memory";
+    case FindingKind::cluster_exit:
+      return "barrier.cluster.arrive and .wait (cluster.sync()) at the end of the kernel, so that "
+             "no block ends while another accesses its shared memory";
+    case FindingKind::cluster_entry:
+      return "barrier.cluster.arrive and .wait (cluster.sync()) at the start of the kernel, before "
+             "any access to another block's shared memory";
     case FindingKind::unrestored_signal:
-      return "take every signal back that is put: a wait that resets, or a clear behind the last "
+      return "take every signal back that is put: a wait that resets, or a clear after the last "
              "wait";
     case FindingKind::uninitialised_read:
       return "an init of the memory in the case, or a store there before the read";
@@ -66,11 +66,18 @@ Cause cause_of(const schedule::Outcome& outcome, const machine::Finding& finding
     case FindingKind::stale_read:
       return cause_of_race(telling);
     case FindingKind::deadlock:
+    case FindingKind::residency:
     case FindingKind::livelock:
       return cause_of_wait(telling, outcome);
     case FindingKind::replica_mismatch:
     case FindingKind::numeric_mismatch:
       return cause_of_values(telling);
+    case FindingKind::uninitialised_read: {
+      Cause c{"", mend_of(telling)};
+      if (finding.has_second)
+        c.hints.push_back({Hint::What::init, 0, false, finding.second.region});
+      return c;
+    }
     default:
       return {"", mend_of(telling)};
   }

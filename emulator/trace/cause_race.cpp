@@ -53,7 +53,7 @@ class Race {
     return no_hand_over();
   }
   void hint(Hint::What what, std::uint16_t site, bool behind) const {
-    const Hint h{what, site, behind};
+    const Hint h{what, site, behind, 0};
     if (std::find(hints_.begin(), hints_.end(), h) == hints_.end()) hints_.push_back(h);
   }
   void note(EventIndex i) const {
@@ -80,7 +80,7 @@ class Race {
         return {fmt::format("{} goes through the async proxy, and no fence.proxy.async stands "
                             "between it and {}",
                             line(second_), line(first_)),
-                fmt::format("fence.proxy.async behind {}, in the thread that accessed it, before "
+                fmt::format("fence.proxy.async after {}, in the thread that accessed it, before "
                             "it signals or comes to the barrier",
                             line(first_))};
       case Missing::completion:
@@ -128,21 +128,20 @@ class Race {
     if (first_.label == second_.label) hint(wait, second_.site, false);
     if (bulk && group) {
       const bool writes = first_.kind != AccessKind::read;
-      return {
-          fmt::format("{} only begins a bulk copy, whose {} is not over: nobody has waited for "
-                      "it{}",
-                      line(first_), writes ? "write" : "read",
-                      writes ? " (a wait_group.read waits for what it reads alone)" : ""),
-          fmt::format("cp.async.bulk.wait_group{} 0 behind {} in {}, which issued it, before {}",
-                      writes ? "" : ".read", line(first_), who(first_.label, t_.program),
-                      writes ? "it signals" : "what it reads is written again")};
+      return {fmt::format("{} only begins a bulk copy, whose {} is not over: nobody has waited for "
+                          "it{}",
+                          line(first_), writes ? "write" : "read",
+                          writes ? " (a wait_group.read waits for what it reads alone)" : ""),
+              fmt::format("cp.async.bulk.wait_group{} 0 after {} in {}, which issued it, before {}",
+                          writes ? "" : ".read", line(first_), who(first_.label, t_.program),
+                          writes ? "it signals" : "what it reads is written again")};
     }
     if (bulk) {
       std::string mend = fmt::format(
           "a wait for the phase of its mbarrier (mbarrier.try_wait) before {}", line(second_));
       if (second_.kind == AccessKind::read && first_.label != second_.label) {
         mend += fmt::format(
-            ", or, where that still reads what was there before, the copy at {} only behind a "
+            ", or, where that still reads what was there before, the copy at {} only after a "
             "signal "
             "of {} that it has",
             line(first_), who(second_.label, t_.program));
@@ -152,7 +151,7 @@ class Race {
               mend};
     }
     return {fmt::format("{} only begins a copy, and nobody has waited for its end", line(first_)),
-            fmt::format("cp.async.wait_group 0 in {} behind {}, and a barrier if others read it",
+            fmt::format("cp.async.wait_group 0 in {} after {}, and a barrier if others read it",
                         who(first_.label, t_.program), line(first_))};
   }
 
@@ -171,7 +170,7 @@ class Race {
       return {fmt::format("{} reads by a plain load what {} signals: a plain load is no wait, and "
                           "takes nothing in",
                           line(plain), rank(strong.label)),
-              fmt::format("ld.acquire.sys at {} (or a relaxed load and a fence behind the loop)",
+              fmt::format("ld.acquire.sys at {} (or a relaxed load and a fence after the loop)",
                           line(plain))};
     }
     if (plain.kind == AccessKind::write) {
@@ -183,8 +182,8 @@ class Race {
                       "says that this has not happened yet",
                       value, line(plain), rank(strong.label),
                       strong.kind == AccessKind::read ? "waits at" : "signals in", line(strong)),
-          "clear such a slot where no peer can signal: before the launch, behind the wait for "
-          "the signal, or behind a barrier of all ranks"};
+          "clear such a slot where no peer can signal: before the launch, after the wait for "
+          "the signal, or after a barrier of all ranks"};
     }
     return {};
   }
@@ -209,14 +208,14 @@ class Race {
     if (first_.label == second_.label) return {};
     hint(Hint::What::barrier, first_.site, true);
     hint(Hint::What::barrier, second_.site, false);
-    return {fmt::format(
-                "both are threads of one block, and neither a block barrier nor a release that an "
-                "acquire takes in (a flag's, an mbarrier's) leads from {} to {}",
-                line(first_), line(second_)),
-            fmt::format(
-                "__syncthreads() between {} and {}, or a release behind the one that an acquire "
-                "before the other takes in",
-                line(first_), line(second_))};
+    return {
+        fmt::format(
+            "both are threads of one block, and neither a block barrier nor a release that an "
+            "acquire takes in (a flag's, an mbarrier's) leads from {} to {}",
+            line(first_), line(second_)),
+        fmt::format("__syncthreads() between {} and {}, or a release after the one that an acquire "
+                    "before the other takes in",
+                    line(first_), line(second_))};
   }
 
   // -- a chain by which the second could have seen the first --------------------------------------
@@ -266,7 +265,7 @@ class Race {
                     "the data: the parts of a vector are stores of their own, so the flag can "
                     "be new while its data are old",
                     who(h_[w].label, t_.program), t_.line(h_[w]), h_[w].step),
-        fmt::format("the flag by a store of its own, st.release.sys, behind {}", line(first_))};
+        fmt::format("the flag by a store of its own, st.release.sys, after {}", line(first_))};
   }
 
   Cause link(EventIndex p, EventIndex w, const std::vector<bool>& of_put) const {
@@ -325,13 +324,13 @@ class Race {
     if (!acquired) {
       hint(Hint::What::fence, wait.site, true);
       add(c.text,
-          fmt::format("the wait at {} ({}, step {}) is {}, with no acquire fence behind it, so it "
+          fmt::format("the wait at {} ({}, step {}) is {}, with no acquire fence after it, so it "
                       "takes nothing in",
                       t_.line(wait), who(wait.label, t_.program), wait.step,
                       order_text(wait.order, wait.scope)),
           "; ");
       add(c.mend,
-          fmt::format(".acquire at {} (or a fence.acq_rel.sys right behind its loop)",
+          fmt::format(".acquire at {} (or a fence.acq_rel.sys right after its loop)",
                       t_.line(wait)),
           ", and ");
     }
@@ -407,6 +406,7 @@ class Race {
       if (std::get<0>(number_of(h_[p].label)) >= std::get<0>(mine)) return {};
       note(i);
       note(p);
+      hints_.push_back({Hint::What::clear, 0, false, e.address.region});
       return {
           fmt::format("the wait at {} of call {} was satisfied by the {} that {} had put in call "
                       "{} (step {}): the flag still held what that call left",
@@ -467,7 +467,7 @@ class Race {
       note(w);
       return {fmt::format("the put that {} took in ({}, step {}) comes before the write at {}",
                           rank(first_.label), t_.line(h_[p]), h_[p].step, line(second_)),
-              fmt::format("the put at {} behind the write at {}", t_.line(h_[p]), line(second_))};
+              fmt::format("the put at {} after the write at {}", t_.line(h_[p]), line(second_))};
     }
     return unordered_put(p, w, b_);
   }
@@ -549,22 +549,22 @@ class Race {
                           "of {} that it has taken in ({}, step {}) is from before the read",
                           rank(second_.label), rank(first_.label), rank(first_.label), t_.line(put),
                           put.step),
-              fmt::format("a barrier of the ranks behind the read at {}, before {} writes again",
+              fmt::format("a barrier of the ranks after the read at {}, before {} writes again",
                           line(first_), rank(second_.label))};
     }
     if (earlier != kNoEvent) {
       return {fmt::format("{} writes the buffer again at {} while {} may still read for the round "
-                          "before (its write of step {}): it has waited for no signal behind that "
+                          "before (its write of step {}): it has waited for no signal after that "
                           "read",
                           rank(first_.label), line(first_), rank(second_.label), h_[earlier].step),
-              fmt::format("a barrier of the ranks behind the read at {}, before the write at {}",
+              fmt::format("a barrier of the ranks after the read at {}, before the write at {}",
                           line(second_), line(first_))};
     }
     return {fmt::format("the last signal of {} that {} took in (put at {}, step {}; taken at {}) "
                         "comes before the {} at {}",
                         rank(first_.label), rank(second_.label), t_.line(put), put.step,
                         t_.line(h_[w]), doing(first_.kind), line(first_)),
-            fmt::format("the put behind {}", line(first_))};
+            fmt::format("the put after {}", line(first_))};
   }
 
   Cause no_signal() const {
@@ -585,15 +585,14 @@ class Race {
           fmt::format("a wait of {} for that signal, .acquire, before {}", rank(second_.label),
                       before)};
     }
-    return {
-        fmt::format("no signal and no barrier leads from {} behind its {} at {} to {} before {}",
-                    side(first_.label), doing(first_.kind), line(first_), side(second_.label),
-                    before),
-        fmt::format("a barrier of the {} between {} and {}{}", one_rank ? "blocks" : "ranks",
-                    line(first_), before,
-                    one_rank ? " (of a cluster: arrive .release behind the first, wait .acquire "
-                               "before the second)"
-                             : "")};
+    return {fmt::format("no signal and no barrier leads from {} after its {} at {} to {} before {}",
+                        side(first_.label), doing(first_.kind), line(first_), side(second_.label),
+                        before),
+            fmt::format("a barrier of the {} between {} and {}{}", one_rank ? "blocks" : "ranks",
+                        line(first_), before,
+                        one_rank ? " (of a cluster: arrive .release after the first, wait .acquire "
+                                   "before the second)"
+                                 : "")};
   }
 
   const Telling& t_;

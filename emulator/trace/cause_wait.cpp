@@ -34,6 +34,7 @@ class Wait {
       }
       Cause c = told(s);
       c.steps = steps_;
+      c.hints = hints_;
       return c;
     }
     return {};
@@ -47,7 +48,7 @@ class Wait {
   }
 
   Cause told(const StuckAgent& s) {
-    if (t_.program.last_mismatch().find("not resident") != std::string::npos) {
+    if (t_.finding.kind == machine::FindingKind::residency) {
       return {"",
               "a grid all of whose blocks are resident at once (fewer blocks, or less shared "
               "memory and fewer registers a block)"};
@@ -80,6 +81,10 @@ class Wait {
     steps_ = {good, bad};
     const Event& was = h_[good];
     const Event& gone = h_[bad];
+    // Of another call or launch: it need not have found there what the one before left.
+    if (number_of(gone.label) != number_of(was.label)) {
+      hints_.push_back({Hint::What::clear, 0, false, s.await.at.region});
+    }
     // A wait that takes the value: this one, in an earlier round.
     const Compare compare = s.await.wanted.compare;
     if (gone.kind == Event::Kind::rmw && compare == Compare::eq && gone.value > was.value &&
@@ -87,7 +92,7 @@ class Wait {
       return {
           fmt::format("it was {} until step {}, when {} added to it at {}: it is overshot to {}",
                       was.value, gone.step, self(s, gone), t_.line(gone), gone.value),
-          fmt::format("wait for >= {} at {}, and count on from round to round", was.value,
+          fmt::format("wait for >= {} at {}, and go on counting from round to round", was.value,
                       t_.line(t_.finding.second.site))};
     }
     if (gone.kind == Event::Kind::rmw) {
@@ -102,15 +107,15 @@ class Wait {
           fmt::format("it was {} until step {}, when {} stored {} over it at {}: an arrival that "
                       "had come by then is lost",
                       was.value, gone.step, self(s, gone), gone.value, t_.line(gone)),
-          fmt::format("at {} take back by an atomic what was waited for, or count on without a "
-                      "reset",
+          fmt::format("at {} take back by an atomic what was waited for, or go on counting and "
+                      "never reset it",
                       t_.line(gone))};
     }
     return {
         fmt::format("it was {} until step {}, when {} stored {} over it at {}, and this wait had "
                     "not looked in between",
                     was.value, gone.step, self(s, gone), gone.value, t_.line(gone)),
-        fmt::format("let the flag only grow, from round to round, or store at {} only behind an "
+        fmt::format("let the flag only grow, from round to round, or store at {} only after an "
                     "answer that it was seen",
                     t_.line(gone))};
   }
@@ -144,7 +149,8 @@ class Wait {
     if (signals) {
       return {fmt::format("its own signal of step {} ({}) is still there: nobody has taken it",
                           last.step, t_.line(last)),
-              ""};
+              "let every rank come to this barrier as often as the others, or wait until its slot "
+              "is free again by other means"};
     }
     steps_ = {writes_.back()};
     std::string then = "has ended without giving it back";
@@ -156,7 +162,7 @@ class Wait {
     }
     return {fmt::format("{} took it at {} (step {}), and {}", who(last.label, t_.program),
                         t_.line(last), last.step, then),
-            fmt::format("a release of it on every way that {} can take behind {}",
+            fmt::format("a release of it on every way that {} can take after {}",
                         who(last.label, t_.program), t_.line(last))};
   }
 
@@ -185,7 +191,11 @@ class Wait {
     if (const std::string note = t_.program.launch_note(s.label); !note.empty()) {
       return {text + ", and " + note, "the same grid on every rank, or a wait for those there are"};
     }
-    return {text, ""};
+    return {text,
+            fmt::format("let {} put {} {} there on every way, or wait at {} for no more",
+                        writer.empty() ? "whoever signals" : writer.substr(0, writer.find(',')),
+                        name(s.await.wanted.compare), s.await.wanted.value,
+                        t_.line(t_.finding.second.site))};
   }
 
   Cause never_written(const StuckAgent& s) const {
@@ -215,7 +225,10 @@ class Wait {
                           "to do",
                           rank)};
     }
-    return {nobody, ""};
+    return {nobody,
+            fmt::format("a put of what it waits for at {}, where its signaller comes on every "
+                        "way, or no wait for it",
+                        place_of(s))};
   }
 
   const Telling& t_;
@@ -223,6 +236,7 @@ class Wait {
   const schedule::Outcome& outcome_;
   std::vector<EventIndex> writes_;
   mutable std::vector<std::size_t> steps_;
+  mutable std::vector<Hint> hints_;
 };
 
 // -- results --------------------------------------------------------------------------------------
@@ -265,7 +279,8 @@ Cause old_value_taken(const Telling& t) {
         fmt::format("clear all that {} wrote before the buffer is used again, or send a number "
                     "of the call with the data",
                     launch(its)),
-        {i, p, due}};
+        {i, p, due},
+        {{Hint::What::clear, 0, false, e.address.region}}};
   }
   return {};
 }
@@ -284,6 +299,30 @@ std::string written_by(const Telling& t, const machine::AccessInfo& a) {
   return fmt::format("on {} nobody wrote it", rank);
 }
 
+// No order and no scope changes what is computed wrongly.
+std::string mend_of_value(const Telling& t, const machine::AccessInfo& a) {
+  const History& h = t.history;
+  const auto all = h.writes_of(a.region, a.offset);
+  const LaunchNumber until = number_of(a.label);
+  EventIndex last = kNoEvent;
+  for (const EventIndex w : all) {
+    if (number_of(h[w].label) < until) last = w;
+  }
+  if (last == kNoEvent) {
+    return "let a thread write it: how the work is divided among blocks and threads leaves it out";
+  }
+  const std::string numbers = t.program.last_mismatch();
+  const std::string line = t.line(h[last]);
+  for (const auto& [word, mend] :
+       {std::pair{"'s term is missing", "add the missing rank's term before the store at {}"},
+        std::pair{"'s term is added twice", "add that rank's term once before the store at {}"},
+        std::pair{"'s own value is there, and no other term",
+                  "add the other ranks' terms before the store at {}"}}) {
+    if (numbers.find(word) != std::string::npos) return fmt::format(fmt::runtime(mend), line);
+  }
+  return fmt::format("what the store at {} computes, or the place that it stores to", line);
+}
+
 }  // namespace
 
 Cause cause_of_wait(const Telling& telling, const schedule::Outcome& outcome) {
@@ -298,6 +337,9 @@ Cause cause_of_values(const Telling& telling) {
     c.text = c.text.empty() ? writers : c.text + "; " + writers;
   } else if (f.has_second && c.text.empty()) {
     c.text = written_by(telling, f.second);
+  }
+  if (c.mend.empty() && f.kind == machine::FindingKind::numeric_mismatch && f.has_second) {
+    c.mend = mend_of_value(telling, f.second);
   }
   return c;
 }

@@ -4,7 +4,8 @@
 
 namespace ringfence::trace {
 
-// An instruction that is missing beside another, as far as the events tell.
+// An instruction that is missing beside another, or what is to be done with a memory, as far as the
+// events tell.
 struct Hint {
   enum class What : std::uint8_t {
     barrier,
@@ -12,10 +13,13 @@ struct Hint {
     proxy_fence,
     bulk_wait,  // cp.async.bulk.wait_group
     copy_wait,  // cp.async.wait_group
-    grid_wait   // griddepcontrol.wait
+    grid_wait,  // griddepcontrol.wait
+    init,       // of the memory
+    clear       // of the memory, between calls or launches
   } what = What::barrier;
   std::uint16_t site = 0;
-  bool behind = false;  // else before it
+  bool behind = false;       // else before it
+  std::uint32_t region = 0;  // of what concerns a memory
   friend bool operator==(const Hint&, const Hint&) = default;
 };
 

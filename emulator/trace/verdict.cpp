@@ -126,12 +126,19 @@ std::string sentence(const Finding& f, const schedule::Program& program) {
                                verb(f.first.kind))
                  : fmt::format("{} {} while the kernel runs in which {} reads it by ld.global.nc",
                                side(a, program), at, who(f.first.label, program));
-    case FindingKind::cluster_lifetime:
-      return fmt::format(
-          "{} {}: {}", side(f.second.kind == AccessKind::none ? f.first : f.second, program),
-          f.second.kind == AccessKind::none ? place(address(f.first), program) : at,
-          f.second.kind == AccessKind::none ? "its block may have ended before"
-                                            : "nothing orders this behind the start of its block");
+    case FindingKind::residency:
+      return placed ? fmt::format(
+                          "{} waits for ever for {}, and there is no room on the GPU for "
+                          "blocks that it waits for",
+                          who(a.label, program), at)
+                    : "blocks wait for others for which there is no room on the GPU";
+    case FindingKind::cluster_entry:
+      return told("nothing orders this after the start of its block");
+    case FindingKind::cluster_exit: {
+      const AccessInfo& access = f.second.kind == AccessKind::none ? f.first : f.second;
+      return fmt::format("{} {}: its block may have ended before", side(access, program),
+                         place(address(access), program));
+    }
     case FindingKind::rank_lost:
       return "a rank's process was lost";
   }
@@ -164,7 +171,7 @@ std::string place_in(const std::string& numbers) {
 bool is_fault(FindingKind kind) {
   return kind == FindingKind::out_of_bounds || kind == FindingKind::misaligned ||
          kind == FindingKind::multicast_misuse || kind == FindingKind::barrier_misuse ||
-         kind == FindingKind::cluster_lifetime;
+         kind == FindingKind::cluster_entry || kind == FindingKind::cluster_exit;
 }
 
 // A fault that an executor met, whose reason is known.

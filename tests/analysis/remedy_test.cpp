@@ -3,11 +3,14 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <chrono>
 
 #include "emulator/analysis/instance.hpp"
 #include "emulator/programs/protocol.hpp"
 #include "emulator/schedule/failure.hpp"
+#include "emulator/schedule/interrupt.hpp"
 #include "emulator/schedule/search.hpp"
+#include "tests/support/small_programs.hpp"
 
 namespace ringfence::analysis {
 namespace {
@@ -111,6 +114,71 @@ TEST_CASE("no switch mends a fault that none of them makes, and that is said") {
   CHECK(text(nothing) ==
         "None of the 7 changes that were tried makes it pass (switches of the protocol)\n");
   CHECK(text(Remedies{}).empty());
+}
+
+// One switch: "fault" reads what nobody wrote, "none" writes for ever.
+class Endless final : public Subject {
+ public:
+  explicit Endless(programs::Config config) : Subject(std::move(config)) {}
+  std::vector<machine::Boundary> claims() const override { return {Boundary::strict}; }
+  std::unique_ptr<schedule::Program> make_program() const override {
+    const bool fault = config_.set.at("end") == "fault";
+    return std::make_unique<testing::HostProgram>(
+        std::uint16_t{1}, [fault](testing::HostProgram& p, schedule::Agent& host, std::uint16_t) {
+          p.launch(host, 0, {[&](schedule::Agent& a) {
+                     if (fault) a.fail(testing::finding_of(machine::FindingKind::rank_lost));
+                     for (std::uint32_t n = 0;; ++n) {
+                       testing::store32(a, p.slot(0, 0), n, machine::Order::relaxed);
+                     }
+                   }});
+        });
+  }
+  std::vector<Step> stronger() const override { return {{"end", "fault", "none", ""}}; }
+  SubjectPtr with(const Settings& set) const override {
+    programs::Config c = config_;
+    c.set = set;
+    return std::make_shared<Endless>(std::move(c));
+  }
+  SubjectPtr like(const programs::Config& c) const override { return std::make_shared<Endless>(c); }
+};
+
+TEST_CASE("the time for remedies is over within a run as well, and that is told") {
+  programs::Config config;
+  config.ranks = 1;
+  config.set = {{"end", "fault"}};
+  const Endless subject(config);
+  schedule::RunSpec base;
+  base.point_limit = ~0U;  // the run without the fault ends by time alone
+  std::vector<std::uint64_t> shown;
+  Watch watch;
+  watch.trying = [&](std::uint64_t number, double, double limit) {
+    shown.push_back(number);
+    CHECK(limit == 0.2);
+  };
+  bool over = false;
+  watch.tried = [&] { over = true; };
+  const auto begin = std::chrono::steady_clock::now();
+  const Remedies r = find_remedies(subject, base, {}, {.seconds = 0.2}, {}, watch);
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+  CHECK(took.count() >= 0.2);
+  CHECK(took.count() < 5);  // of a busy machine
+  CHECK_FALSE(schedule::time_is_over());
+  CHECK(r.found.empty());
+  CHECK(r.tried == 1);
+  CHECK_FALSE(r.complete);
+  CHECK(text(r).find("the 0.2 s were over, --remedies 2s gives more") != std::string::npos);
+  CHECK(shown == std::vector<std::uint64_t>{1});
+  CHECK(over);
+}
+
+TEST_CASE("where no change helps, what does is told") {
+  Remedies r;
+  r.tried = 2;
+  r.kernel = true;
+  r.instead = "the same grid on every rank";
+  CHECK(
+      text(r).ends_with("(orders, scopes, fences and barriers of the kernels)\n"
+                        "  What would: the same grid on every rank\n"));
 }
 
 TEST_CASE("every step up is legal, and strictly above the value in force") {

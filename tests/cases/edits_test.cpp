@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "tests/cases/harness.hpp"
+#include "tests/cases/written.hpp"
 
 using namespace ringfence;
 using cases::CaseError;
@@ -117,15 +118,79 @@ TEST_CASE("an edit that names no site, or a value it cannot have, is one line th
 TEST_CASE("an instruction that is put in is executed there, and mends what lacks it there alone") {
   // The store of the data, which all threads make; the signal of thread 0 follows it.
   const std::string stores = "zoo.ptx:2544", reads = "zoo.ptx:2593";
-  CHECK(verdict("early-signal-fault", {{stores + "/behind", "bar.sync"}}, Boundary::stream) ==
+  CHECK(verdict("early-signal-fault", {{stores + "/after", "bar.sync"}}, Boundary::stream) ==
         "clean");
   CHECK(verdict("early-signal-fault", {{stores + "/before", "bar.sync"}}, Boundary::stream) ==
         "data-race");
   CHECK(verdict("early-signal-fault", {{reads + "/before", "bar.sync"}}, Boundary::stream) ==
         "data-race");
   // A fence is no barrier.
-  CHECK(verdict("early-signal-fault", {{stores + "/behind", "fence.sc.sys"}}, Boundary::stream) ==
+  CHECK(verdict("early-signal-fault", {{stores + "/after", "fence.sc.sys"}}, Boundary::stream) ==
         "data-race");
+}
+
+namespace {
+
+const char* const kMemories = R"(
+ranks = 1
+calls = 2
+[memory.data]
+kind = "local"
+bytes = 64
+INIT
+[[launch]]
+ptx = "k.ptx"
+kernel = "k"
+grid = [2]
+block = [1]
+args = [ {memory = "data"} ]
+)";
+
+// Each block counts itself and waits until there are two.
+const char* const kCounts = R"(.visible .entry k(.param .u64 data) {
+  .reg .pred %p; .reg .b32 %v; .reg .b64 %m;
+  ld.param.u64 %m, [data];
+  red.release.gpu.global.add.u32 [%m], 1;
+W: ld.acquire.gpu.global.u32 %v, [%m];
+  setp.ne.u32 %p, %v, 2;
+  @%p bra W;
+  ret;
+})";
+
+std::string judged(const cases::test::Written& w, const std::string& init, const Edits& edits) {
+  std::string text = kMemories;
+  text.replace(text.find("INIT"), 4, init);
+  cases::Settings settings;
+  settings.edits = edits;
+  const auto program = w.open(text, settings);
+  return cases::test::found(cases::test::fuzz(*program, Boundary::stream, 50));
+}
+
+}  // namespace
+
+TEST_CASE("a memory that is cleared after each call is as at first in the next one") {
+  const cases::test::Written w(kCounts);
+  CHECK(judged(w, "", {}) == "deadlock");  // in call 1 the count goes on from 2
+  CHECK(judged(w, "", {{"memory.data/clear", "call"}}) == "clean");
+  CHECK(judged(w, "", {{"memory.data/clear", "launch"}}) == "clean");
+}
+
+TEST_CASE("a memory that is not initialised can be, and no other") {
+  const cases::test::Written w(kCounts);
+  CHECK(judged(w, "init = \"poison\"", {}) == "uninitialised-read");
+  CHECK(judged(w, "init = \"poison\"", {{"memory.data/init", "zero"}}) == "deadlock");
+  const auto refused = [&](const Edits& edits) -> std::string {
+    try {
+      judged(w, "", edits);
+    } catch (const CaseError& e) {
+      return e.what();
+    }
+    return "";
+  };
+  CHECK(refused({{"memory.data/init", "zero"}}).ends_with("'data' is initialised"));
+  CHECK(refused({{"memory.pad/init", "zero"}}).ends_with("the case has no memory 'pad'"));
+  CHECK(refused({{"memory.data/clear", "never"}}).find("expected memory.NAME/init=zero") !=
+        std::string::npos);
 }
 
 TEST_CASE("what cannot be put in is refused with what can") {
@@ -133,7 +198,7 @@ TEST_CASE("what cannot be put in is refused with what can") {
         std::string::npos);
   const std::string key = sites_of("scope-fixed", "order", "atom.release").front().key;
   const std::string line = key.substr(0, key.find('/'));
-  CHECK(complaint({{line + "/behind", "nonsense"}}).find("griddepcontrol.wait") !=
+  CHECK(complaint({{line + "/after", "nonsense"}}).find("griddepcontrol.wait") !=
         std::string::npos);
-  CHECK(complaint({{line + "/behind", "bar.sync"}}).empty());
+  CHECK(complaint({{line + "/after", "bar.sync"}}).empty());
 }
