@@ -175,13 +175,13 @@ std::string why_unknown(const std::vector<ModeResult>& modes, const Notes& notes
   return "the time ran out before one schedule had ended";
 }
 
-// Those behind the first, as they were met: what the most schedules show comes first.
+// Those behind the first: the most blatant ones first (analysis/fuzz.cpp).
 void tell_others(std::vector<ModeResult>& modes) {
   RecordOptions record;
   record.folder = kFindingsFolder;
   for (ModeResult& m : modes) {
     if (m.more.empty()) continue;
-    fmt::print("\nFurther findings in {}, each with the previous ones ignored:\n",
+    fmt::print("\nFurther findings in {}, found with the others ignored, the most blatant first:\n",
                machine::name(m.mode));
     for (Settled& s : m.more) {
       m.others.push_back(write_finding(std::move(s), record));

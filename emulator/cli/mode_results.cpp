@@ -95,7 +95,8 @@ void add_modes(Json& j, const std::vector<ModeReport>& modes) {
     all.insert(all.end(), m.others.begin(), m.others.end());
     for (const Finding* one : all) {
       const Finding& r = *one;
-      Json finding{{"kind", machine::name(r.kind)},
+      Json finding{{"id", trace::finding_id(r.trace)},
+                   {"kind", machine::name(r.kind)},
                    {"mode", mode},
                    {"claimed", m.claimed},
                    {"message", r.trace.verdict.message},

@@ -7,9 +7,11 @@
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "emulator/analysis/finding.hpp"
 #include "emulator/analysis/memory.hpp"
+#include "emulator/analysis/nearest.hpp"
 #include "emulator/analysis/replay.hpp"
 #include "emulator/cli/case_options.hpp"
 #include "emulator/cli/loss.hpp"
@@ -40,7 +42,9 @@ Exit run(const ReplayOptions& options) {
   check_input(config, recorded.header.input_digest);
   check_memory(config, 1);
 
-  const Replayed r = replay(*subject, recorded, {o.executor, o.remedies, token, o.remedy_seconds});
+  ShownProgress shown("schedules");
+  const Replayed r =
+      replay(*subject, recorded, {o.executor, o.remedies, token, o.remedy_seconds, shown.watch()});
   if (!r.run.lost.empty()) {
     fmt::print("{}\nUNKNOWN: the run did not complete\n", loss_text(r.run.lost));
     return loss_exit(r.run.lost);
@@ -56,7 +60,12 @@ Exit run(const ReplayOptions& options) {
                                           .remedy = text(remedies),
                                           .color = wants_color(STDOUT_FILENO)});
   fmt::print("{}", story);
-  write_pictures(o.pictures, now, run, program, replay_command(o.file), text(remedies));
+  std::optional<schedule::Outcome> passing;
+  if (!o.pictures.html.empty() && now.verdict.finding) {
+    passing = nearest_passing(*subject, now, run);
+  }
+  write_pictures(o.pictures, now, run, program, replay_command(o.file), text(remedies),
+                 passing ? &*passing : nullptr);
   if (difference.empty()) {
     fmt::print("\nthe recorded run, bit for bit (digest {:016x})\n", now.verdict.digest);
   } else {
@@ -76,6 +85,7 @@ Exit run(const ReplayOptions& options) {
   j["executor"] = o.executor.executor;
   j["reproduced"] = difference.empty();
   j["divergence"] = difference;
+  j["id"] = trace::finding_id(now);
   j["kind"] = now.verdict.finding ? Json(machine::name(now.verdict.finding->kind)) : Json(nullptr);
   j["message"] = now.verdict.message;
   j["cause"] = now.verdict.cause;

@@ -15,8 +15,10 @@ struct SarifFinding {
 };
 
 // One run of the tool. A side whose program line names a file and a line ("k.ptx:12 (k.cu:34):
-// ...") has a physical location, the CUDA line where there is one; others a logical one. The
-// result's fingerprint is the finding's content, as in trace::file_name.
+// ...") has a physical location, the CUDA line where there is one; others a logical one. Files are
+// looked for beside the case and its kernels, and named relative to %SRCROOT%: the folder above the
+// current one that is a repository's, else the current one. The result's fingerprint is
+// the finding's id (trace::finding_id).
 std::string sarif(const std::vector<SarifFinding>& findings);
 
 }  // namespace ringfence::cli

@@ -34,7 +34,11 @@ std::string track_name(const AgentLabel& l) {
   }
 }
 
-const char* launch_name(const AgentLabel& l) {
+// In the program's words, or by what it is for.
+std::string launch_name(std::uint64_t label, const schedule::Program& program) {
+  const std::string name = program.launch_name(label);
+  if (!name.empty()) return name;
+  const AgentLabel l = schedule::unpack(label);
   return l.role == Role::product ? "product" : l.role == Role::consumer ? "consumer" : "protocol";
 }
 
@@ -47,9 +51,11 @@ class ChromeTrace {
   std::string text() {
     graph_ = make_graph(events_, trace_.header.policy);
     out_ = fmt::format(
-        "{{\"displayTimeUnit\":\"ms\",\"otherData\":{{\"case\":{},\"made_by\":{}}},"
+        "{{\"displayTimeUnit\":\"ms\",\"otherData\":{{\"finding\":{},\"case\":{},\"made_by\":{}}},"
         "\"traceEvents\":[",
-        quoted(case_text(trace_.header.config)), quoted(trace_.header.made_by));
+        quoted(finding_id(trace_)), quoted(case_text(trace_.header.config)),
+        quoted(trace_.header.made_by));
+    find_signals();
     launches();
     for (EventIndex i = 0; i < events_.size(); ++i) {
       if (machine::is_step(events_[i].kind)) step(i);
@@ -64,6 +70,23 @@ class ChromeTrace {
   void put(const std::string& object) {
     out_ += (first_ ? "\n" : ",\n") + object;
     first_ = false;
+  }
+
+  // Where the program names no slots, a place that a thread reads strongly as another one wrote it,
+  // strongly too, is a signal or a counter.
+  void find_signals() {
+    for (EventIndex i = 0; i < events_.size(); ++i) {
+      const Event& e = events_[i];
+      const EventIndex from = graph_.source[i];
+      if (from == kNoEvent || !machine::is_strong(e.order)) continue;
+      const Event& w = events_[from];
+      if (machine::is_strong(w.order) && w.label != e.label) {
+        signals_.insert({e.address.region, e.address.offset});
+      }
+    }
+  }
+  bool is_signal(machine::Address at) const {
+    return signals_.contains({at.region, at.offset}) || !program_.slot_name(at).text.empty();
   }
 
   // A track's number; tells its name, and its rank's, at the first use.
@@ -96,9 +119,9 @@ class ChromeTrace {
       const AgentLabel l = schedule::unpack(label);
       if (span.second <= span.first) continue;  // no step of its own
       const int tid = track(l);
-      put(fmt::format(
-          R"({{"ph":"X","name":"call {} {}","cat":"launch","pid":{},"tid":{},"ts":{},"dur":{}}})",
-          l.call, launch_name(l), l.rank, tid, span.first, span.second - span.first));
+      put(fmt::format(R"({{"ph":"X","name":{},"cat":"launch","pid":{},"tid":{},"ts":{},"dur":{}}})",
+                      quoted(fmt::format("call {} {}", l.call, launch_name(label, program_))),
+                      l.rank, tid, span.first, span.second - span.first));
     }
   }
 
@@ -110,8 +133,7 @@ class ChromeTrace {
     auto& last = last_step_[e.label];
     const bool again = last == e.step && e.kind != Event::Kind::barrier;
     const bool waited = graph_.source[i] != kNoEvent && machine::is_strong(e.order) &&
-                        events_[graph_.source[i]].label != e.label &&
-                        !program_.slot_name(e.address).text.empty();
+                        events_[graph_.source[i]].label != e.label && is_signal(e.address);
     if (!again) {
       if (waited && last != 0 && e.step > last + 1) {
         put(fmt::format(R"({{"ph":"X","name":{},"cat":"wait","pid":{},"tid":{},"ts":{},"dur":{}}})",
@@ -135,7 +157,7 @@ class ChromeTrace {
     const Event& r = events_[to];
     if (w.label == r.label) return;
     const AgentLabel l = schedule::unpack(w.label);
-    const char* name = program_.slot_name(r.address).text.empty() ? "data" : "signal";
+    const char* name = is_signal(r.address) ? "signal" : "data";
     ++flows_;
     put(fmt::format(R"({{"ph":"s","id":{},"name":"{}","cat":"flow","pid":{},"tid":{},"ts":{}}})",
                     flows_, name, l.rank, track(l), w.step));
@@ -145,7 +167,7 @@ class ChromeTrace {
   }
 
   void counter(const Event& e) {
-    if (program_.slot_name(e.address).text.empty()) return;
+    if (!is_signal(e.address)) return;
     auto& slots = slots_[e.address.region];
     auto& sum = sums_[e.address.region];
     auto& slot = slots[e.address.offset];
@@ -171,6 +193,7 @@ class ChromeTrace {
   std::map<std::pair<int, std::string>, int> tracks_;
   std::set<int> ranks_;
   std::map<std::uint64_t, std::uint32_t> last_step_;
+  std::set<std::pair<machine::RegionId, std::uint64_t>> signals_;
   std::map<machine::RegionId, std::map<std::uint64_t, std::uint64_t>> slots_;
   std::map<machine::RegionId, std::uint64_t> sums_;
 };

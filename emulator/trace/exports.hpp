@@ -13,7 +13,8 @@ namespace ringfence::trace {
 // rank, a thread one of its threads; launches are slices, steps slices inside them, one microsecond
 // each; waits last from the thread's step before. Flow arrows lead from a write to the strong read
 // of another thread that saw it. Counters, in a process of their own, sum up what each signal
-// region holds.
+// region holds. Where the program names no signals (a case), a place that one thread reads strongly
+// as another one wrote it, strongly too, is one.
 std::string chrome_trace(const Trace& trace, const schedule::Outcome& outcome,
                          const schedule::Program& program);
 

@@ -106,8 +106,11 @@ void write_file(const std::string& path, const Trace& trace);
 // The same for any text (reports of the commands).
 void write_text_file(const std::string& path, std::string_view text);
 
-// "<kind>-<16 hex digits>.trace.jsonl". The digits hash what determines the run and its finding,
-// so the same finding met twice has one name. "clean-..." where there is no finding.
+// "<kind>-<16 hex digits>". The digits hash what determines the run and its finding, wherever a
+// case's file lies, so the same finding met twice has one id, which its trace, page and reports
+// share. "clean-..." where there is no finding.
+std::string finding_id(const Trace& trace);
+// The same with kSuffix.
 std::string file_name(const Trace& trace);
 
 // 16 hex digits of the content of a file. Throws TraceError if it cannot be read.

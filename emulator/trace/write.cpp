@@ -178,14 +178,18 @@ std::string to_text(const Trace& trace) {
   return text;
 }
 
-std::string file_name(const Trace& trace) {
-  std::string content = line(case_json(trace.header));
+std::string finding_id(const Trace& trace) {
+  Json of = case_json(trace.header);
+  if (!trace.header.config.case_digest.empty()) of["config"].erase("case");
+  std::string content = line(of);
   for (const schedule::Decision& d : trace.decisions) content += line(decision_json(d));
   content += fmt::format("{:016x}", trace.verdict.digest);
-  return fmt::format("{}-{:016x}{}",
+  return fmt::format("{}-{:016x}",
                      trace.verdict.finding ? machine::name(trace.verdict.finding->kind) : "clean",
-                     XXH3_64bits(content.data(), content.size()), kSuffix);
+                     XXH3_64bits(content.data(), content.size()));
 }
+
+std::string file_name(const Trace& trace) { return finding_id(trace) + std::string(kSuffix); }
 
 std::string file_digest(const std::string& path) {
   std::ifstream in(path, std::ios::binary);

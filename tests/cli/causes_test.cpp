@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <set>
 
 #include "tests/cli/command.hpp"
@@ -112,8 +113,8 @@ TEST_CASE("each fault of the zoo is told with its cause and with what mends it")
 TEST_CASE("a block barrier that is missing is put in, at its line") {
   const Told t = told("tests/zoo/early-signal-fault.toml");
   REQUIRE(!t.remedies.empty());
-  CHECK(t.remedies.front().ends_with("/behind=bar.sync"));
-  CHECK(says(t.story, "bar.sync behind zoo.cu:152"));
+  CHECK(t.remedies.front().ends_with("/after=bar.sync"));
+  CHECK(says(t.story, "__syncthreads() after zoo.cu:152"));
 }
 
 TEST_CASE("what the user took out is put back first") {
@@ -121,6 +122,52 @@ TEST_CASE("what the user took out is put back first") {
   const Told t = told("tests/zoo/early-signal-fixed.toml", "--set zoo.ptx:2642/barrier=none");
   REQUIRE(!t.remedies.empty());
   CHECK(t.remedies.front() == "zoo.ptx:2642/barrier=");
+}
+
+namespace {
+// A case of one kernel, `body`, two blocks and one memory.
+void write_case(const Folder& f, const std::string& body, const std::string& head,
+                const std::string& init) {
+  std::ofstream(f / "k.ptx") << ".version 8.6\n.target sm_90a\n.address_size 64\n"
+                                ".visible .entry k(.param .u64 data) {\n"
+                                "  .reg .pred %p; .reg .b32 %v; .reg .b64 %m;\n"
+                                "  ld.param.u64 %m, [data];\n" +
+                                    body + "  ret;\n}\n";
+  std::ofstream(f / "c.toml") << "version = 1\nranks = 1\n" + head +
+                                     "[memory.count]\nkind = \"local\"\nbytes = 64\n" + init +
+                                     "[[launch]]\nptx = \"k.ptx\"\nkernel = \"k\"\ngrid = [2]\n"
+                                     "block = [1]\nargs = [ {memory = \"count\"} ]\n";
+}
+}  // namespace
+
+TEST_CASE("an init or a clear of a memory mends what lacks one") {
+  const Folder f;
+  // In the second call the count goes on from two.
+  write_case(f,
+             "  red.release.gpu.global.add.u32 [%m], 1;\n"
+             "W: ld.acquire.gpu.global.u32 %v, [%m];\n  setp.ne.u32 %p, %v, 2;\n  @%p bra W;\n",
+             "calls = 2\n", "");
+  const Told counts = told(f / "c.toml");
+  CHECK(says(counts.cause, "overshot to 3"));
+  REQUIRE(!counts.remedies.empty());
+  CHECK(counts.remedies.front() == "memory.count/clear=call");
+  CHECK(says(counts.story, "count of rank 0 cleared by the host after each call"));
+  const std::string command = "fuzz --executor inline --no-remedies --schedules 50 --case c.toml ";
+  CHECK(ringfence(f, command + "--set " + counts.remedies.front()).status == 0);
+  CHECK(ringfence(f, command).status == 1);
+
+  write_case(f, "  ld.global.u32 %v, [%m+32];\n  red.global.add.u32 [%m], %v;\n", "",
+             "init = \"poison\"\n");
+  const Told unset = told(f / "c.toml", "--boundary stream");
+  REQUIRE(!unset.remedies.empty());
+  CHECK(unset.remedies.front() == "memory.count/init=zero");
+}
+
+TEST_CASE("what no order and no scope mends is told with what does") {
+  const Told t = told("tests/zoo/grids-fault.toml", "--boundary stream");
+  CHECK(t.remedies.empty());
+  CHECK(says(t.story, "makes it pass"));
+  CHECK(says(t.story, "What would: the same grid on every rank"));
 }
 
 TEST_CASE("what several modes find is told once") {

@@ -1,7 +1,9 @@
 // What other viewers open, checked by its structure and, where it is there, by the viewer's tool.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <map>
 #include <regex>
 #include <set>
@@ -78,6 +80,36 @@ TEST_CASE(
   CHECK(counters.size() == 2);
   for (const auto& [name, last] : counters) CHECK_MESSAGE(last == 0, name);
   CHECK(highest >= 1);
+}
+
+TEST_CASE("Perfetto: a case has flows and counters for its signals, and the names of its kernels") {
+  const Folder f;
+  REQUIRE(ringfence(f,
+                    "fuzz --executor inline --schedules 1 --boundary stream --perfetto p.json "
+                    "--case " +
+                        std::filesystem::absolute("tests/zoo/scope-fixed.toml").string())
+              .status == 0);
+  const json t = json_of(f / "p.json");
+  std::set<std::string> counters, launches;
+  std::map<std::string, int> flows;
+  std::map<int, int> from;  // rank, by flow
+  int crossing = 0;
+  for (const json& e : t["traceEvents"]) {
+    if (e["ph"] == "C") counters.insert(e["name"]);
+    if (e["ph"] == "s") {
+      ++flows[e["name"]];
+      from[e["id"].get<int>()] = e["pid"];
+    }
+    if (e["ph"] == "f") crossing += from[e["id"].get<int>()] != e["pid"].get<int>();
+    if (e["ph"] == "X" && e["cat"] == "launch") launches.insert(e["name"]);
+  }
+  // Each rank has a pad of signals, and each wait took the peer's.
+  CHECK(counters == std::set<std::string>{"pad of rank 0", "pad of rank 1"});
+  CHECK(flows["signal"] >= 2);
+  CHECK(crossing >= 2);
+  CHECK(std::any_of(launches.begin(), launches.end(), [](const std::string& name) {
+    return name.find("call 0 ") == 0 && name.find("scope") != std::string::npos;
+  }));
 }
 
 TEST_CASE("ShiViz: each host counts its own lines, and takes in the releases that it acquired") {

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <filesystem>
+#include <fstream>
 #include <set>
 
 #include "tests/cli/command.hpp"
@@ -20,7 +22,11 @@ TEST_CASE("a side with a source line has a place there, the CUDA line before the
   CHECK(log["version"] == "2.1.0");
   const json& run = log["runs"][0];
   std::set<std::string> rules;
-  for (const json& rule : run["tool"]["driver"]["rules"]) rules.insert(rule["id"]);
+  for (const json& rule : run["tool"]["driver"]["rules"]) {
+    CHECK_FALSE(rule["shortDescription"]["text"].get<std::string>().empty());
+    rules.insert(rule["id"]);
+  }
+  CHECK(rules.size() == static_cast<std::size_t>(machine::kFindingKinds));
   REQUIRE(run["results"].size() == 1);
   const json& r = run["results"][0];
   CHECK(rules.contains(r["ruleId"]));
@@ -44,6 +50,45 @@ TEST_CASE("a side with a source line has a place there, the CUDA line before the
   };
   CHECK(print(t) == r["partialFingerprints"]);
   CHECK(print(t) != print(other));
+}
+
+TEST_CASE("files are named relative to the repository, as they lie beside the case's kernels") {
+  const Folder f;
+  namespace fs = std::filesystem;
+  for (const char* folder : {".git", "cases", "kernels", "elsewhere"}) {
+    fs::create_directory(f / folder);
+  }
+  fs::copy("tests/ptx/kernels/zoo.ptx", f / "kernels/zoo.ptx");
+  fs::copy("tests/ptx/kernels/zoo.cu", f / "kernels/zoo.cu");
+  std::string text = content("tests/zoo/scope-fault.toml");
+  for (std::size_t at = 0; (at = text.find("../ptx/kernels/", at)) != std::string::npos;) {
+    text.replace(at, 15, "../kernels/");
+  }
+  std::ofstream(f / "cases/scope.toml") << text;
+  REQUIRE(ringfence(f,
+                    "fuzz --executor inline --boundary stream --no-remedies --case "
+                    "cases/scope.toml --sarif s.json --html p.html --perfetto p.json --json r.json")
+              .status == 1);
+  const json run = json_of(f / "s.json")["runs"][0];
+  const std::string base = run["originalUriBaseIds"]["%SRCROOT%"]["uri"];
+  CHECK(base == "file://" + fs::canonical(f / ".").string() + "/");
+  const json& at = run["results"][0]["locations"][0]["physicalLocation"]["artifactLocation"];
+  CHECK(at["uri"] == "kernels/zoo.cu");
+  CHECK(at["uriBaseId"] == "%SRCROOT%");
+
+  // One finding, one id: of all that is made of it, and of its trace's name.
+  const std::string id =
+      run["results"][0]["partialFingerprints"]["ringfenceFinding/v1"].get<std::string>();
+  const json finding = json_of(f / "r.json")["findings"][0];
+  CHECK(finding["id"] == id);
+  CHECK(finding["trace"] == "ringfence-findings/" + id + ".trace.jsonl");
+  CHECK(content(f / "p.html").find("\"id\":\"" + id + "\"") != std::string::npos);
+  CHECK(json_of(f / "p.json")["otherData"]["finding"] == id);
+  // So does its replay, also where the case has gone elsewhere.
+  fs::rename(f / "cases/scope.toml", f / "elsewhere/scope.toml");
+  fs::rename(f / finding["trace"].get<std::string>(), f / "elsewhere/t.jsonl");
+  REQUIRE(ringfence(f, "replay --no-remedies elsewhere/t.jsonl --json r.json").status == 1);
+  CHECK(json_of(f / "r.json")["id"] == id);
 }
 
 TEST_CASE("a protocol's line without a file has a logical place; unclaimed findings are notes") {
