@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "emulator/analysis/instance.hpp"
+#include "emulator/analysis/nearest.hpp"
 #include "emulator/analysis/reduce.hpp"
 #include "emulator/analysis/version.hpp"
 #include "emulator/machine/names.hpp"
@@ -166,9 +167,23 @@ Clues clues_of(const Subject& subject, const schedule::Outcome& outcome,
     clues.sites.push_back(key);
   };
   for (const trace::Hint& hint : verdict.hints) {
+    using What = trace::Hint::What;
+    if (hint.what == What::init || hint.what == What::clear) {
+      const std::string key = subject.memory_key(program, hint.region);
+      if (key.empty()) continue;
+      const auto put_in = [&](const char* property, const char* value) {
+        clues.insertions.push_back({key + property, "", value, program.region_name(hint.region)});
+      };
+      if (hint.what == What::init) {
+        put_in("/init", "zero");
+      } else {
+        put_in("/clear", "call");
+        put_in("/clear", "launch");
+      }
+      continue;
+    }
     const std::string key = subject.site_key(program, hint.site);
     if (key.empty()) continue;
-    using What = trace::Hint::What;
     const char* what = "";
     switch (hint.what) {
       case What::barrier:
@@ -189,8 +204,11 @@ Clues clues_of(const Subject& subject, const schedule::Outcome& outcome,
       case What::grid_wait:
         what = "griddepcontrol.wait";
         break;
+      case What::init:
+      case What::clear:
+        break;
     }
-    clues.insertions.push_back({key + (hint.behind ? "/behind" : "/before"), "", what,
+    clues.insertions.push_back({key + (hint.behind ? "/after" : "/before"), "", what,
                                 trace::line_of(program.site_name(hint.site))});
   }
   for (const std::size_t i : verdict.cause_steps) add(outcome.history[i].site);
@@ -220,13 +238,22 @@ Settled settle_finding(const Task& task, machine::Boundary mode,
   r.trace.decisions = s.outcome.decisions;
   r.trace.verdict = trace::make_verdict(s.outcome, *s.instance.program);
   trace::explain(r.trace.verdict, s.outcome, *s.instance.program, base.policy);
+  try_remedies(s, task, mode, options);
+  return s;
+}
+
+void try_remedies(Settled& s, const Task& task, machine::Boundary mode,
+                  const RecordOptions& options) {
   if (options.remedies) {
+    const schedule::RunSpec base = run_spec(task, mode);
+    Finding& r = s.finding;
     const Clues clues = clues_of(*s.subject, s.outcome, *s.instance.program, r.trace.verdict);
     in_time(options, [&] {
-      r.remedies = find_remedies(*s.subject, base, s.outcome.decisions, options.limits, clues);
+      r.remedies = find_remedies(*s.subject, base, s.outcome.decisions, options.limits, clues,
+                                 options.watch);
+      r.remedies.instead = r.trace.verdict.mend;
     });
   }
-  return s;
 }
 
 Finding write_finding(Settled s, const RecordOptions& options) {
@@ -260,8 +287,12 @@ Finding write_finding(Settled s, const RecordOptions& options) {
       r.trace, s.outcome, *s.instance.program,
       {.replay = replay, .token = r.token, .remedy = text(r.remedies), .color = options.color});
   written([&] {
+    std::optional<schedule::Outcome> passing;
+    if (!options.pictures.html.empty()) {
+      passing = nearest_passing(*s.subject, r.trace, s.outcome);
+    }
     write_pictures(options.pictures, r.trace, s.outcome, *s.instance.program, replay,
-                   text(r.remedies));
+                   text(r.remedies), passing ? &*passing : nullptr);
   });
   return std::move(r);
 }

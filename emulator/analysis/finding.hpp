@@ -55,6 +55,9 @@ struct Settled {
 };
 Settled settle_finding(const Task& task, machine::Boundary mode,
                        const schedule::SearchResult& result, const RecordOptions& options);
+// What would make it pass, of one that was settled without; where the options ask for that.
+void try_remedies(Settled& settled, const Task& task, machine::Boundary mode,
+                  const RecordOptions& options);
 // Writes the trace and the pictures, and tells the story. What cannot be written is said there
 // (Finding::unwritten), not thrown.
 Finding write_finding(Settled settled, const RecordOptions& options);

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <stdexcept>
+#include <utility>
 
 #include "emulator/analysis/corpus.hpp"
 #include "emulator/analysis/errors.hpp"
@@ -88,14 +90,36 @@ std::optional<Task> passing_over(const Task& task, const std::string& known) {
   }
 }
 
-// Further findings of a mode, each met with those before it passed over.
-std::vector<Settled> find_more(const Task& task, const FuzzMode& found, const FuzzSpec& spec,
-                               const Budget& budget, RecordOptions record, const Watch& watch) {
-  std::vector<Settled> out;
+// One of several findings of a mode, with the search that met it.
+struct Met {
+  Task task;  // with those that were met before passed over
+  schedule::SearchResult search;
+  Settled settled;
+};
+
+// How many schedules went by before one met it: each search makes the same schedules in the same
+// order, so one that many of them meet is met soon.
+std::uint64_t schedules_before(const Met& m) {
+  const bool at_once = m.search.strategy.kind == schedule::StrategySpec::Kind::first;
+  return at_once ? 0 : m.search.number + 1;
+}
+
+// Of no weak access: a race of two accesses that were both meant to synchronise.
+bool is_strong(const Met& m) {
+  const auto& f = m.settled.finding.trace.verdict.finding;
+  return f && f->has_first && f->has_second && machine::is_strong(f->first.order) &&
+         machine::is_strong(f->second.order);
+}
+
+// The findings of a mode, each met with those before it passed over; the most blatant first: the
+// one that the fewest schedules miss, and of equals plain accesses before strong ones.
+std::vector<Met> find_all(const Task& task, const FuzzMode& found, const FuzzSpec& spec,
+                          const Budget& budget, const RecordOptions& record, const Watch& watch) {
+  std::vector<Met> out;
   std::string known;
-  record.remedies = false;  // a replay tries them
-  const trace::Verdict* last = &found.settled->finding.trace.verdict;
-  while (out.size() + 1 < spec.all && !schedule::must_stop()) {
+  out.push_back({task, found.search, settle_finding(task, found.mode, found.search, record)});
+  while (out.size() < spec.all && !schedule::must_stop()) {
+    const trace::Verdict* const last = &out.back().settled.finding.trace.verdict;
     const std::string text = suppression_of(*last);
     // One that was passed over, and came again all the same, would come for ever.
     if (text.empty() || known.find(text) != std::string::npos) break;
@@ -105,16 +129,20 @@ std::vector<Settled> find_more(const Task& task, const FuzzMode& found, const Fu
     Workers workers(*next, spec);
     schedule::SearchSpec search = search_spec(*next, found.mode, spec);
     search.seconds = budget.share(1);
-    const schedule::SearchResult r =
+    schedule::SearchResult r =
         schedule::search(workers.start(), search, [&](std::uint64_t done, double seconds) {
           watch.say({found.mode, done, search.schedules, seconds, -1});
         });
     watch.over(found.mode);
     if (!r.found) break;
     workers.give_up();
-    out.push_back(settle_finding(*next, found.mode, r, record));
-    last = &out.back().finding.trace.verdict;
+    Settled settled = settle_finding(*next, found.mode, r, record);
+    out.push_back({*next, std::move(r), std::move(settled)});
   }
+  std::stable_sort(out.begin(), out.end(), [](const Met& a, const Met& b) {
+    return std::pair(schedules_before(a), is_strong(a)) <
+           std::pair(schedules_before(b), is_strong(b));
+  });
   return out;
 }
 
@@ -156,8 +184,19 @@ FuzzResult fuzz(const Task& task, const FuzzSpec& spec, const Budget& budget, co
       workers.give_up();
       record.remedies = spec.remedies && m.judged;
       record.limits.seconds = spec.remedy_seconds;
-      m.settled = settle_finding(task, m.mode, m.search, record);
-      if (spec.all > 1 && m.judged) m.more = find_more(task, m, spec, budget, record, watch);
+      if (spec.all > 1 && m.judged) {
+        RecordOptions without = record;
+        without.remedies = false;  // of the others a replay tries them
+        std::vector<Met> all = find_all(task, m, spec, budget, without, watch);
+        try_remedies(all.front().settled, all.front().task, m.mode, record);
+        m.search.outcome = all.front().search.outcome;
+        m.search.number = all.front().search.number;
+        m.search.strategy = all.front().search.strategy;
+        m.settled = std::move(all.front().settled);
+        for (std::size_t k = 1; k < all.size(); ++k) m.more.push_back(std::move(all[k].settled));
+      } else {
+        m.settled = settle_finding(task, m.mode, m.search, record);
+      }
     }
     m.verdict = verdict_of(m.search);
     out.modes.push_back(std::move(m));

@@ -15,9 +15,11 @@ struct PictureOptions {
 };
 
 // Writes what was asked for. `outcome` with its history; `replay` is the command that runs it
-// again, empty where nothing does; `remedy` as StoryOptions has it.
+// again, empty where nothing does; `remedy` as StoryOptions has it; `passing` the nearest run that
+// passes (nearest.hpp).
 void write_pictures(const PictureOptions& options, const trace::Trace& trace,
                     const schedule::Outcome& outcome, const schedule::Program& program,
-                    const std::string& replay, const std::string& remedy = {});
+                    const std::string& replay, const std::string& remedy = {},
+                    const schedule::Outcome* passing = nullptr);
 
 }  // namespace ringfence::analysis

@@ -10,6 +10,7 @@
 
 #include "emulator/machine/names.hpp"
 #include "emulator/schedule/label.hpp"
+#include "emulator/trace/beside.hpp"
 #include "emulator/trace/graph.hpp"
 #include "emulator/trace/page_parts.hpp"
 #include "emulator/trace/story.hpp"
@@ -87,6 +88,7 @@ class PageData {
     const Verdict& v = trace_.verdict;
     Json j{{"format", 1},
            {"title", v.finding ? std::string(machine::name(v.finding->kind)) : "a clean run"},
+           {"id", finding_id(trace_)},
            {"message", v.message},
            {"cause", v.cause},
            {"mend", v.mend},
@@ -100,6 +102,7 @@ class PageData {
            {"story", options_.story},
            {"left_out", first_}};
     j["agents"] = agents();
+    j["kernels"] = kernels_;
     j["kinds"] = kKinds;
     j["orders"] = {"weak", "relaxed", "acquire", "release", "acq_rel"};
     j["scopes"] = {"cta", "cluster", "gpu", "sys"};
@@ -132,10 +135,11 @@ class PageData {
     if (v.finding && v.finding->has_second) j["pair"][1] = find(v.finding->second);
     j["matter"] = Json::array();
     if (v.finding) {
-      for (const std::size_t i : steps_that_matter(outcome_, *v.finding, 14)) {
+      for (const std::size_t i : steps_that_matter(outcome_, *v.finding, 14, v.cause_steps)) {
         if (i >= first_) j["matter"].push_back(i - first_);
       }
     }
+    j["beside"] = beside();
     j["stuck"] = Json::array();
     if (outcome_.end == schedule::RunEnd::deadlock) {
       for (const StuckRow& r : stuck_rows(v.stuck)) {
@@ -150,6 +154,60 @@ class PageData {
       }
     }
     return j;
+  }
+
+  static std::string what(const Event& e) {
+    const auto number = [](std::uint64_t v) {
+      return v < 100000 ? fmt::format("{}", v) : fmt::format("0x{:x}", v);
+    };
+    switch (e.kind) {
+      case Event::Kind::read:
+        return "reads " + number(e.value);
+      case Event::Kind::write:
+        return "writes " + number(e.value);
+      case Event::Kind::rmw:
+        return number(e.old_value) + " \u2192 " + number(e.value);
+      case Event::Kind::failed_cas:
+        return fmt::format("finds {}, does not swap", number(e.value));
+      default:
+        return "";
+    }
+  }
+
+  // The steps that matter, and the one at which the runs part, as they are in the run that passes.
+  Json beside() const {
+    if (options_.passing == nullptr || !trace_.verdict.finding) return nullptr;
+    const std::span<const Event> there = options_.passing->history;
+    const Beside both(outcome_.history, there);
+    const EventIndex first = both.first_difference();
+    std::vector<std::size_t> events =
+        steps_that_matter(outcome_, *trace_.verdict.finding, 14, trace_.verdict.cause_steps);
+    if (first != kNoEvent) events.push_back(first);
+    std::sort(events.begin(), events.end());
+    events.erase(std::unique(events.begin(), events.end()), events.end());
+    Json rows = Json::array();
+    for (const BesideRow& row : both.rows(events)) {
+      if (row.here < first_ || !machine::is_step(outcome_.history[row.here].kind)) continue;
+      const bool is_there = row.there != kNoEvent;
+      rows.push_back(Json{{"event", row.here - first_},
+                          {"step", is_there ? Json(there[row.there].step) : Json(nullptr)},
+                          {"text", is_there ? what(there[row.there]) : ""},
+                          {"differs", row.differs}});
+    }
+    return Json{
+        {"steps", options_.passing->steps},
+        {"first",
+         first != kNoEvent && first >= first_ ? static_cast<std::int64_t>(first - first_) : -1},
+        {"rows", rows}};
+  }
+
+  // The number of a launch's name in kernels_; 0 is none.
+  std::size_t kernel(std::uint64_t label) {
+    const std::string name = program_.launch_name(label);
+    const auto at = std::find(kernels_.begin(), kernels_.end(), name);
+    if (at != kernels_.end()) return static_cast<std::size_t>(at - kernels_.begin());
+    kernels_.push_back(name);
+    return kernels_.size() - 1;
   }
 
   Json agents() {
@@ -169,6 +227,7 @@ class PageData {
                           {"call", launch.call},
                           {"phase", launch.phase},
                           {"launch", l.group},
+                          {"kernel", kernel(firsts[i]->label)},
                           {"stream", stream[i]}});
     }
     return list;
@@ -269,6 +328,7 @@ class PageData {
   std::span<const Event> events_;
   Graph graph_;
   std::unordered_map<std::uint64_t, std::size_t> number_;
+  std::vector<std::string> kernels_{""};
 };
 
 // Inside a script element only "</" and "<!--" mean something to the reader of HTML; in JSON a "<"

@@ -4,9 +4,12 @@
 //
 // The data is in <script type="application/json" id="run"> as one object:
 //   format      1
-//   title, message, kind (null: no finding), mode, case, policies, replay, remedy, made_by, story
-//   agents      [{"name", "rank", "block", "row" (thread or operation), "call", "phase" (0 product,
-//               1 protocol, 2 consumer), "launch" (of a case's file), "stream" (of the rank)}]
+//   title, id (trace::finding_id), message, cause, mend, kind (null: no finding), mode, case,
+//   policies, replay, remedy, made_by, story agents      [{"name", "rank", "block", "row" (thread
+//   or operation), "call", "phase" (0 product,
+//               1 protocol, 2 consumer), "launch" (of a case's file), "kernel" (its name in
+//               kernels), "stream" (of the rank)}]
+//   kernels     names of launches, the first one empty: it has none
 //   kinds, orders, scopes   words for the codes of the columns below
 //   sites       {"3": "file: what it does (order)"}
 //   regions     [name]         slots  {"region:offset": name}, of the slots that occur
@@ -17,6 +20,11 @@
 //               order, launches and block barriers
 //   pair        [first, second]: the two accesses of the finding, -1 where there is none
 //   matter      the steps that explain the finding
+//   beside      null, or the nearest schedule that passes: {"steps" (of its run), "first" (the
+//   event
+//               at which the runs part, -1: none), "rows": [{"event", "step" (there, null: it has
+//               no such step), "text" (what it does there), "differs": ["value", "writer", "order",
+//               "missing"]}]}
 //   stuck       [{"agent", "slot", "needs", "there", "writer", "which", "cycle", "event"}]
 //   left_out    events that were left out at the beginning
 // A value of 2^53 and more is a string of hexadecimal digits.
@@ -30,9 +38,11 @@
 namespace ringfence::trace {
 
 struct PageOptions {
-  std::string replay;                // the command; empty: the run cannot be replayed
-  std::string remedy{};              // what would make it pass: whole lines
-  std::string story{};               // the one-screen answer, without colours
+  std::string replay;    // the command; empty: the run cannot be replayed
+  std::string remedy{};  // what would make it pass: whole lines
+  std::string story{};   // the one-screen answer, without colours
+  // The nearest run that passes, with its history; null: none is known.
+  const schedule::Outcome* passing = nullptr;
   std::size_t most_events = 500000;  // the last ones of a longer run
 };
 

@@ -57,6 +57,31 @@ TEST_CASE("the page of a race holds the run: equal columns, the pair in place, a
             "multimem.st") != std::string::npos);
 }
 
+TEST_CASE("a finding's page lays it beside the nearest schedule that passes") {
+  const Folder f;
+  const std::string trace =
+      std::filesystem::absolute("traces/put-before-block-barrier.trace.jsonl").string();
+  REQUIRE(ringfence(f, "replay --no-remedies --html p.html " + trace).status == 1);
+  const json d = data_of(content(f / "p.html"));
+  const json& beside = d["beside"];
+  REQUIRE(beside.is_object());
+  CHECK(beside["steps"].get<int>() > 0);
+  REQUIRE(!beside["rows"].empty());
+  bool differs = false;
+  for (const json& row : beside["rows"]) {
+    CHECK(row["event"].get<std::size_t>() < d["events"]["kind"].size());
+    for (const json& word : row["differs"]) {
+      CHECK(std::set<std::string>{"value", "writer", "order", "missing"}.contains(
+          word.get<std::string>()));
+      differs = true;
+    }
+  }
+  CHECK(differs);
+  // Where every schedule fails there is none beside it.
+  REQUIRE(ringfence(f, kFound + "slot=wrong").status == 1);
+  CHECK(data_of(content(f / "p.html"))["beside"] == nullptr);
+}
+
 TEST_CASE("the page loads nothing from elsewhere and has every part in it") {
   const Folder f;
   REQUIRE(ringfence(f, kFound + "end.put=relaxed").status == 1);

@@ -19,6 +19,7 @@ FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-
          "--disable-background-networking", "--disable-component-update", "--disable-sync",
          "--window-size=1400,1000", "--force-device-scale-factor=1"]
 STREAMS = "streams-fixed.toml"
+LOOKS = "sentinel-fault.toml"
 RIGHT, LEFT, DOWN, HOME = "\ue014", "\ue012", "\ue015", "\ue011"
 
 
@@ -249,6 +250,107 @@ def ordered(b, page, out):
     check("what a consumer loads was stored before it", missing[0] > 0 and missing[1] == 0, missing)
 
 
+def beside(b, page, out):
+    """A schedule that passes stands beside the finding, and what is otherwise there is marked."""
+    b.open(page)
+    told = b.run("""
+      const rows = [...document.querySelectorAll('#beside tr.can')];
+      return [rows.length, rows.filter(r => r.classList.contains('differs')).length, document.getElementById('beside-section').hidden];""")
+    check("the finding stands beside a schedule that passes, differences marked", told[0] > 0 and told[1] > 0 and not told[2], told)
+    b.run("document.querySelector('#beside tr.can').click()")
+    check("its row chooses the step", b.run("return ringfence.chosen()") == b.run("return ringfence.run.beside.rows[0].event"))
+    b.picture(os.path.join(out, "beside.png"))
+
+
+WIDTHS = (1400, 800, 420)
+
+
+def set_width(b, width):
+    b.post("/goog/cdp/execute", {"cmd": "Emulation.setDeviceMetricsOverride", "params": {
+        "width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}})
+
+
+def labels(b, page, out):
+    """No label touches another one or lies under a ring, however wide the window is."""
+    for width in WIDTHS:
+        set_width(b, width)
+        b.open(page)
+        b.run("ringfence.paint()")
+        told = b.run("""
+          const labels = ringfence.labels(), rings = ringfence.rings(), bad = [];
+          const meet = (a, c) => a.x < c.x + c.w && c.x < a.x + a.w && a.y < c.y + c.h && c.y < a.y + a.h;
+          labels.forEach((a, i) => labels.slice(0, i).forEach(c => { if (meet(a, c)) bad.push([a.text, c.text]); }));
+          for (const ring of rings) {
+            const around = {x: ring.x - 9, y: ring.y - 9, w: 18, h: 18};
+            for (const a of labels) if (meet(a, around)) bad.push([a.text, 'a ring']);
+          }
+          return {texts: labels.map(l => l.text), bad, rings: rings.length,
+                  over: document.documentElement.scrollWidth - document.documentElement.clientWidth};""")
+        name = f"{os.path.basename(page)} at {width}"
+        check(f"labels of {name} touch nothing", not told["bad"], told["bad"])
+        check(f"{name} has labels", len(told["texts"]) > 6, told["texts"])
+        if told["rings"] == 2:
+            check(f"both accesses of {name} are named", {"first", "second"} <= set(told["texts"]), told["texts"])
+        check(f"{name} is no wider than the window", told["over"] <= 0, told["over"])
+        b.picture(os.path.join(out, f"{os.path.basename(page)[:-5]}-{width}.png"))
+    b.post("/goog/cdp/execute", {"cmd": "Emulation.clearDeviceMetricsOverride", "params": {}})
+
+
+def filters(b, page, out):
+    """Only what is asked for is shown, and the finding; what is asked for by a jump comes back."""
+    labels(b, page, out)
+    b.open(page)
+    everything = b.run("return ringfence.shown().length")
+    choose = """
+      const s = document.getElementById('only-' + arguments[0]); s.value = arguments[1]; s.onchange(); ringfence.paint();
+      const r = ringfence.run, E = r.events, pair = r.pair;
+      return ringfence.shown().filter(i => !pair.includes(i) && E.kind[i] < 6).map(i => [
+        r.agents[E.agent[i]].rank, r.kernels[r.agents[E.agent[i]].kernel], r.regions[E.region[i]], E.order[i]]);"""
+    kernels = b.run("return [...document.querySelectorAll('#only-kernel option')].map(o => o.value)")
+    check("kernels have their names", any("scope" in k for k in kernels), kernels)
+    name = next((k for k in kernels if "scope" in k), "")
+    place = b.run("return document.querySelectorAll('#only-place option')[1].value")
+    for key, value, column, wanted in (("rank", "1", 0, 1), ("kernel", name, 1, name), ("place", place, 2, place),
+                                       ("order", "weak", 3, 0)):
+        rows = b.run(choose, key, value)
+        check(f"only {key} {value} is shown", rows and all(r[column] == wanted for r in rows), rows[:3])
+        check(f"{key} {value} hides the rest", len(rows) < everything, (len(rows), everything))
+        check("the finding stays in sight", b.run(
+            "const s = new Set(ringfence.shown()); return ringfence.run.pair.every(i => s.has(i))"))
+        b.run(choose, key, "")
+        check(f"without a filter by {key} all is shown again", b.run("return ringfence.shown().length") == everything)
+    b.run(choose, "rank", "1")
+    other = b.run("return ringfence.run.events.agent.findIndex(a => ringfence.run.agents[a].rank === 0)")
+    b.run("ringfence.select(arguments[0])", other)
+    check("a jump to what is hidden takes the filter back",
+          b.run("return ringfence.chosen()") == other and b.run("return ringfence.shown().length") == everything)
+
+
+def collapsed(b, page, out):
+    """Looks of a wait that find the same are one mark, until they are asked for."""
+    b.open(page)
+    told = b.run("""
+      const n = ringfence.run.events.kind.length, looks = [];
+      for (let i = 0; i < n; ++i) looks.push(ringfence.looks(i));
+      const before = ringfence.shown().length;
+      document.getElementById('collapse').click();
+      return {n, before, after: ringfence.shown().length, hidden: looks.filter(k => k === 0).length, most: Math.max(...looks)};""")
+    check("the run has a wait of several looks", told["most"] > 1, told)
+    check("its looks are one mark", told["before"] == told["n"] - told["hidden"], told)
+    check("and all of them when they are asked for", told["after"] == told["n"], told)
+
+
+def found_in_large(b, page, out):
+    b.open(page)
+    told = b.run("""
+      const E = ringfence.run.events, [a, c] = ringfence.run.pair, w = document.getElementById('lanes').clientWidth;
+      return {n: E.kind.length, painted: ringfence.painted, a: ringfence.where(a).x, c: ringfence.where(c).x, w, chosen: ringfence.chosen() === c};""")
+    check("a large run's page opens at its finding", told["chosen"] and 0 < told["a"] < told["w"] and 0 < told["c"] < told["w"], told)
+    print(f"{told['n']} events with a finding: drawn after {told['painted']:.0f} ms of navigation (goal 2000)")
+    check("within two seconds", told["painted"] < 2000, told["painted"])
+    b.picture(os.path.join(out, "large-race.png"))
+
+
 def large(b, page, out):
     b.open(page)
     n = b.run("return ringfence.run.events.kind.length")
@@ -295,6 +397,16 @@ def main():
         (deadlock, page("deadlock", 1, "replay", trace("slot-wrong"))),
         (ordered, page("clean", 0, "fuzz", "--ranks", "2", "--tokens", "4", "--blocks", "2", "--boundary", "coherent",
                        "--schedules", "1", "--executor", "inline")),
+        (beside, page("beside", 1, "replay", trace("put-before-block-barrier"))),
+        (labels, page("race-labels", 1, "replay", trace("end-put-relaxed"))),
+        (labels, page("deadlock-labels", 1, "replay", trace("slot-wrong"))),
+        (filters, page("case", 1, "fuzz", "--case", os.path.join(os.path.dirname(os.path.abspath(traces)), "tests/zoo",
+                       "scope-fault.toml"), "--boundary", "stream", "--executor", "inline", "--no-remedies")),
+        (collapsed, page("looks", 1, "fuzz", "--case", os.path.join(os.path.dirname(os.path.abspath(traces)), "tests/zoo",
+                         LOOKS), "--boundary", "stream", "--executor", "inline", "--no-remedies", "--no-shrink", "--seed", "3")),
+        (found_in_large, page("large-race", 1, "fuzz", "--ranks", "8", "--blocks", "16", "--tokens", "320", "--hidden", "64",
+                              "--set", "end.put=relaxed", "--boundary", "coherent", "--schedules", "1", "--no-shrink",
+                              "--no-remedies", "--executor", "inline")),
         (large, page("large", 0, "run", "--ranks", "8", "--blocks", "16", "--tokens", "320", "--hidden", "64",
                      "--executor", "inline")),
     ]

@@ -12,18 +12,10 @@ const strong = i => E.order[i] !== 0;
 
 // ---- order of the run ---------------------------------------------------------------------------
 
-// By event: its column. The elements of one instruction, and the threads of one block barrier,
-// share a step and a column; what is no step stands between two.
+// By event: its column, among those that are shown. The elements of one instruction, and the threads
+// of one block barrier, share a step and a column; what is no step stands between two.
 const column = new Float64Array(N);
 let columns = 0;
-{
-  let last = -1;
-  for (let i = 0; i < N; ++i) {
-    if (!isStep(i)) { column[i] = columns - 0.5; continue; }
-    if (E.step[i] !== last) { last = E.step[i]; ++columns; }
-    column[i] = columns - 1;
-  }
-}
 const lowerBound = (array, value) => {
   let a = 0, b = array.length;
   while (a < b) { const m = (a + b) >> 1; if (array[m] < value) a = m + 1; else b = m; }
@@ -85,26 +77,80 @@ function past(of) {
 
 // By rank, stream, block.
 const laneKey = a => (a.rank * 64 + a.stream) * 65536 + a.block;
-const laneKeys = [...new Set(agents.map(laneKey))].sort((a, b) => a - b);
-const laneNumber = new Map(laneKeys.map((key, n) => [key, n]));
-const laneBlock = laneKeys.map(key => key % 65536), laneStream = laneKeys.map(key => Math.floor(key / 65536) % 64);
-const laneRank = laneKeys.map(key => Math.floor(key / 65536 / 64));
-const laneOf = agents.map(a => laneNumber.get(laneKey(a)));
 const streams = agents.some(a => a.stream > 0);
-const streamLanes = new Map();  // first and last, by rank and stream
-laneKeys.forEach((key, n) => {
-  const stream = Math.floor(key / 65536);
-  if (streamLanes.has(stream)) streamLanes.get(stream)[1] = n; else streamLanes.set(stream, [n, n]);
-});
-const rows = laneKeys.map(() => 1);
-agents.forEach((a, n) => { rows[laneOf[n]] = Math.max(rows[laneOf[n]], a.row + 1); });
 const tiles = agents.some(a => a.name.includes('task'));
+// Those that are shown: see layout().
+let laneKeys = [], laneBlock = [], laneStream = [], laneRank = [], rows = [], streamLanes = new Map();
+const laneOf = new Int32Array(agents.length).fill(-1);
+
+// A thread that looks at a place again and again, with nothing in between: a run of looks, of which
+// the last one, which ended the wait, stands for all. By event: how many a run has at its last look, 0 for the ones before it,
+// 1 where there is none.
+const looks = new Int32Array(N).fill(1);
+{
+  const isLook = i => E.kind[i] === KIND.read || E.kind[i] === KIND['failed-cas'];
+  for (let i = 0; i < N; ++i) {
+    const p = previous[i];
+    if (p < 0 || !isLook(i) || !isLook(p) || !strong(i) || E.step[p] === E.step[i]) continue;
+    if (E.site[p] !== E.site[i] || E.region[p] !== E.region[i] || E.offset[p] !== E.offset[i]) continue;
+    looks[i] = looks[p] + 1;
+    looks[p] = 0;
+  }
+}
+const anyLooks = looks.some(n => n > 1);
+
+// What the reader wants to see: bits by event, and the columns and lanes that follow from them.
+const wanted = {rank: '', kernel: '', place: '', order: '', collapse: true};
+const shown = new Uint8Array(N);
+const kernelOf = a => run.kernels[agents[a].kernel] || ['product', 'protocol', 'consumer'][agents[a].phase];
+const placeGroup = i => E.kind[i] <= KIND['failed-cas'] ? run.regions[E.region[i]] : '';
+const orderGroups = {strong: i => strong(i), weak: i => !strong(i) && isAccess(i)};
+run.orders.slice(1).forEach((name, k) => { orderGroups[name] = i => isAccess(i) && E.order[i] === k + 1; });
+function layout() {
+  const agentShown = agents.map((a, n) => (wanted.rank === '' || a.rank === Number(wanted.rank)) &&
+    (wanted.kernel === '' || kernelOf(n) === wanted.kernel));
+  const byOrder = orderGroups[wanted.order];
+  let last = -1;
+  columns = 0;
+  const seen = new Set();
+  for (let i = 0; i < N; ++i) {
+    const always = run.pair.includes(i);  // the finding stays in sight
+    let on = agentShown[E.agent[i]];
+    if (on && isStep(i)) {
+      if (wanted.collapse && looks[i] === 0) on = false;
+      if (wanted.place !== '' && placeGroup(i) !== wanted.place) on = false;
+      if (byOrder !== undefined && !byOrder(i)) on = false;
+    }
+    shown[i] = on || always ? 1 : 0;
+    if (shown[i] && isStep(i)) seen.add(laneKey(agents[E.agent[i]]));
+    if (!shown[i] || !isStep(i)) { column[i] = columns - 0.5; continue; }
+    if (E.step[i] !== last) { last = E.step[i]; ++columns; }
+    column[i] = columns - 1;
+  }
+  laneKeys = [...seen].sort((a, b) => a - b);
+  if (laneKeys.length === 0) laneKeys = [...new Set(agents.map(laneKey))].sort((a, b) => a - b);
+  const number = new Map(laneKeys.map((key, n) => [key, n]));
+  laneBlock = laneKeys.map(key => key % 65536);
+  laneStream = laneKeys.map(key => Math.floor(key / 65536) % 64);
+  laneRank = laneKeys.map(key => Math.floor(key / 65536 / 64));
+  rows = laneKeys.map(() => 1);
+  agents.forEach((a, n) => {
+    laneOf[n] = number.has(laneKey(a)) ? number.get(laneKey(a)) : -1;
+    if (laneOf[n] >= 0) rows[laneOf[n]] = Math.max(rows[laneOf[n]], a.row + 1);
+  });
+  streamLanes = new Map();
+  laneKeys.forEach((key, n) => {
+    const stream = Math.floor(key / 65536);
+    if (streamLanes.has(stream)) streamLanes.get(stream)[1] = n; else streamLanes.set(stream, [n, n]);
+  });
+  placeBoundaries();
+}
 
 // Arrows between lanes, by the read.
 const arrows = [];
 for (let i = 0; i < N; ++i) {
   const from = E.source[i];
-  if (from >= 0 && laneOf[E.agent[from]] !== laneOf[E.agent[i]]) arrows.push(i);
+  if (from >= 0 && laneKey(agents[E.agent[from]]) !== laneKey(agents[E.agent[i]])) arrows.push(i);
 }
 const slotName = i => run.slots[E.region[i] + ':' + E.offset[i]];
 const isSignal = i => slotName(i) !== undefined;
@@ -116,17 +162,17 @@ const signalArrows = arrows.filter(i => anySlots ? signalRegion[E.region[i]] : s
 
 // Kernel boundaries: where a rank's launch begins.
 const boundaries = [];
-{
+function placeBoundaries() {
+  boundaries.length = 0;
   const last = new Map();  // by rank and stream
   const begun = new Set();
   // Agents are numbered by their first events.
   agents.forEach((a, n) => {
     const key = `${a.rank}:${launchOf[n]}:${a.launch}`, stream = a.rank * 64 + a.stream, i = firstOf[n];
-    if (begun.has(key) || i < 0) return;
+    if (begun.has(key) || i < 0 || !streamLanes.has(stream)) return;
     begun.add(key);
-    const phase = streams && a.phase === 1 ? `launch ${a.launch}` : ['product', 'protocol', 'consumer'][a.phase];
-    const b = {lanes: streamLanes.get(stream), column: column[i] - (isStep(i) ? 0.5 : 0), next: Infinity,
-      text: `call ${a.call} ${phase}`};
+    const b = {lanes: streamLanes.get(stream), column: column[i] - (isStep(i) && shown[i] ? 0.5 : 0), next: Infinity,
+      text: `call ${a.call} ${streams && a.phase === 1 && !run.kernels[a.kernel] ? `launch ${a.launch}` : kernelOf(n)}`};
     if (last.has(stream)) last.get(stream).next = b.column;
     last.set(stream, b);
     boundaries.push(b);
@@ -183,8 +229,9 @@ function tableOf(header, lines) {
 const view = {scale: 1, left: 0, top: 0, laneHeight: 24};  // pixels a column, first column, pixels
 let chosen = -1, before = null, beforeCount = 0, colour = {};
 const lanes = at('lanes'), map = at('map'), ctx = lanes.getContext('2d');
-const GUTTER = 92, HEAD = 18;
-let width = 0, height = 0;
+const HEAD = 18;
+let GUTTER = 92;
+let width = 0, height = 0, blockAt = 49;
 
 const maxTop = () => Math.max(0, laneKeys.length * view.laneHeight - (height - HEAD));
 const x = c => GUTTER + (c - view.left + 0.5) * view.scale;
@@ -215,9 +262,21 @@ function zoom(factor, px = GUTTER + (width - GUTTER) / 2) {
   clampView();
   draw();
 }
+// The finding's accesses in one picture, as near as that is; without one the whole run.
+function open() {
+  const both = run.pair.filter(i => i >= 0).map(i => column[i]);
+  if (both.length === 0 && chosen >= 0) both.push(column[chosen]);
+  if (both.length === 0) { fit(); return; }
+  const a = Math.min(...both), b = Math.max(...both), room = width - GUTTER;
+  view.scale = Math.min(24, room * 0.7 / Math.max(1, b - a + 2));
+  clampView();
+  view.left = (a + b) / 2 - room / view.scale / 2;
+  clampView();
+}
 function show(i) {
   const room = (width - GUTTER) / view.scale, c = column[i];
   if (c < view.left + room * 0.05 || c > view.left + room * 0.95) view.left = c - room / 2;
+  if (laneOf[E.agent[i]] < 0) return;
   const top = laneOf[E.agent[i]] * view.laneHeight;
   if (top < view.top) view.top = top;
   if (top + view.laneHeight > view.top + height - HEAD) view.top = top + view.laneHeight - (height - HEAD);
@@ -265,6 +324,32 @@ function arrow(i, style, line) {
   ctx.fill();
 }
 
+// Labels, each where no other one and no ring is: the first of its places that is free, or nowhere.
+let labels = [], rings = [];
+const touches = (a, b, gap) => a.x < b.x + b.w + gap && b.x < a.x + a.w + gap && a.y < b.y + b.h + gap && b.y < a.y + a.h + gap;
+function place(text, font, fill, places, room = Infinity) {
+  ctx.font = font;
+  let shownText = text, w = ctx.measureText(text).width;
+  while (w > room && shownText.length > 4) {
+    shownText = shownText.slice(0, -2).replace(/\u2026?$/, '\u2026');
+    w = ctx.measureText(shownText).width;
+  }
+  if (w > room) return false;
+  const h = Number(/(\d+)px/.exec(font)[1]) + 1;
+  for (const [px, py] of places) {
+    const box = {text: shownText, x: px, y: py, w, h};
+    if (box.x + w > width - 1 || box.y < 0 || box.y + h > height) continue;
+    if (labels.some(other => touches(box, other, 1.5)) || rings.some(ring => touches(box, ring, 1))) continue;
+    ctx.fillStyle = fill;
+    ctx.textBaseline = 'top';
+    ctx.textAlign = 'left';
+    ctx.fillText(shownText, px, py);
+    labels.push(box);
+    return true;
+  }
+  return false;
+}
+
 let pending = false;
 function draw() {
   if (pending) return;
@@ -277,6 +362,8 @@ function paint() {
   ctx.setTransform(ratio, 0, 0, ratio, 0, 0);
   ctx.fillStyle = colour.paper;
   ctx.fillRect(0, 0, width, height);
+  labels = [];
+  rings = [];
   const n0 = Math.max(0, Math.floor(view.top / view.laneHeight));
   const n1 = Math.min(laneKeys.length, Math.ceil((view.top + height - HEAD) / view.laneHeight));
   for (let n = n0; n < n1; ++n) {
@@ -294,13 +381,16 @@ function paint() {
   const i0 = eventAt(c0), i1 = eventAt(c1), scale = view.scale;
   const size = Math.max(1.5, Math.min(11, scale * 0.8, view.laneHeight - 2));
   const showPast = at('show-past').checked && chosen >= 0 && before !== null;
+  const ringed = run.pair.filter(i => i >= 0), ringSize = Math.max(size, 6) / 2 + 4, box = Math.max(size, 5) / 2 + 3;
+  for (const i of ringed) rings.push({x: x(column[i]) - ringSize - 1.5, y: y(i) - ringSize - 1.5, w: 2 * ringSize + 3, h: 2 * ringSize + 3});
+  if (chosen >= 0 && laneOf[E.agent[chosen]] >= 0) rings.push({x: x(column[chosen]) - box - 1, y: y(chosen) - box - 1, w: 2 * box + 2, h: 2 * box + 2});
 
   // The past, as a band behind the lanes' events.
   if (showPast) {
     ctx.fillStyle = colour.past;
     const lastX = new Float64Array(laneKeys.length).fill(-1e9);
     for (let i = i0; i < i1; ++i) {
-      if (!before[i]) continue;
+      if (!before[i] || !shown[i]) continue;
       const n = laneOf[E.agent[i]];
       if (n < n0 || n >= n1) continue;
       const px = x(column[i]);
@@ -322,18 +412,13 @@ function paint() {
     ctx.setLineDash([4, 3]);
     ctx.beginPath(); ctx.moveTo(x(b.column), top); ctx.lineTo(x(b.column), bottom); ctx.stroke();
     ctx.setLineDash([]);
-    // Its name, where the next one leaves room.
-    if ((b.next - b.column) * scale > 84 || view.laneHeight < 14 && (b.next - b.column) * scale > 30) {
-      ctx.fillStyle = colour.soft;
-      if (view.laneHeight >= 14) ctx.fillText(b.text, x(b.column) + 3, top + 1);
-    }
   }
   // Block barriers across their lane.
   if (scale > 0.5) {
     ctx.fillStyle = colour.barrier;
     ctx.globalAlpha = 0.45;
     for (let i = i0; i < i1; ++i) {
-      if (E.kind[i] !== KIND.barrier) continue;
+      if (E.kind[i] !== KIND.barrier || !shown[i]) continue;
       const n = laneOf[E.agent[i]];
       if (n < n0 || n >= n1 || barrierAt.get(E.step[i])[0] !== i) continue;
       ctx.fillRect(x(column[i]) - 0.75, laneY(n) + 1, 1.5, view.laneHeight - 1);
@@ -344,7 +429,7 @@ function paint() {
   const lastMark = new Map();
   ctx.lineWidth = 1.5;
   for (let i = i0; i < i1; ++i) {
-    if (!isStep(i)) continue;
+    if (!isStep(i) || !shown[i]) continue;
     const n = laneOf[E.agent[i]];
     if (n < n0 || n >= n1) continue;
     if (scale < 3) {
@@ -364,14 +449,14 @@ function paint() {
   const drawn = [];
   for (let k = lowerBound(list, i0); k < list.length; ++k) {
     if (list[k] >= i1 + 400 || drawn.length > most) break;
-    if (column[E.source[list[k]]] <= c1) drawn.push(list[k]);
+    if (shown[list[k]] && shown[E.source[list[k]]] && column[E.source[list[k]]] <= c1) drawn.push(list[k]);
   }
   if (drawn.length <= most) {
     for (const i of drawn) arrow(i, mode === 'signals' || isSignal(i) ? colour.signal : colour.from, 1.2);
   }
   if (chosen >= 0) {
-    if (E.source[chosen] >= 0) arrow(chosen, colour.choice, 2);
-    if (writes(chosen)) for (const i of readersOf(chosen)) arrow(i, colour.choice, 1.5);
+    if (E.source[chosen] >= 0 && shown[E.source[chosen]]) arrow(chosen, colour.choice, 2);
+    if (writes(chosen)) for (const i of readersOf(chosen)) if (shown[i]) arrow(i, colour.choice, 1.5);
   }
   // The finding.
   const [first, second] = run.pair;
@@ -382,26 +467,49 @@ function paint() {
     ctx.beginPath(); ctx.moveTo(x(column[first]), y(first)); ctx.lineTo(x(column[second]), y(second)); ctx.stroke();
     ctx.setLineDash([]);
   }
-  run.pair.forEach((i, k) => {
+  run.pair.forEach(i => {
     if (i < 0) return;
     ctx.strokeStyle = ctx.fillStyle = colour.fault;
     ctx.lineWidth = 2.5;
-    ctx.beginPath(); ctx.arc(x(column[i]), y(i), Math.max(size, 6) / 2 + 4, 0, 7); ctx.stroke();
+    ctx.beginPath(); ctx.arc(x(column[i]), y(i), ringSize, 0, 7); ctx.stroke();
     if (size >= 4) mark(i, size);
-    ctx.font = 'bold 11px system-ui, "DejaVu Sans", sans-serif';
-    ctx.textBaseline = 'bottom';
-    const name = first >= 0 && second >= 0 ? ['first', 'second'][k] : 'here', edge = x(column[i]) > width - 60;
-    ctx.textAlign = edge ? 'right' : 'left';
-    ctx.fillText(name, x(column[i]) + (edge ? -8 : 8), y(i) - 5);
-    ctx.textAlign = 'left';
   });
-  if (chosen >= 0) {
+  if (chosen >= 0 && laneOf[E.agent[chosen]] >= 0) {
     ctx.strokeStyle = colour.choice;
     ctx.lineWidth = 1;
     ctx.beginPath(); ctx.moveTo(x(column[chosen]), HEAD); ctx.lineTo(x(column[chosen]), height); ctx.stroke();
     ctx.lineWidth = 2;
-    const r = Math.max(size, 5) / 2 + 3;
-    ctx.strokeRect(x(column[chosen]) - r, y(chosen) - r, 2 * r, 2 * r);
+    ctx.strokeRect(x(column[chosen]) - box, y(chosen) - box, 2 * box, 2 * box);
+  }
+  // The finding's names first, then the launches', which leave them room.
+  const small = '10px system-ui, "DejaVu Sans", sans-serif', bold = 'bold 11px system-ui, "DejaVu Sans", sans-serif';
+  const inside = (px, py, w) => px >= GUTTER && px + w <= width && py >= HEAD;
+  run.pair.forEach((i, k) => {
+    if (i < 0) return;
+    const px = x(column[i]), py = y(i), name = ringed.length === 2 ? ['first', 'second'][k] : 'here';
+    if (px < GUTTER || px > width) return;
+    ctx.font = bold;
+    const w = ctx.measureText(name).width, d = ringSize + 4;
+    const places = [[px + d, py - 13], [px - d - w, py - 13], [px + d, py + 2], [px - d - w, py + 2], [px - w / 2, py - d - 13], [px - w / 2, py + d + 2]];
+    place(name, bold, colour.fault, places.filter(p => inside(p[0], p[1], w)));
+  });
+  // A wait's looks, where one mark stands for many.
+  if (wanted.collapse && anyLooks && scale > 6 && view.laneHeight >= 14) {
+    for (let i = i0; i < i1; ++i) {
+      if (!shown[i] || looks[i] < 2 || laneOf[E.agent[i]] < n0 || laneOf[E.agent[i]] >= n1) continue;
+      const px = x(column[i]) + size / 2 + 2;
+      if (px < GUTTER) continue;
+      place(`\u00d7${looks[i]}`, small, colour.soft, [[px, y(i) - 12], [px, y(i) + 3]]);
+    }
+  }
+  for (const b of boundaries) {
+    if (b.column > c1 || view.laneHeight < 14) continue;
+    const from = Math.max(GUTTER, x(b.column)), to = Math.min(width, x(Math.min(b.next, columns + 1)));
+    const top = laneY(b.lanes[0]), bottom = laneY(b.lanes[1] + 1);
+    if (to - from < 24 || bottom < HEAD || top > height) continue;
+    const ys = [];
+    for (let py = Math.max(HEAD, top) + 1; py + 11 < Math.min(bottom, height); py += 12) ys.push(py);
+    place(b.text, small, colour.soft, ys.slice(0, 6).map(py => [from + 3, py]), to - from - 6);
   }
   ctx.restore();
 
@@ -412,40 +520,31 @@ function paint() {
   ctx.fillStyle = colour.line;
   ctx.fillRect(GUTTER - 1, 0, 1, height);
   ctx.fillRect(0, HEAD - 1, width, 1);
-  ctx.textBaseline = 'middle';
   ctx.save();
   ctx.beginPath();
   ctx.rect(0, HEAD, GUTTER, height - HEAD);
   ctx.clip();
-  const every = Math.max(1, Math.ceil(12 / view.laneHeight));
+  rings = [];  // they end at the gutter
   for (let n = n0; n < n1; ++n) {
-    const start = n === 0 || laneRank[n] !== laneRank[n - 1];
-    const middle = laneY(n) + view.laneHeight / 2;
-    if (start) {
-      ctx.fillStyle = colour.ink;
-      ctx.font = 'bold 11px system-ui, "DejaVu Sans", sans-serif';
-      ctx.fillText(`rank ${laneRank[n]}`, 8, Math.max(middle, laneY(n) + 7));
-      ctx.fillStyle = colour.line;
-      ctx.fillRect(0, laneY(n), GUTTER, 1);
-    }
-    const inRank = n - laneRank.indexOf(laneRank[n]);
-    if (inRank % every) continue;
-    ctx.fillStyle = chosen >= 0 && laneOf[E.agent[chosen]] === n ? colour.choice : colour.soft;
-    ctx.font = '10px system-ui, "DejaVu Sans", sans-serif';
-    ctx.fillText(streams ? `s${laneStream[n]} ${tiles ? 't' : 'b'}${laneBlock[n]}` : `${tiles ? 'tile' : 'block'} ${laneBlock[n]}`,
-      49, middle);
+    if (n !== 0 && laneRank[n] === laneRank[n - 1]) continue;
+    ctx.fillStyle = colour.line;
+    ctx.fillRect(0, laneY(n), GUTTER, 1);
+    place(`rank ${laneRank[n]}`, bold, colour.ink, [[8, Math.max(laneY(n) + view.laneHeight / 2 - 6, laneY(n) + 1)]]);
+  }
+  for (let n = n0; n < n1; ++n) {
+    const text = streams ? `s${laneStream[n]} ${tiles ? 't' : 'b'}${laneBlock[n]}` : `${tiles ? 'tile' : 'block'} ${laneBlock[n]}`;
+    const here = chosen >= 0 && laneOf[E.agent[chosen]] === n;
+    place(text, small, here ? colour.choice : colour.soft, [[blockAt, laneY(n) + view.laneHeight / 2 - 5.5]]);
   }
   ctx.restore();
-  ctx.fillStyle = colour.soft;
-  ctx.font = '10px system-ui, "DejaVu Sans", sans-serif';
-  ctx.fillText('step', 8, HEAD / 2);
+  place('step', small, colour.soft, [[8, 4]]);
   const tick = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000, 100000, 1e6].find(t => t * scale > 56) || 1e7;
-  let lastTick = NaN;
   for (let c = Math.ceil(Math.max(view.left, 0) / tick) * tick; c < Math.min(c1, columns); c += tick) {
+    if (N === 0) break;
     const i = Math.min(N - 1, eventAt(c));
-    if (c === lastTick || N === 0) break;
-    lastTick = c;
-    ctx.fillText(String(E.step[i]), x(c) - 4, HEAD / 2);
+    if (x(c) - 4 < GUTTER) continue;
+    if (!place(String(E.step[i]), small, colour.soft, [[x(c) - 4, 3]])) continue;
+    ctx.fillStyle = colour.soft;
     ctx.fillRect(x(c), HEAD - 4, 1, 4);
   }
   paintMap();
@@ -465,6 +564,7 @@ function makeMap() {
   m.fillRect(0, 0, width, h);
   const counts = new Float64Array(Math.ceil(w) + 1), loud = new Float64Array(Math.ceil(w) + 1);
   for (let i = 0; i < N; ++i) {
+    if (!shown[i]) continue;
     const b = Math.floor(Math.max(0, column[i]) / Math.max(1, columns) * w);
     ++counts[b];
     if (strong(i)) ++loud[b];
@@ -505,6 +605,7 @@ const overlaps = (i, j) => E.region[i] === E.region[j] && E.offset[i] < E.offset
   E.offset[j] < E.offset[i] + Math.max(1, E.bytes[i]);
 
 function select(i, centre = false) {
+  if (i >= 0 && !shown[i]) unfilter(i);
   chosen = i;
   before = i >= 0 ? past(i) : null;
   beforeCount = before === null ? 0 : before.reduce((a, b) => a + b, 0);
@@ -537,10 +638,10 @@ function tellEvent() {
     const both = run.pair[0] >= 0 && run.pair[1] >= 0;
     box.append(element('div', both ? ['first access of the finding', 'second access of the finding'][side] : 'the access of the finding', {class: 'tag'}));
   }
-  const phase = ['product', 'protocol', 'consumer'][a.phase];
   row('step', `${E.step[i]}  (event ${i + 1} of ${N})`);
-  row('who', `${a.name}: rank ${a.rank}, ${tiles ? 'tile' : 'block'} ${a.block}, ${tiles ? 'operation' : 'thread'} ${a.row}; call ${a.call}, ${phase}${streams ? `, launch ${a.launch} on stream ${a.stream}` : ''}`);
+  row('who', `${a.name}: rank ${a.rank}, ${tiles ? 'tile' : 'block'} ${a.block}, ${tiles ? 'operation' : 'thread'} ${a.row}; call ${a.call}, ${kernelOf(E.agent[i])}${streams ? `, launch ${a.launch} on stream ${a.stream}` : ''}`);
   if (isStep(i)) row('line', siteText(i));
+  if (looks[i] > 1) row('looks', `the last of ${looks[i]}`);
   row('does', isAccess(i) ? `${run.kinds[E.kind[i]]} ${orderText(i)}` : '');
   if (isAccess(i)) row('place', `${placeText(i)} (${E.bytes[i]} bytes)`);
   row('value', whatText(i));
@@ -620,6 +721,7 @@ function tellHead() {
   if (run.mend) cause.append(run.cause ? ' ' : '', element('b', 'mend'), ` ${run.mend}`);
   cause.hidden = !run.cause && !run.mend;
   at('case').textContent = `${run.case}; ${run.policies}` + (run.left_out > 0 ? `; the first ${run.left_out} events are left out` : '');
+  if (run.id && run.kind !== null) at('case').textContent += `; ${run.id}`;
   if (run.replay) at('replay').append('again: ', element('code', run.replay, {class: 'mono'}));
   at('remedy').textContent = run.remedy.trim().replace(/\n\s*/g, ' ');
   at('story').textContent = run.story;
@@ -644,6 +746,23 @@ function tellHead() {
     for (const text of [side >= 0 ? '\u25cf' : '', E.step[i], agents[E.agent[i]].name, shortSite(i), isAccess(i) ? orderText(i) : '', isAccess(i) ? placeText(i) : '', whatText(i)]) tr.append(element('td', text));
     return tr;
   })));
+}
+// The same steps in the nearest schedule that passes; what is otherwise there is marked.
+function tellBeside() {
+  at('beside-section').hidden = !run.beside || run.beside.rows.length === 0;
+  if (at('beside-section').hidden) return;
+  const words = {value: 'another value', writer: 'written by another step', order: 'earlier than a step above', missing: 'does not happen'};
+  const lines = run.beside.rows.map(row => {
+    const i = row.event, tr = jumpRow(element('tr'), i), side = run.pair.indexOf(i);
+    tr.classList.toggle('fault', side >= 0);
+    tr.classList.toggle('differs', row.differs.length > 0);
+    for (const text of [side >= 0 ? '\u25cf' : i === run.beside.first ? '\u2260' : '', E.step[i], agents[E.agent[i]].name, shortSite(i), isAccess(i) ? placeText(i) : '', whatText(i)]) tr.append(element('td', text));
+    for (const text of [row.step === null ? '' : row.step, row.text || (row.step === null ? '' : whatText(i)), row.differs.map(d => words[d]).join(', ')]) tr.append(element('td', text, {class: 'there'}));
+    return tr;
+  });
+  at('beside').append(element('div', 'left: this run; right: the one that passes' +
+    (run.beside.first >= 0 ? `; \u2260 is where they part` : '')),
+  tableOf(['', 'step', 'agent', 'line', 'place', 'here', 'step there', 'there', 'differs'], lines));
 }
 function tellLegend() {
   const box = at('legend');
@@ -672,17 +791,58 @@ function tellLegend() {
   entry(g => { g.fillStyle = colour.past; g.fillRect(1, 1, 20, 10); }, 'happens before the event');
 }
 
+// ---- filters ------------------------------------------------------------------------------------
+
+const filters = ['rank', 'kernel', 'place', 'order'];
+function relayout() {
+  layout();
+  if (chosen >= 0 && !shown[chosen]) chosen = -1;
+  resize();
+  if (chosen >= 0) select(chosen, true); else { select(-1); open(); }
+  const hidden = N - shown.reduce((a, b) => a + b, 0);
+  at('hidden').textContent = hidden > 0 ? `${hidden} events hidden` : '';
+  draw();
+}
+// What hides an event that is asked for is taken back.
+function unfilter(i) {
+  if (looks[i] === 0) { wanted.collapse = false; at('collapse').checked = false; }
+  layout();
+  if (!shown[i]) {
+    for (const name of filters) { wanted[name] = ''; at('only-' + name).value = ''; }
+    layout();
+  }
+  resize();
+}
+function makeFilters() {
+  const choices = {
+    rank: [...new Set(agents.map(a => a.rank))].sort((a, b) => a - b).map(rank => [String(rank), `rank ${rank}`]),
+    kernel: [...new Set(agents.map((a, n) => kernelOf(n)))].map(name => [name, name]),
+    place: [...new Set(run.regions.filter((name, n) => usedRegions.has(n)))].map(name => [name, name]),
+    order: Object.keys(orderGroups).filter(name => { for (let i = 0; i < N; ++i) if (isStep(i) && orderGroups[name](i)) return true; return false; }).map(name => [name, name]),
+  };
+  for (const name of filters) {
+    const select = at('only-' + name);
+    for (const [value, text] of choices[name]) select.append(element('option', text, {value}));
+    select.parentElement.hidden = choices[name].length < 2;
+    select.onchange = () => { wanted[name] = select.value; relayout(); };
+  }
+  at('collapse').parentElement.hidden = !anyLooks;
+  at('collapse').onchange = () => { wanted.collapse = at('collapse').checked; relayout(); };
+}
+const usedRegions = new Set();
+for (let i = 0; i < N; ++i) if (isAccess(i)) usedRegions.add(E.region[i]);
+
 // ---- what the reader does -----------------------------------------------------------------------
 
 function stepBy(direction) {
   let i = chosen < 0 ? (direction > 0 ? -1 : N) : chosen;
-  do { i += direction; } while (i >= 0 && i < N && !isStep(i));
+  do { i += direction; } while (i >= 0 && i < N && (!isStep(i) || !shown[i]));
   if (i >= 0 && i < N) select(i, true);
 }
 function stepThread(direction) {
   if (chosen < 0) return;
   let i = chosen;
-  do { i = direction > 0 ? following[i] : previous[i]; } while (i >= 0 && !isStep(i));
+  do { i = direction > 0 ? following[i] : previous[i]; } while (i >= 0 && (!isStep(i) || !shown[i]));
   if (i >= 0) select(i, true);
 }
 // The event of a neighbouring lane that is nearest in time.
@@ -691,7 +851,7 @@ function changeLane(direction) {
   for (let n = laneOf[E.agent[chosen]] + direction; n >= 0 && n < laneKeys.length; n += direction) {
     let best = -1;
     for (let i = 0; i < N; ++i) {
-      if (laneOf[E.agent[i]] !== n || !isStep(i)) continue;
+      if (laneOf[E.agent[i]] !== n || !isStep(i) || !shown[i]) continue;
       if (best < 0 || Math.abs(column[i] - column[chosen]) < Math.abs(column[best] - column[chosen])) best = i;
     }
     if (best >= 0) { select(best, true); return; }
@@ -703,7 +863,7 @@ function hit(px, py) {
   const c = view.left + (px - GUTTER) / view.scale - 0.5, reach = Math.max(1, 9 / view.scale);
   let best = -1, distance = Infinity;
   for (let i = eventAt(c - reach); i < N && column[i] <= c + reach; ++i) {
-    if (laneOf[E.agent[i]] !== n || !isStep(i)) continue;
+    if (laneOf[E.agent[i]] !== n || !isStep(i) || !shown[i]) continue;
     const d = Math.hypot(x(column[i]) - px, y(i) - py);
     if (d < distance) { distance = d; best = i; }
   }
@@ -792,6 +952,10 @@ function resize() {
   lanes.height = Math.round(height * ratio);
   map.width = Math.round(width * ratio);
   map.height = Math.round(26 * ratio);
+  ctx.font = 'bold 11px system-ui, "DejaVu Sans", sans-serif';
+  blockAt = 8 + Math.max(...laneRank.map(rank => String(rank).length)) * ctx.measureText('0').width + ctx.measureText('rank ').width + 8;
+  ctx.font = '10px system-ui, "DejaVu Sans", sans-serif';
+  GUTTER = Math.ceil(blockAt + Math.max(...laneKeys.map((key, n) => streams ? `s${laneStream[n]} b${laneBlock[n]}`.length : `block ${laneBlock[n]}`.length)) * ctx.measureText('o').width + 8);
   view.laneHeight = Math.max(9, Math.min(180, (height - HEAD) / Math.max(1, laneKeys.length)));
   makeMap();
   clampView();
@@ -811,17 +975,22 @@ function applyTheme() {
 
 // For tests and the console.
 const api = {
-  run, view, past: i => Array.from(past(i)).flatMap((b, k) => b ? [k] : []), select: i => select(i, true),
-  chosen: () => chosen, messages: i => { select(i); return messagesOf(i); }, lanes: laneKeys.length, streams: [...streamLanes.keys()].length,
+  run, view, shown: () => Array.from(shown).flatMap((b, k) => b ? [k] : []), labels: () => labels, looks: i => looks[i],
+  rings: () => run.pair.filter(i => i >= 0 && shown[i]).map(i => ({x: x(column[i]), y: y(i)})), gutter: () => GUTTER, past: i => Array.from(past(i)).flatMap((b, k) => b ? [k] : []), select: i => select(i, true),
+  chosen: () => chosen, messages: i => { select(i); return messagesOf(i); }, get lanes() { return laneKeys.length; }, get streams() { return streamLanes.size; },
   where: i => ({x: x(column[i]), y: y(i)}), painted: 0, paint,
 };
 window.ringfence = api;
 
+layout();
 tellHead();
+tellBeside();
+makeFilters();
 applyTheme();
 listen();
 resize();
 select(run.pair[1] >= 0 ? run.pair[1] : run.pair[0] >= 0 ? run.pair[0] : run.stuck.length > 0 ? run.stuck[0].event : -1);
-if (chosen >= 0) { show(chosen); }
+open();
+if (chosen >= 0) show(chosen);
 paint();
 })();
