@@ -764,7 +764,11 @@ std::string CaseProgram::slot_writer(machine::Address at, const machine::Wanted&
   if (at.region < first_region_) return {};
   const auto region = static_cast<std::uint32_t>(at.region - first_region_);
   std::string text;
+  const Memory* const memory = file_.find(memory_name(at.region));
+  const bool local = memory != nullptr && memory->kind == MemoryKind::local;
   for (const Missing& m : signals_.missing(region, at.offset)) {
+    // Nobody else reaches it.
+    if (local && m.rank != regions_[region].spec.rank) continue;
     text += text.empty() ? "" : "; ";
     if (!m.known) {
       text += fmt::format("rank {}, which has signalled nothing there", m.rank);

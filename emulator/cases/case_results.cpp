@@ -473,20 +473,25 @@ std::string CaseProgram::term_text(const ExpectedValue& value, const verify::Exp
   };
   // By rank: missing, twice, alone.
   std::vector<std::array<bool, 3>> fits(file_.ranks, {true, true, true});
+  std::vector<std::array<std::uint64_t, 3>> telling(file_.ranks, {0, 0, 0});
+  std::uint64_t wrong = 0;
   for (std::size_t i = 0; i < expected.elements(); ++i) {
     std::uint64_t pattern = 0;
     std::memcpy(&pattern, got + i * of_got, of_got);
     if (expected.right(i, pattern)) continue;
+    ++wrong;
     const double there = verify::decode(expected.dtype, pattern);
     const double due = expected.value(i);
     const double near = expected.bound(i, there) + std::abs(due) * 1e-2;
     for (std::uint32_t r = 0; r < file_.ranks; ++r) {
       const double own = term(r, i);
-      // A term within what is near says nothing, and no fit of it does.
-      const bool tells = std::abs(own) > 2 * near;
-      fits[r][0] = fits[r][0] && tells && std::abs(there - (due - own)) <= near;
-      fits[r][1] = fits[r][1] && tells && std::abs(there - (due + own)) <= near;
-      fits[r][2] = fits[r][2] && tells && std::abs(there - own) <= near;
+      // A term within what is near says nothing, though what is there has to fit it, too; of a
+      // value alone it is what would be there besides that tells.
+      const double others[3] = {due - own, due + own, own};
+      for (std::size_t what = 0; what < 3; ++what) {
+        fits[r][what] = fits[r][what] && std::abs(there - others[what]) <= near;
+        if (std::abs(due - others[what]) > 2 * near) ++telling[r][what];
+      }
     }
   }
   static constexpr const char* kWords[3] = {"'s term is missing", "'s term is added twice",
@@ -495,7 +500,7 @@ std::string CaseProgram::term_text(const ExpectedValue& value, const verify::Exp
   for (const std::size_t what : {2, 0, 1}) {
     if (file_.ranks == 2 && what == 0) continue;  // the other one's alone, which is told
     for (std::uint32_t r = 0; r < file_.ranks; ++r) {
-      if (!fits[r][what]) continue;
+      if (!fits[r][what] || 2 * telling[r][what] < wrong) continue;
       if (!out.empty()) return "";  // more than one would explain it
       out = fmt::format("; in every wrong element rank {}{}", r, kWords[what]);
     }

@@ -8,6 +8,8 @@
 namespace ringfence::ptx {
 
 std::string demangle(std::string_view name) {
+  // Else what is taken for a type: "r06_copy" would be a restrict pointer.
+  if (!name.starts_with("_Z")) return std::string(name);
   int status = 0;
   const std::string text(name);
   const std::unique_ptr<char, void (*)(void*)> out(

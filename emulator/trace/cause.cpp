@@ -24,6 +24,19 @@ std::string Telling::event(const machine::Event& e) const {
 
 namespace {
 
+// As far as the reason says what is wrong.
+std::string mend_of_bounds(const Telling& t) {
+  const std::string numbers = t.program.last_mismatch();
+  if (numbers.find("an offset of 32 bits that overflowed") != std::string::npos) {
+    return fmt::format("compute the offset at {} in 64 bits", t.line(t.finding.second.site));
+  }
+  const std::size_t expected = numbers.find("expected shared_bytes");
+  if (expected != std::string::npos) {
+    return "give the launch as much dynamic shared memory as the kernel uses";
+  }
+  return "";
+}
+
 // Of kinds whose sentence is the cause.
 std::string mend_of(const Telling& t) {
   const machine::Finding& f = t.finding;
@@ -45,6 +58,18 @@ std::string mend_of(const Telling& t) {
     case FindingKind::unrestored_signal:
       return "take every signal back that is put: a wait that resets, or a clear after the last "
              "wait";
+    case FindingKind::barrier_misuse:
+      return t.program.last_mismatch().find("without .shared::cluster") != std::string::npos
+                 ? fmt::format(
+                       "the form for a cluster at {}: "
+                       "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [address]",
+                       t.line(f.second.site))
+                 : "";
+    case FindingKind::multicast_misuse:
+      return fmt::format("multimem.st (or .red, .ld_reduce) at {}, or the address of a replica",
+                         t.line(f.second.site));
+    case FindingKind::out_of_bounds:
+      return mend_of_bounds(t);
     case FindingKind::uninitialised_read:
       return "an init of the memory in the case, or a store there before the read";
     default:
@@ -72,6 +97,13 @@ Cause cause_of(const schedule::Outcome& outcome, const machine::Finding& finding
     case FindingKind::replica_mismatch:
     case FindingKind::numeric_mismatch:
       return cause_of_values(telling);
+    case FindingKind::barrier_divergence:
+      return cause_of_divergence(telling);
+    case FindingKind::unrestored_signal: {
+      Cause c = cause_of_left(telling);
+      if (c.mend.empty()) c.mend = mend_of(telling);
+      return c;
+    }
     case FindingKind::uninitialised_read: {
       Cause c{"", mend_of(telling)};
       if (finding.has_second)

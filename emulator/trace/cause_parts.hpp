@@ -23,6 +23,10 @@ struct Telling {
 Cause cause_of_race(const Telling& telling);
 // Waits that nobody ends.
 Cause cause_of_wait(const Telling& telling, const schedule::Outcome& outcome);
+// Threads that do not meet at a barrier.
+Cause cause_of_divergence(const Telling& telling);
+// A slot that is not as it was: who did not take the signal.
+Cause cause_of_left(const Telling& telling);
 // Results that differ: who wrote them, and which wait took an old value before.
 Cause cause_of_values(const Telling& telling);
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <set>
 #include <utility>
 
@@ -136,6 +137,15 @@ class Race {
                           writes ? "" : ".read", line(first_), who(first_.label, t_.program),
                           writes ? "it signals" : "what it reads is written again")};
     }
+    if (bulk && second_.kind == AccessKind::read && waited_for_a_phase()) {
+      return {fmt::format("{} begins the next bulk copy while {} may still read there what an "
+                          "earlier one brought: it has waited for no phase since",
+                          line(first_), who(second_.label, t_.program)),
+              fmt::format("the copy at {} only after a signal of {} that it has read (an mbarrier "
+                          "of empty stages, or a block barrier), or, where it is to see this copy, "
+                          "a wait for its phase before {}",
+                          line(first_), who(second_.label, t_.program), line(second_))};
+    }
     if (bulk) {
       std::string mend = fmt::format(
           "a wait for the phase of its mbarrier (mbarrier.try_wait) before {}", line(second_));
@@ -153,6 +163,18 @@ class Race {
     return {fmt::format("{} only begins a copy, and nobody has waited for its end", line(first_)),
             fmt::format("cp.async.wait_group 0 in {} after {}, and a barrier if others read it",
                         who(first_.label, t_.program), line(first_))};
+  }
+
+  // Whether the second's thread had seen some phase of an mbarrier.
+  bool waited_for_a_phase() const {
+    for (EventIndex i = 0; i < h_.events().size(); ++i) {
+      const Event& e = h_[i];
+      if (e.label == second_.label && is_read(e) &&
+          text_of(e.site).find("mbarrier.t") != std::string::npos) {
+        return true;
+      }
+    }
+    return false;
   }
 
   // A flag that one side accesses plainly: no order of the other side helps.
@@ -204,8 +226,32 @@ class Race {
     return false;
   }
 
+  // The line of the PTX, which is the order of a kernel's text; 0: none is told.
+  unsigned text_line(std::uint16_t site) const {
+    const std::string name = text_of(site);
+    const std::size_t colon = name.find(':');
+    return colon == std::string::npos
+               ? 0
+               : static_cast<unsigned>(std::strtoul(name.c_str() + colon + 1, nullptr, 10));
+  }
+
   Cause same_block() const {
     if (first_.label == second_.label) return {};
+    // One has run ahead to what comes later in the kernel, or in its next round.
+    const unsigned of_first = text_line(first_.site), of_second = text_line(second_.site);
+    if (of_second != 0 && of_second < of_first) {
+      hint(Hint::What::barrier, first_.site, false);
+      hint(Hint::What::barrier, second_.site, true);
+      return {
+          fmt::format(
+              "{} comes after {} in the kernel, and {} has run ahead to it: neither a block "
+              "barrier nor a release that an acquire takes in keeps it behind the {} of {} at {}",
+              line(first_), line(second_), who(first_.label, t_.program), doing(second_.kind),
+              who(second_.label, t_.program), line(second_)),
+          fmt::format("__syncthreads() after {} (and after the wait for its end, if it is a "
+                      "copy), before {}",
+                      line(second_), line(first_))};
+    }
     hint(Hint::What::barrier, first_.site, true);
     hint(Hint::What::barrier, second_.site, false);
     return {
@@ -584,6 +630,15 @@ class Race {
                       rank(second_.label), rank(first_.label), before, t_.line(h_[q]), h_[q].step),
           fmt::format("a wait of {} for that signal, .acquire, before {}", rank(second_.label),
                       before)};
+    }
+    if (one_rank && number_of(first_.label) != number_of(second_.label)) {
+      return {fmt::format("they are of two launches that may run at the same time, and {} has "
+                          "waited for nothing of the one before by {}",
+                          who(second_.label, t_.program), before),
+              fmt::format("griddepcontrol.wait (cudaGridDependencySynchronize()) before {} where "
+                          "the launch is a dependent one; an event between their streams where it "
+                          "is not",
+                          before)};
     }
     return {fmt::format("no signal and no barrier leads from {} after its {} at {} to {} before {}",
                         side(first_.label), doing(first_.kind), line(first_), side(second_.label),

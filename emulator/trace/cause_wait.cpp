@@ -37,10 +37,26 @@ class Wait {
       c.hints = hints_;
       return c;
     }
-    return {};
+    return loop();
   }
 
  private:
+  // A loop that reads nothing: what it tests was loaded before it.
+  Cause loop() const {
+    const machine::AccessInfo& a = t_.finding.second;
+    const bool reads_nothing =
+        t_.program.last_mismatch().find("come back to the same registers") != std::string::npos;
+    if (!reads_nothing || a.kind != machine::AccessKind::read || machine::is_strong(a.order)) {
+      return {};
+    }
+    return {
+        fmt::format("the loop loads nothing: what it tests was loaded once, at {} (step {}), by "
+                    "a plain load, which a compiler may take out of a loop",
+                    t_.line(a.site), a.step),
+        fmt::format("ld.acquire.sys (a volatile or atomic load) in the loop, for the one at {}",
+                    t_.line(a.site))};
+  }
+
   bool holds(const StuckAgent& s, std::uint64_t value) const { return s.await.wanted.holds(value); }
   std::string place_of(const StuckAgent& s) const { return place(s.await.at, t_.program); }
   std::string self(const StuckAgent& s, const Event& e) const {
@@ -53,9 +69,8 @@ class Wait {
               "a grid all of whose blocks are resident at once (fewer blocks, or less shared "
               "memory and fewer registers a block)"};
     }
-    if (!t_.program.barrier_name(s.label).text.empty() || s.await.wanted.condition != nullptr) {
-      return {};
-    }
+    if (!t_.program.barrier_name(s.label).text.empty()) return phase(s);
+    if (s.await.wanted.condition != nullptr) return {};
     writes_ = h_.writes_of(s.await.at.region, s.await.at.offset);
     // Of accesses that begin elsewhere the value there is not known.
     for (const EventIndex i : writes_) {
@@ -67,6 +82,33 @@ class Wait {
     if (Cause c = means_nothing(s); !c.text.empty()) return c;
     if (Cause c = held_lock(s); !c.text.empty()) return c;
     return too_few(s);
+  }
+
+  // An mbarrier's phase in which nobody has arrived is one that nobody has begun.
+  Cause phase(const StuckAgent& s) const {
+    const schedule::SlotName name = t_.program.barrier_name(s.label);
+    unsigned number = 0, lacks = 0, of = 0;
+    if (std::sscanf(name.text.c_str(), "phase %u of", &number) != 1 ||
+        std::sscanf(name.writer.c_str(), "%u of %u arrivals", &lacks, &of) != 2) {
+      return {};
+    }
+    const std::string line = t_.line(t_.finding.second.site);
+    if (lacks < of) {
+      return {fmt::format("{} of its {} arrivals have come in this phase", of - lacks, of),
+              "let all that its count names arrive in each phase, or init it with the count of "
+              "those that do"};
+    }
+    // Of the first phase there is none before that the wait may have meant.
+    if (number == 0) {
+      return {"nobody has arrived there at all", "an arrival (or expect_tx and the copy) before"};
+    }
+    return {fmt::format("nobody has arrived since phase {} was complete: the wait at {} is for a "
+                        "phase that nobody has begun",
+                        number - 1, line),
+            fmt::format("wait at {} for the parity of phase {}, which is {}, if that is the one "
+                        "that is due (count the phases of each mbarrier by itself), or arrive "
+                        "once more",
+                        line, number - 1, (number - 1) % 2)};
   }
 
   // It could have ended once, and what was there is gone.
@@ -299,6 +341,32 @@ std::string written_by(const Telling& t, const machine::AccessInfo& a) {
   return fmt::format("on {} nobody wrote it", rank);
 }
 
+// What was read before the value that was due had come: nothing keeps the reader behind the write.
+Cause read_too_early(const Telling& t, const machine::AccessInfo& a) {
+  const History& h = t.history;
+  EventIndex read = kNoEvent;
+  for (EventIndex i = 0; i < h.events().size(); ++i) {
+    if (h[i].label == a.label && is_read(h[i]) && covers(h[i], a.region, a.offset)) read = i;
+  }
+  if (read == kNoEvent) return {};
+  const EventIndex took = h.source(read);
+  EventIndex last = kNoEvent;
+  for (const EventIndex w : h.writes_of(a.region, a.offset)) {
+    if (number_of(h[w].label) < number_of(a.label)) last = w;
+  }
+  if (last == kNoEvent || last == took || last < read) return {};
+  const std::string from =
+      took == kNoEvent ? "what was there at first"
+                       : fmt::format("what {} had written at {} (step {})",
+                                     who(h[took].label, t.program), t.line(h[took]), h[took].step);
+  return {fmt::format("{} read {} (step {}), and {} wrote there later, at {} (step {})",
+                      who(a.label, t.program), from, h[read].step, who(h[last].label, t.program),
+                      t.line(h[last]), h[last].step),
+          fmt::format("a signal or a barrier after the write at {} that comes before the read",
+                      t.line(h[last])),
+          {read, last}};
+}
+
 // No order and no scope changes what is computed wrongly.
 std::string mend_of_value(const Telling& t, const machine::AccessInfo& a) {
   const History& h = t.history;
@@ -325,6 +393,52 @@ std::string mend_of_value(const Telling& t, const machine::AccessInfo& a) {
 
 }  // namespace
 
+Cause cause_of_divergence(const Telling& t) {
+  const machine::Finding& f = t.finding;
+  if (!f.has_first || !f.has_second) return {};
+  const std::string here = t.line(f.second.site), other = t.line(f.first.site);
+  const std::string numbers = t.program.last_mismatch();
+  const bool exited = numbers.find("has exited") != std::string::npos;
+  if (!exited && numbers.find("comes to it from") == std::string::npos) return {};
+  return {fmt::format("{} is at the barrier of all threads at {}, and {} {} {}",
+                      who(f.second.label, t.program), here, who(f.first.label, t.program),
+                      exited ? "has exited at" : "comes to it from another one, at", other),
+          fmt::format("one __syncthreads() that all threads of the block come to, outside of the "
+                      "branch, or at {} a barrier of the threads that do (bar.sync ID, COUNT)",
+                      here)};
+}
+
+Cause cause_of_left(const Telling& t) {
+  const History& h = t.history;
+  const machine::AccessInfo& a = t.finding.second;
+  const auto writes = h.writes_of(a.region, a.offset);
+  if (writes.empty()) return {};
+  const Event& put = h[writes.back()];
+  Cause c;
+  c.steps = {writes.back()};
+  c.text = fmt::format("{} put {} there last, at {} (step {}), and nobody has taken it",
+                       who(put.label, t.program), put.value, t.line(put), put.step);
+  // Somebody who looked in vain, and never again.
+  EventIndex look = kNoEvent;
+  for (EventIndex i = 0; i < h.events().size(); ++i) {
+    const Event& e = h[i];
+    if (is_read(e) && machine::is_strong(e.order) && covers(e, a.region, a.offset) &&
+        e.label != put.label) {
+      look = i;
+    }
+  }
+  if (look == kNoEvent || h[look].step > put.step || h[look].kind == Event::Kind::rmw) return c;
+  c.steps.push_back(look);
+  c.text +=
+      fmt::format(": {} looked for the last time at {} (step {}), found {}, and gave up",
+                  who(h[look].label, t.program), t.line(h[look]), h[look].step, h[look].value);
+  c.mend = fmt::format(
+      "wait on at {}: who gives up and goes on leaves the signal, and the work that "
+      "it stands for, to nobody (or report the time-out, and trap)",
+      t.line(h[look]));
+  return c;
+}
+
 Cause cause_of_wait(const Telling& telling, const schedule::Outcome& outcome) {
   return Wait(telling, outcome).told();
 }
@@ -336,7 +450,8 @@ Cause cause_of_values(const Telling& telling) {
     const std::string writers = written_by(telling, f.first) + ", " + written_by(telling, f.second);
     c.text = c.text.empty() ? writers : c.text + "; " + writers;
   } else if (f.has_second && c.text.empty()) {
-    c.text = written_by(telling, f.second);
+    c = read_too_early(telling, f.second);
+    if (c.text.empty()) c.text = written_by(telling, f.second);
   }
   if (c.mend.empty() && f.kind == machine::FindingKind::numeric_mismatch && f.has_second) {
     c.mend = mend_of_value(telling, f.second);

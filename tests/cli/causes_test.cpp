@@ -127,7 +127,7 @@ TEST_CASE("what the user took out is put back first") {
 namespace {
 // A case of one kernel, `body`, two blocks and one memory.
 void write_case(const Folder& f, const std::string& body, const std::string& head,
-                const std::string& init) {
+                const std::string& init, const std::string& block = "1") {
   std::ofstream(f / "k.ptx") << ".version 8.6\n.target sm_90a\n.address_size 64\n"
                                 ".visible .entry k(.param .u64 data) {\n"
                                 "  .reg .pred %p; .reg .b32 %v; .reg .b64 %m;\n"
@@ -136,7 +136,8 @@ void write_case(const Folder& f, const std::string& body, const std::string& hea
   std::ofstream(f / "c.toml") << "version = 1\nranks = 1\n" + head +
                                      "[memory.count]\nkind = \"local\"\nbytes = 64\n" + init +
                                      "[[launch]]\nptx = \"k.ptx\"\nkernel = \"k\"\ngrid = [2]\n"
-                                     "block = [1]\nargs = [ {memory = \"count\"} ]\n";
+                                     "block = [" +
+                                     block + "]\nargs = [ {memory = \"count\"} ]\n";
 }
 }  // namespace
 
@@ -161,6 +162,37 @@ TEST_CASE("an init or a clear of a memory mends what lacks one") {
   const Told unset = told(f / "c.toml", "--boundary stream");
   REQUIRE(!unset.remedies.empty());
   CHECK(unset.remedies.front() == "memory.count/init=zero");
+}
+
+TEST_CASE("waits that no other thread can end are told by what they wait for") {
+  const Folder f;
+  // The first phase is complete, and the wait is for the parity of the second.
+  write_case(f,
+             "  .shared .align 8 .b8 sm[8]; .reg .b64 %s;\n"
+             "  mbarrier.init.shared.b64 [sm], 1;\n  mbarrier.arrive.shared.b64 %s, [sm];\n"
+             "W: mbarrier.try_wait.parity.shared.b64 %p, [sm], 1;\n  @!%p bra W;\n",
+             "", "");
+  const Told ahead = told(f / "c.toml", "--no-remedies");
+  CHECK(says(ahead.cause, "nobody has arrived since phase 0 was complete"));
+  CHECK(says(ahead.mend, "the parity of phase 0, which is 0"));
+  // The load of the flag stands before the loop.
+  write_case(f, "  ld.global.u32 %v, [%m];\nL: setp.ne.u32 %p, %v, 1;\n  @%p bra L;\n", "", "");
+  const Told hoisted = told(f / "c.toml", "--no-remedies");
+  CHECK(says(hoisted.message, "the loop repeats its state"));
+  CHECK(says(hoisted.cause, "the loop loads nothing"));
+  CHECK(says(hoisted.mend, "ld.acquire.sys"));
+}
+
+TEST_CASE("threads that do not meet at a barrier are told with both their places") {
+  const Folder f;
+  write_case(f,
+             "  mov.u32 %v, %tid.x;\n  setp.lt.u32 %p, %v, 32;\n  @%p bra A;\n  ret;\n"
+             "A: bar.sync 0;\n",
+             "", "", "64");
+  const Told exited = told(f / "c.toml", "--no-remedies --policy syncthreads=cuda");
+  CHECK(says(exited.cause, "is at the barrier of all threads at k.ptx:11"));
+  CHECK(says(exited.cause, "has exited at k.ptx:10"));
+  CHECK(says(exited.mend, "outside of the branch"));
 }
 
 TEST_CASE("what no order and no scope mends is told with what does") {
