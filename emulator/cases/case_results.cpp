@@ -456,7 +456,11 @@ std::string CaseProgram::term_text(const ExpectedValue& value, const verify::Exp
                                    const std::byte* got, std::uint32_t call) const {
   const std::string& text = value.value;
   if (!text.starts_with("sum(") || !text.ends_with(')')) return "";
-  const Memory* const memory = file_.find(text.substr(4, text.size() - 5));
+  std::string name = text.substr(4, text.size() - 5);
+  if (name.size() > 2 && name.front() == name.back() && (name[0] == '\'' || name[0] == '"')) {
+    name = name.substr(1, name.size() - 2);
+  }
+  const Memory* const memory = file_.find(name);
   if (memory == nullptr) return "";
   const std::size_t m = index_of(memory->name);
   const verify::Dtype dtype = payload_.dtype(m);

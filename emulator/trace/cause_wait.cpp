@@ -43,18 +43,22 @@ class Wait {
  private:
   // A loop that reads nothing: what it tests was loaded before it.
   Cause loop() const {
-    const machine::AccessInfo& a = t_.finding.second;
-    const bool reads_nothing =
-        t_.program.last_mismatch().find("come back to the same registers") != std::string::npos;
-    if (!reads_nothing || a.kind != machine::AccessKind::read || machine::is_strong(a.order)) {
+    if (t_.program.last_mismatch().find("come back to the same registers") == std::string::npos) {
       return {};
     }
+    EventIndex load = kNoEvent;
+    for (EventIndex i = 0; i < h_.events().size(); ++i) {
+      if (h_[i].label == t_.finding.second.label && is_read(h_[i])) load = i;
+    }
+    if (load == kNoEvent || machine::is_strong(h_[load].order)) return {};
+    const std::string line = t_.line(h_[load]);
     return {
         fmt::format("the loop loads nothing: what it tests was loaded once, at {} (step {}), by "
                     "a plain load, which a compiler may take out of a loop",
-                    t_.line(a.site), a.step),
+                    line, h_[load].step),
         fmt::format("ld.acquire.sys (a volatile or atomic load) in the loop, for the one at {}",
-                    t_.line(a.site))};
+                    line),
+        {load}};
   }
 
   bool holds(const StuckAgent& s, std::uint64_t value) const { return s.await.wanted.holds(value); }
