@@ -108,7 +108,7 @@ TEST_CASE("Perfetto: a case has flows and counters for its signals, and the name
   CHECK(flows["signal"] >= 2);
   CHECK(crossing >= 2);
   CHECK(std::any_of(launches.begin(), launches.end(), [](const std::string& name) {
-    return name.find("call 0 ") == 0 && name.find("scope") != std::string::npos;
+    return name.find("call 0 ") == 0 && name.find("exchange_rows") != std::string::npos;
   }));
 }
 

@@ -58,11 +58,11 @@ TEST_CASE("files are named relative to the repository, as they lie beside the ca
   for (const char* folder : {".git", "cases", "kernels", "elsewhere"}) {
     fs::create_directory(f / folder);
   }
-  fs::copy("tests/ptx/kernels/zoo.ptx", f / "kernels/zoo.ptx");
+  fs::copy("traces/ptx/zoo.ptx", f / "kernels/zoo.ptx");
   fs::copy("tests/ptx/kernels/zoo.cu", f / "kernels/zoo.cu");
   std::string text = content("tests/zoo/scope-fault.toml");
-  for (std::size_t at = 0; (at = text.find("../ptx/kernels/", at)) != std::string::npos;) {
-    text.replace(at, 15, "../kernels/");
+  for (std::size_t at = 0; (at = text.find("../../traces/ptx/", at)) != std::string::npos;) {
+    text.replace(at, 17, "../kernels/");
   }
   std::ofstream(f / "cases/scope.toml") << text;
   REQUIRE(ringfence(f,
