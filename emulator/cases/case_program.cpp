@@ -345,9 +345,9 @@ void CaseProgram::load_kernels() {
   constexpr std::size_t kMostOverlapping = kMostStreams - 1;
   const std::size_t in_turn = file_.launches.size() + file_.host.size();
   if (overlaps_ != 0 && in_turn > kMostOverlapping) {
-    throw CaseError(fmt::format(
-        "{}: {} launches and host steps, some launches dependent; expected at most {}",
-        file_.path, in_turn, kMostOverlapping));
+    throw CaseError(
+        fmt::format("{}: {} launches and host steps, some launches dependent; expected at most {}",
+                    file_.path, in_turn, kMostOverlapping));
   }
   if (overlaps_ != 0) order_turns();
 }

@@ -285,9 +285,9 @@ TEST_CASE("a result that agrees on all ranks and is no sum is a mismatch against
   CHECK_MESSAGE(says(ran.message, "24 of 24 elements mismatch, first [0] of rank 0: got"),
                 ran.message);
   // Also where some of the terms are as good as nothing.
-  CHECK_MESSAGE(says(ran.message,
-                     "; in every wrong element rank 0's own value is there, and no other term"),
-                ran.message);
+  CHECK_MESSAGE(
+      says(ran.message, "; in every wrong element rank 0's own value is there, and no other term"),
+      ran.message);
 }
 
 TEST_CASE("a tail that every rank leaves out is a mismatch, and its bytes are never written") {
