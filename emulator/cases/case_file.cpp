@@ -240,7 +240,7 @@ CaseFile parse_case(std::string_view text, const std::string& path) {
   const toml::table root = r.parse(text);
   r.only(root, "a case file",
          {"version", "ranks", "calls", "budget", "reach", "memory", "launch", "host", "check",
-          "ignore", "same_value"});
+          "ignore", "same_value", "multiprocessors"});
   CaseFile c;
   c.path = path;
   const auto version = r.number(r.need(root, "the file", "version"), "version", 0, 1u << 30);
@@ -251,6 +251,9 @@ CaseFile parse_case(std::string_view text, const std::string& path) {
       r.number(r.need(root, "the file", "ranks"), "ranks", 1, kMaxRanks));
   if (const auto* n = root.get("calls")) {
     c.calls = static_cast<std::uint32_t>(r.number(*n, "calls", 1, 4096));
+  }
+  if (const auto* n = root.get("multiprocessors")) {
+    c.multiprocessors = static_cast<std::uint32_t>(r.number(*n, "multiprocessors", 1, 1024));
   }
   if (const auto* n = root.get("reach")) {
     for (const toml::node& list : r.array(*n, "reach")) {

@@ -18,6 +18,7 @@
 #include "emulator/cases/formula.hpp"
 #include "emulator/cases/suppress.hpp"
 #include "emulator/machine/policy.hpp"
+#include "emulator/ptx/execution.hpp"
 #include "emulator/ptx/module.hpp"
 #include "emulator/ptx/tensor_map.hpp"
 #include "verify/safetensors.hpp"
@@ -224,6 +225,7 @@ struct Check {
 struct CaseFile {
   std::string path;
   std::uint32_t ranks = 2;
+  std::uint32_t multiprocessors = ptx::kMultiprocessors;  // of each GPU
   std::uint32_t calls = 1;
   // Whether plain stores of one value to a word of their block's shared memory race where nothing
   // orders them. By the letter they do (PTX ISA 8.7.1). Whichever of them lands, the word holds

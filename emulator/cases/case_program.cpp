@@ -367,6 +367,7 @@ ptx::LaunchConfig CaseProgram::config_of(std::size_t l, std::uint32_t rank) cons
   ptx::LaunchConfig config;
   config.rank = rank;
   config.launch = static_cast<std::uint32_t>(l);
+  config.multiprocessors = file_.multiprocessors;
   config.grid = launch.grid_of(rank);
   config.block = launch.block_of(rank);
   config.cluster = launch.cluster;

@@ -4,16 +4,23 @@
 
 #include <algorithm>
 #include <array>
+#include <vector>
 
 namespace ringfence::cases {
 namespace {
 
-constexpr std::uint32_t kMultiprocessors = 132;
 constexpr std::uint32_t kThreads = 2048, kWarps = 64, kBlocks = 32;  // of one
 constexpr std::uint32_t kSharedBytes = 228 * 1024, kReserved = 1024, kSharedGranule = 128;
 constexpr std::uint32_t kRegisters = 65536, kRegisterGranule = 256, kQuarters = 4;
-// Graphics processing clusters, and their multiprocessors: a cluster of blocks is on one of them.
-constexpr std::array<std::uint32_t, 8> kGpcs{16, 16, 16, 16, 16, 16, 18, 18};
+
+// Graphics processing clusters, by their multiprocessors: a cluster of blocks is on one of them. Of
+// another number than the usual one nobody says how they lie: in groups of 16.
+std::vector<std::uint32_t> groups(std::uint32_t multiprocessors) {
+  if (multiprocessors == ptx::kMultiprocessors) return {16, 16, 16, 16, 16, 16, 18, 18};
+  std::vector<std::uint32_t> out(multiprocessors / 16, 16);
+  if (multiprocessors % 16 != 0) out.push_back(multiprocessors % 16);
+  return out;
+}
 
 std::uint32_t up(std::uint32_t n, std::uint32_t granule) {
   return (n + granule - 1) / granule * granule;
@@ -58,11 +65,12 @@ Residency residency(const ptx::Program& program, const ptx::LaunchConfig& config
   }
   const std::uint32_t size = cluster_size(program, config);
   Residency out;
-  for (const std::uint32_t multiprocessors : kGpcs) {
+  const std::vector<std::uint32_t> gpcs = groups(config.multiprocessors);
+  for (const std::uint32_t multiprocessors : gpcs) {
     out.blocks += std::uint64_t{multiprocessors} * most / size * size;
   }
-  out.why = fmt::format("{} on each of {} multiprocessors by {}", most, kMultiprocessors, by);
-  if (size > 1) out.why += fmt::format(", clusters of {} in one of {} groups", size, kGpcs.size());
+  out.why = fmt::format("{} on each of {} multiprocessors by {}", most, config.multiprocessors, by);
+  if (size > 1) out.why += fmt::format(", clusters of {} in one of {} groups", size, gpcs.size());
   return out;
 }
 

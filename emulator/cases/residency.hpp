@@ -1,6 +1,7 @@
 #pragma once
 // How many blocks of a launch are on the GPU at the same time, by the limits of compute capability
-// 9.0 (CUDA Programming Guide, compute capabilities; cuda_occupancy.h for the granules).
+// 9.0 (CUDA Programming Guide, compute capabilities; cuda_occupancy.h for the granules) and
+// LaunchConfig::multiprocessors of them.
 
 #include <cstdint>
 #include <string>

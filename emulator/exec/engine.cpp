@@ -300,9 +300,8 @@ void Engine::occupancy(Turn& turn, In& in) {
   ptx::LaunchConfig c;
   std::copy(how.block, how.block + 3, c.block.begin());
   c.dynamic_shared = how.dynamic_shared;
-  constexpr std::uint64_t kMultiprocessors = 132;
   const std::uint64_t fit = cases::residency(p, c, options_.policy.registers).blocks;
-  turn.out.put(static_cast<std::uint32_t>(fit / kMultiprocessors));
+  turn.out.put(static_cast<std::uint32_t>(fit / c.multiprocessors));
 }
 
 // -- memory ---------------------------------------------------------------------------------------

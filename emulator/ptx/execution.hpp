@@ -49,6 +49,9 @@ class SeededChooser final : public Chooser {
 /// Blocks of one launch.
 inline constexpr std::uint32_t kMostBlocks = 1U << 24;
 
+/// Of a GPU of which nothing else is said (H100 SXM, H200).
+inline constexpr std::uint32_t kMultiprocessors = 132;
+
 struct LaunchConfig {
   std::uint32_t rank = 0;
   std::uint32_t launch = 0;  ///< handed through in Agents::launch
@@ -61,7 +64,8 @@ struct LaunchConfig {
   /// Address of this rank's copy of the module's globals (Program::global_bytes, see
   /// initial_globals); 0 where the module has none.
   std::uint64_t globals = 0;
-  std::uint32_t resident_blocks = 0;  ///< at most so many at a time; 0 = all
+  std::uint32_t multiprocessors = kMultiprocessors;  ///< %nsmid
+  std::uint32_t resident_blocks = 0;                 ///< at most so many at a time; 0 = all
   bool asks_for_room = false;  ///< blocks come by Execution::admit, else in order of their index
   bool check_shared_races = true;
   /// A write through the async proxy races with an earlier read through the generic one that no

@@ -317,6 +317,24 @@ TEST_CASE("blocks that wait for each other and are not resident together are tol
   CHECK(
       fuzz({kernel("k", "  red.relaxed.gpu.global.add.u32 [%m], 1;\n"), launch("k", 150, 1, large)})
           .kind == "clean");
+  // Of other GPUs.
+  const auto on = [&](unsigned multiprocessors, unsigned blocks, const std::string& more = "") {
+    Case c = barrier(blocks, large + more);
+    c.memories = "multiprocessors = " + std::to_string(multiprocessors) + "\n" + c.memories;
+    return c;
+  };
+  CHECK(fuzz(on(114, 114)).kind == "clean");
+  CHECK(has(fuzz(on(114, 115)).message, "it has 115, and 114 fit, 1 on each of 114"));
+  CHECK(fuzz(on(148, 148)).kind == "clean");
+  CHECK(fuzz(on(148, 148, "cooperative = true\n")).kind == "clean");
+  CHECK_THROWS_WITH_AS(program_of(on(114, 132, "cooperative = true\n")),
+                       doctest::Contains("a cooperative launch of 132 blocks, and 114 fit"),
+                       cases::CaseError);
+  // Seven groups of 16 and one of two: a cluster of four is in none of two.
+  CHECK(fuzz(on(114, 112, "cluster = [4]\n")).kind == "clean");
+  CHECK(fuzz(on(114, 116, "cluster = [4]\n")).kind == "residency");
+  CHECK_THROWS_WITH_AS(program_of(on(0, 1)), doctest::Contains("multiprocessors"),
+                       cases::CaseError);
   // By the letter two blocks do not have to be there together, but those of a cooperative launch
   // and of a cluster do.
   machine::Policy letter;

@@ -183,7 +183,7 @@ std::uint32_t Execution::State::special_constant(Special special) const {
     case Special::nwarpid:
       return warps_;
     case Special::nsmid:
-      return 132;
+      return config_.multiprocessors;
     case Special::gridid:
       return config_.launch;
     case Special::dynamic_smem_size:

@@ -227,7 +227,7 @@ std::uint64_t Execution::State::special_value(const Warp& warp, Special which, s
     case Special::warpid:
       return warp.index;
     case Special::smid:
-      return block.index % 132;
+      return block.index % config_.multiprocessors;
     case Special::lanemask_eq:
       return 1U << lane;
     case Special::lanemask_le:

@@ -357,6 +357,8 @@ class Case(_Search):
         self.document: dict[str, Any] = {"version": 1, "ranks": node.ranks}
         if calls != 1:
             self.document["calls"] = calls
+        if node.multiprocessors != 132:
+            self.document["multiprocessors"] = node.multiprocessors
         if budget is not None:
             self.document["budget"] = budget
         if same_value is not None:

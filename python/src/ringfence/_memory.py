@@ -218,12 +218,18 @@ def _generate(memory: Memory, rank: int, call: int) -> Array:
 
 
 class Node:
-    """A node of so many GPUs, one rank on each, and the memories that its kernels are given."""
+    """A node of so many GPUs, one rank on each, and the memories that its kernels are given.
 
-    def __init__(self, ranks: int, *, seed: int = 1) -> None:
+    `multiprocessors`: of each GPU; how many blocks fit on it at a time follows from it.
+    """
+
+    def __init__(self, ranks: int, *, seed: int = 1, multiprocessors: int = 132) -> None:
         if not 1 <= ranks <= 64:
             raise InputError(f"Node(ranks={ranks}): expected 1 to 64")
+        if not 1 <= multiprocessors <= 1024:
+            raise InputError(f"Node(multiprocessors={multiprocessors}): expected 1 to 1024")
         self.ranks = ranks
+        self.multiprocessors = multiprocessors
         self.seed = seed
         self.memories: dict[str, Memory] = {}
 
