@@ -251,7 +251,7 @@ void try_remedies(Settled& s, const Task& task, machine::Boundary mode,
     in_time(options, [&] {
       r.remedies = find_remedies(*s.subject, base, s.outcome.decisions, options.limits, clues,
                                  options.watch);
-      r.remedies.instead = r.trace.verdict.mend;
+      r.remedies.instead = r.trace.verdict.fix;
     });
   }
 }

@@ -76,7 +76,7 @@ Replayed replay(const Subject& subject, const trace::Trace& recorded, const Repl
     r.remedies = find_remedies(
         subject, base, r.run.decisions, RemedyLimits{.seconds = options.remedy_seconds},
         clues_of(subject, r.run, *r.instance.program, r.now.verdict), options.watch);
-    r.remedies.instead = r.now.verdict.mend;
+    r.remedies.instead = r.now.verdict.fix;
   }
   return r;
 }

@@ -172,7 +172,7 @@ class Unit {
                 {"strategy", options_.exhaustive ? "check" : schedule::name(r.strategy.kind)},
                 {"message", found.trace.verdict.message},
                 {"cause", found.trace.verdict.cause},
-                {"mend", found.trace.verdict.mend},
+                {"fix", found.trace.verdict.fix},
                 {"trace", file},
                 {"confirmed", found.confirmed},
                 {"remedies", to_json(found.remedies)}};

@@ -189,7 +189,7 @@ void tell_others(std::vector<ModeResult>& modes) {
       const trace::Verdict& v = f.trace.verdict;
       fmt::print("  {}: {}\n", machine::name(f.kind), v.message);
       if (!v.cause.empty()) fmt::print("    cause   {}\n", v.cause);
-      if (!v.mend.empty()) fmt::print("    mend    {}\n", v.mend);
+      if (!v.fix.empty()) fmt::print("    fix     {}\n", v.fix);
       fmt::print("    replay: {}\n", replay_command(f.path));
     }
     m.more.clear();

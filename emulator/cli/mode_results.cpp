@@ -101,7 +101,7 @@ void add_modes(Json& j, const std::vector<ModeReport>& modes) {
                    {"claimed", m.claimed},
                    {"message", r.trace.verdict.message},
                    {"cause", r.trace.verdict.cause},
-                   {"mend", r.trace.verdict.mend},
+                   {"fix", r.trace.verdict.fix},
                    {"story", plain(r.story)},
                    {"trace", r.path},
                    {"token", r.token},

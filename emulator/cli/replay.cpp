@@ -89,7 +89,7 @@ Exit run(const ReplayOptions& options) {
   j["kind"] = now.verdict.finding ? Json(machine::name(now.verdict.finding->kind)) : Json(nullptr);
   j["message"] = now.verdict.message;
   j["cause"] = now.verdict.cause;
-  j["mend"] = now.verdict.mend;
+  j["fix"] = now.verdict.fix;
   j["story"] = plain(story);
   j["remedies"] = to_json(remedies);
   j["steps"] = run.steps;

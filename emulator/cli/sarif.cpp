@@ -152,7 +152,7 @@ std::string side_text(const machine::AccessInfo& a, const trace::SideNames& name
 std::string told(const trace::Verdict& v) {
   std::string text = v.message;
   if (!v.cause.empty()) text += ". Cause: " + v.cause;
-  if (!v.mend.empty()) text += ". Mend: " + v.mend;
+  if (!v.fix.empty()) text += ". Fix: " + v.fix;
   return text;
 }
 

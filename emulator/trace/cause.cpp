@@ -101,7 +101,7 @@ Cause cause_of(const schedule::Outcome& outcome, const machine::Finding& finding
       return cause_of_divergence(telling);
     case FindingKind::unrestored_signal: {
       Cause c = cause_of_left(telling);
-      if (c.mend.empty()) c.mend = mend_of(telling);
+      if (c.fix.empty()) c.fix = mend_of(telling);
       return c;
     }
     case FindingKind::uninitialised_read: {

@@ -1,6 +1,6 @@
 #pragma once
 // Why a finding came about, as far as the run's events tell: what a reader who has never seen the
-// kernel needs first, and what would mend it where no order or scope alone does.
+// kernel needs first, and what would fix it where no order or scope alone does.
 
 #include <cstddef>
 #include <string>
@@ -17,7 +17,7 @@ namespace ringfence::trace {
 // One sentence each, without a stop; either may be empty.
 struct Cause {
   std::string text;
-  std::string mend;
+  std::string fix;
   std::vector<std::size_t> steps{};  // of outcome.history, those that it speaks of
   std::vector<Hint> hints{};
 };

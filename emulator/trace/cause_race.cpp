@@ -147,10 +147,10 @@ class Race {
                           line(first_), who(second_.label, t_.program), line(second_))};
     }
     if (bulk) {
-      std::string mend = fmt::format(
+      std::string fix = fmt::format(
           "a wait for the phase of its mbarrier (mbarrier.try_wait) before {}", line(second_));
       if (second_.kind == AccessKind::read && first_.label != second_.label) {
-        mend += fmt::format(
+        fix += fmt::format(
             ", or, where that still reads what was there before, the copy at {} only after a "
             "signal "
             "of {} that it has",
@@ -158,7 +158,7 @@ class Race {
       }
       return {fmt::format("{} only begins a bulk copy, and {} has not waited for its end",
                           line(first_), who(second_.label, t_.program)),
-              mend};
+              fix};
     }
     return {fmt::format("{} only begins a copy, and nobody has waited for its end", line(first_)),
             fmt::format("cp.async.wait_group 0 in {} after {}, and a barrier if others read it",
@@ -242,26 +242,26 @@ class Race {
     if (of_second != 0 && of_second < of_first) {
       hint(Hint::What::barrier, first_.site, false);
       hint(Hint::What::barrier, second_.site, true);
-      return {
-          fmt::format(
-              "{} comes after {} in the kernel, and {} has run ahead to it: neither a block "
-              "barrier nor a release that an acquire takes in keeps it behind the {} of {} at {}",
-              line(first_), line(second_), who(first_.label, t_.program), doing(second_.kind),
-              who(second_.label, t_.program), line(second_)),
-          fmt::format("__syncthreads() after {} (and after the wait for its end, if it is a "
-                      "copy), before {}",
-                      line(second_), line(first_))};
+      return {fmt::format(
+                  "{} comes after {} in the kernel, and {} has run ahead to it: neither a block "
+                  "barrier nor a release that it acquires keeps it after the {} of {} at {}",
+                  line(first_), line(second_), who(first_.label, t_.program), doing(second_.kind),
+                  who(second_.label, t_.program), line(second_)),
+              fmt::format("__syncthreads() after {} (and after the wait for its end, if it is a "
+                          "copy), before {}",
+                          line(second_), line(first_))};
     }
     hint(Hint::What::barrier, first_.site, true);
     hint(Hint::What::barrier, second_.site, false);
     return {
+        fmt::format("both are threads of one block, and neither a block barrier nor a release that "
+                    "the other "
+                    "acquires (by a flag or an mbarrier) leads from {} to {}",
+                    line(first_), line(second_)),
         fmt::format(
-            "both are threads of one block, and neither a block barrier nor a release that an "
-            "acquire takes in (a flag's, an mbarrier's) leads from {} to {}",
-            line(first_), line(second_)),
-        fmt::format("__syncthreads() between {} and {}, or a release after the one that an acquire "
-                    "before the other takes in",
-                    line(first_), line(second_))};
+            "__syncthreads() between {} and {}, or a release after the one and an acquire of it "
+            "before the other",
+            line(first_), line(second_))};
   }
 
   // -- a chain by which the second could have seen the first --------------------------------------
@@ -363,7 +363,7 @@ class Race {
             "; ");
         break;
       }
-      add(c.mend,
+      add(c.fix,
           fmt::format(".release at {} (or a fence.acq_rel.sys right before it)", t_.line(put)),
           ", and ");
     }
@@ -375,7 +375,7 @@ class Race {
                       t_.line(wait), who(wait.label, t_.program), wait.step,
                       order_text(wait.order, wait.scope)),
           "; ");
-      add(c.mend,
+      add(c.fix,
           fmt::format(".acquire at {} (or a fence.acq_rel.sys right after its loop)",
                       t_.line(wait)),
           ", and ");
@@ -387,7 +387,7 @@ class Race {
             fmt::format("{} has scope .{}, which ends at its GPU", t_.line(*e),
                         machine::name(e->scope)),
             "; ");
-        add(c.mend, fmt::format("scope .sys at {}", t_.line(*e)), ", and ");
+        add(c.fix, fmt::format("scope .sys at {}", t_.line(*e)), ", and ");
       }
     }
     return c;
@@ -591,8 +591,8 @@ class Race {
     note(p);
     note(w);
     if (reads) {
-      return {fmt::format("{} writes it again without a word that {} has read it: the last signal "
-                          "of {} that it has taken in ({}, step {}) is from before the read",
+      return {fmt::format("{} overwrites it without knowing that {} has read it: the last signal "
+                          "of {} that it acquired ({}, step {}) was sent before that read",
                           rank(second_.label), rank(first_.label), rank(first_.label), t_.line(put),
                           put.step),
               fmt::format("a barrier of the ranks after the read at {}, before {} writes again",

@@ -385,12 +385,12 @@ std::string mend_of_value(const Telling& t, const machine::AccessInfo& a) {
   }
   const std::string numbers = t.program.last_mismatch();
   const std::string line = t.line(h[last]);
-  for (const auto& [word, mend] :
+  for (const auto& [word, fix] :
        {std::pair{"'s term is missing", "add the missing rank's term before the store at {}"},
         std::pair{"'s term is added twice", "add that rank's term once before the store at {}"},
         std::pair{"'s own value is there, and no other term",
                   "add the other ranks' terms before the store at {}"}}) {
-    if (numbers.find(word) != std::string::npos) return fmt::format(fmt::runtime(mend), line);
+    if (numbers.find(word) != std::string::npos) return fmt::format(fmt::runtime(fix), line);
   }
   return fmt::format("what the store at {} computes, or the place that it stores to", line);
 }
@@ -436,7 +436,7 @@ Cause cause_of_left(const Telling& t) {
   c.text +=
       fmt::format(": {} looked for the last time at {} (step {}), found {}, and gave up",
                   who(h[look].label, t.program), t.line(h[look]), h[look].step, h[look].value);
-  c.mend = fmt::format(
+  c.fix = fmt::format(
       "wait on at {}: who gives up and goes on leaves the signal, and the work that "
       "it stands for, to nobody (or report the time-out, and trap)",
       t.line(h[look]));
@@ -457,8 +457,8 @@ Cause cause_of_values(const Telling& telling) {
     c = read_too_early(telling, f.second);
     if (c.text.empty()) c.text = written_by(telling, f.second);
   }
-  if (c.mend.empty() && f.kind == machine::FindingKind::numeric_mismatch && f.has_second) {
-    c.mend = mend_of_value(telling, f.second);
+  if (c.fix.empty() && f.kind == machine::FindingKind::numeric_mismatch && f.has_second) {
+    c.fix = mend_of_value(telling, f.second);
   }
   return c;
 }

@@ -91,7 +91,7 @@ class PageData {
            {"id", finding_id(trace_)},
            {"message", v.message},
            {"cause", v.cause},
-           {"mend", v.mend},
+           {"fix", v.fix},
            {"kind", v.finding ? Json(machine::name(v.finding->kind)) : Json(nullptr)},
            {"mode", machine::name(trace_.header.policy.boundary)},
            {"case", case_text(trace_.header.config)},

@@ -4,7 +4,7 @@
 //
 // The data is in <script type="application/json" id="run"> as one object:
 //   format      1
-//   title, id (trace::finding_id), message, cause, mend, kind (null: no finding), mode, case,
+//   title, id (trace::finding_id), message, cause, fix, kind (null: no finding), mode, case,
 //   policies, replay, remedy, made_by, story agents      [{"name", "rank", "block", "row" (thread
 //   or operation), "call", "phase" (0 product,
 //               1 protocol, 2 consumer), "launch" (of a case's file), "kernel" (its name in

@@ -267,7 +267,7 @@ std::string story(const Trace& trace, const schedule::Outcome& outcome,
                   v.finding ? machine::name(v.finding->kind) : std::string_view("no finding"),
                   plain, machine::name(trace.header.policy.boundary), v.message);
   if (!v.cause.empty()) text += fmt::format("  cause     {}\n", v.cause);
-  if (!v.mend.empty()) text += fmt::format("  mend      {}\n", v.mend);
+  if (!v.fix.empty()) text += fmt::format("  fix       {}\n", v.fix);
   text += fmt::format("  case      {}\n", case_text(trace.header.config));
   text += fmt::format("  policies  {}\n", policy_text(trace.header.policy, trace.header.config));
   text +=

@@ -78,7 +78,7 @@ struct Verdict {
   std::optional<machine::Finding> finding;  // none: the run was clean, or did not end
   std::string message;                      // one sentence
   // Of cause.hpp, for people; not in the file.
-  std::string cause, mend;
+  std::string cause, fix;
   std::vector<std::size_t> cause_steps;
   std::vector<Hint> hints;
   SideNames first, second;

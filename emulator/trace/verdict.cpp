@@ -277,7 +277,7 @@ std::string missing_text(const Finding& f) {
     case Missing::none:
       return "";
     case Missing::synchronisation:
-      return "no release by the first that an acquire by the second takes in";
+      return "a release by the first that the second acquires";
     case Missing::first_scope:
       // Of the access itself, or of a release after it that the second has met.
       if (machine::is_strong(f.first.order)) return scope_of(f.first, f.second);
@@ -286,8 +286,9 @@ std::string missing_text(const Finding& f) {
     case Missing::second_scope:
       return scope_of(f.second, f.first);
     case Missing::strength:
-      return "a chain of strong accesses leads from the first to the second, but not all of its "
-             "links are a release that an acquire takes in";
+      return "a chain of strong accesses leads from the first to the second, but not every link of "
+             "it "
+             "is a release that the next thread acquires";
     case Missing::complete_overlap:
       return "both are strong, but of different sizes, so they do not overlap completely";
     case Missing::same_proxy:
@@ -367,7 +368,7 @@ void explain(Verdict& verdict, const schedule::Outcome& outcome, const schedule:
   if (!verdict.finding || outcome.history.empty()) return;
   Cause cause = cause_of(outcome, *verdict.finding, program, policy);
   verdict.cause = std::move(cause.text);
-  verdict.mend = std::move(cause.mend);
+  verdict.fix = std::move(cause.fix);
   verdict.cause_steps = std::move(cause.steps);
   verdict.hints = std::move(cause.hints);
 }

@@ -11,7 +11,7 @@ namespace ringfence::trace {
 
 // What the trace records of an outcome: its finding with both accesses and stuck waits named.
 Verdict make_verdict(const schedule::Outcome& outcome, const schedule::Program& program);
-// Its cause and what would mend it, where `outcome` has a history.
+// Its cause and what would fix it, where `outcome` has a history.
 void explain(Verdict& verdict, const schedule::Outcome& outcome, const schedule::Program& program,
              const machine::Policy& policy);
 

@@ -1,5 +1,5 @@
 // What a reader who has never seen the kernel is told first: why a finding came about, and what
-// would mend it. The causes are those of tests/ptx/kernels/zoo.cu and tests/zoo, read there.
+// would fix it. The causes are those of tests/ptx/kernels/zoo.cu and tests/zoo, read there.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace {
 namespace fs = std::filesystem;
 
 struct Told {
-  std::string message, cause, mend, story;
+  std::string message, cause, fix, story;
   std::vector<std::string> remedies;
 };
 
@@ -30,7 +30,7 @@ Told told(const std::string& file, const std::string& options = "") {
   auto judged =
       std::find_if(found.begin(), found.end(), [](const auto& one) { return one["claimed"]; });
   if (judged == found.end()) judged = found.begin();
-  Told t{(*judged)["message"], (*judged)["cause"], (*judged)["mend"], (*judged)["story"], {}};
+  Told t{(*judged)["message"], (*judged)["cause"], (*judged)["fix"], (*judged)["story"], {}};
   for (const auto& remedy : (*judged)["remedies"]["found"]) {
     for (const auto& change : remedy["changes"]) {
       const std::string to = change["to"].is_null() ? "" : change["to"].get<std::string>();
@@ -46,7 +46,7 @@ bool says(const std::string& text, const std::string& part) {
 
 struct Fault {
   const char* name;
-  std::vector<std::string> message, cause, mend;
+  std::vector<std::string> message, cause, fix;
 };
 
 // Lines of zoo.cu: 8 st_release, 11 st_relaxed, 24 add_release, 35 to 39 put, 48 to 52 wait.
@@ -98,7 +98,7 @@ TEST_CASE("each fault of the zoo is told with its cause and with what mends it")
     const Told t = told(std::string("tests/zoo/") + fault.name + "-fault.toml", "--no-remedies");
     for (const auto& [text, parts] : {std::pair{&t.message, &fault.message},
                                       {&t.cause, &fault.cause},
-                                      {&t.mend, &fault.mend}}) {
+                                      {&t.fix, &fault.fix}}) {
       CAPTURE(*text);
       for (const std::string& part : *parts) {
         CAPTURE(part);
@@ -174,13 +174,13 @@ TEST_CASE("waits that no other thread can end are told by what they wait for") {
              "", "");
   const Told ahead = told(f / "c.toml", "--no-remedies");
   CHECK(says(ahead.cause, "nobody has arrived since phase 0 was complete"));
-  CHECK(says(ahead.mend, "the parity of phase 0, which is 0"));
+  CHECK(says(ahead.fix, "the parity of phase 0, which is 0"));
   // The load of the flag stands before the loop.
   write_case(f, "  ld.global.u32 %v, [%m];\nL: setp.ne.u32 %p, %v, 1;\n  @%p bra L;\n", "", "");
   const Told hoisted = told(f / "c.toml", "--no-remedies");
   CHECK(says(hoisted.message, "the loop repeats its state"));
   CHECK(says(hoisted.cause, "the loop loads nothing"));
-  CHECK(says(hoisted.mend, "ld.acquire.sys"));
+  CHECK(says(hoisted.fix, "ld.acquire.sys"));
 }
 
 TEST_CASE("threads that do not meet at a barrier are told with both their places") {
@@ -192,7 +192,7 @@ TEST_CASE("threads that do not meet at a barrier are told with both their places
   const Told exited = told(f / "c.toml", "--no-remedies --policy syncthreads=cuda");
   CHECK(says(exited.cause, "is at the barrier of all threads at k.ptx:11"));
   CHECK(says(exited.cause, "has exited at k.ptx:10"));
-  CHECK(says(exited.mend, "outside of the branch"));
+  CHECK(says(exited.fix, "outside of the branch"));
 }
 
 TEST_CASE("what no order and no scope mends is told with what does") {

@@ -102,7 +102,7 @@ TEST_CASE("sums that come in any order are searched in each of them") {
   CHECK(lines(resumed.err) == 1);
 }
 
-TEST_CASE("a finding of check is told with what would mend it, in its JSON too") {
+TEST_CASE("a finding of check is told with what would fix it, in its JSON too") {
   const Folder f;
   const Result r =
       ringfence(f, "check" + kCase + " --set end.put=relaxed --boundary coherent --json r.json");

@@ -47,12 +47,11 @@ void check_in_order(const std::vector<std::string>& shown, const std::string& ou
 
 TEST_CASE("the finding that README shows is what its command prints") {
   const Folder f;
-  const std::string command =
-      "ringfence fuzz --case docs/examples/all_reduce_broken.toml --boundary stream";
+  const std::string command = "ringfence fuzz --case docs/examples/all_reduce_broken.toml";
   const auto shown = shown_output(content("README.md"), command);
   REQUIRE(shown.size() >= 6);
-  const Result r = ringfence(f, "fuzz --boundary stream --case " + fs::absolute(kExample).string() +
-                                    "all_reduce_broken.toml");
+  const Result r =
+      ringfence(f, "fuzz --case " + fs::absolute(kExample).string() + "all_reduce_broken.toml");
   CHECK(r.status == 1);
   // The case is named as it was given, so here by another path.
   const std::string out =

@@ -1,4 +1,4 @@
-// check and relax of compiled kernels, what would mend them, and edits by --set.
+// check and relax of compiled kernels, what would fix them, and edits by --set.
 #include <doctest/doctest.h>
 
 #include <filesystem>

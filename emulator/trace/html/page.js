@@ -718,8 +718,8 @@ function tellHead() {
   } else headline.textContent = `${run.message || 'no finding'} (boundary mode ${run.mode})`;
   const cause = at('cause');
   if (run.cause) cause.append(element('b', 'cause'), ` ${run.cause}`);
-  if (run.mend) cause.append(run.cause ? ' ' : '', element('b', 'mend'), ` ${run.mend}`);
-  cause.hidden = !run.cause && !run.mend;
+  if (run.fix) cause.append(run.cause ? ' ' : '', element('b', 'fix'), ` ${run.fix}`);
+  cause.hidden = !run.cause && !run.fix;
   at('case').textContent = `${run.case}; ${run.policies}` + (run.left_out > 0 ? `; the first ${run.left_out} events are left out` : '');
   if (run.id && run.kind !== null) at('case').textContent += `; ${run.id}`;
   if (run.replay) at('replay').append('again: ', element('code', run.replay, {class: 'mono'}));

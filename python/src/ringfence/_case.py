@@ -93,7 +93,7 @@ class _Search:
         """Many schedules under weak memory, in each boundary mode or in the one named.
 
         `schedules` in each mode (2000), or `time` in seconds. `keep`: a finding's trace, and the case beside it,
-        go to a folder of findings_folder(). `remedies`: whether changes that mend a finding are looked for, or for how
+        go to a folder of findings_folder(). `remedies`: whether changes that fix a finding are looked for, or for how
         many seconds (2). `options` are further ones of the command line.
         """
         arguments = ["fuzz", *self._options(boundary, modes, policy, ignore, set, options, payload_seed, calls)]
