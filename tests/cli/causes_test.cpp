@@ -96,9 +96,8 @@ TEST_CASE("each fault of the zoo is told with its cause and with what mends it")
   for (const Fault& fault : kFaults) {
     CAPTURE(fault.name);
     const Told t = told(std::string("tests/zoo/") + fault.name + "-fault.toml", "--no-remedies");
-    for (const auto& [text, parts] : {std::pair{&t.message, &fault.message},
-                                      {&t.cause, &fault.cause},
-                                      {&t.fix, &fault.fix}}) {
+    for (const auto& [text, parts] :
+         {std::pair{&t.message, &fault.message}, {&t.cause, &fault.cause}, {&t.fix, &fault.fix}}) {
       CAPTURE(*text);
       for (const std::string& part : *parts) {
         CAPTURE(part);

@@ -38,12 +38,11 @@ void add_case_options(CLI::App& app, CaseOptions& o) {
                 ->group(group);
   CLI::Option* blocks =
       app.add_option("--blocks", c.blocks, "Blocks per rank")->capture_default_str()->group(group);
-  o.calls =
-      app.add_option(
-             "--calls", c.calls,
-             "Calls of the operator, each with inputs of its own (for a case: default from its file)")
-          ->capture_default_str()
-          ->group(group);
+  o.calls = app.add_option("--calls", c.calls,
+                           "Calls of the operator, each with inputs of its own (for a case: "
+                           "default from its file)")
+                ->capture_default_str()
+                ->group(group);
   o.dtype = app.add_option("--dtype", c.dtype, "bf16 or fp16; for tokenweave and pypto also fp32")
                 ->capture_default_str()
                 ->group(group);
