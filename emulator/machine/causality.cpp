@@ -169,8 +169,7 @@ bool Machine::morally_strong(const Now& now, ThreadId other, Order order, Scope 
   const Placement& there = threads_[other]->place;
   if (!reaches(a.scope, now.thread->place, there)) return false;
   if (!reaches(scope, there, now.thread->place)) return false;
-  if (element != operation_bytes(a))
-    return false;  // complete overlap; accesses are naturally aligned
+  if (element != operation_bytes(a)) return false;  // complete overlap; accesses are aligned
   return same_proxy(a.proxy, proxy, a.scope == Scope::sys && scope == Scope::sys);
 }
 
