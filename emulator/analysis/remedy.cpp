@@ -314,7 +314,7 @@ std::string text(const Remedies& r) {
                     r.complete ? ""
                                : fmt::format("; the {:g} s were over, --remedies {:g}s gives more",
                                              r.seconds, 10 * r.seconds));
-    if (!r.instead.empty()) out += fmt::format("  What would: {}\n", r.instead);
+    if (!r.instead.empty()) out += fmt::format("  Suggested, not tried: {}\n", r.instead);
     return out;
   }
   std::string out = fmt::format(

@@ -104,8 +104,9 @@ void KernelRun::locate(Warp& warp, const ptx::Request& request, Target* targets)
       refuse(warp, at, ptx::FaultKind::multicast_misuse,
              multicast ? "multimem access to '" + mapping->name + "', which is no multicast address"
              : stores  ? "store to '" + mapping->name +
-                            "' that is no multimem one (--policy plain-multicast=allow takes it)"
-                      : "access to '" + mapping->name + "' that is no multimem one",
+                            "' by an instruction that is not multimem (--policy "
+                            "plain-multicast=allow permits it)"
+                      : "access to '" + mapping->name + "' by an instruction that is not multimem",
              lane);
     }
     if (address % bytes != 0) {

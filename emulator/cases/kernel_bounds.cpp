@@ -98,7 +98,7 @@ std::string KernelRun::shared_advice(const ptx::SharedBytes& at) const {
     return std::any_of(variables.begin(), variables.end(), sized_at_launch);
   };
   if (!any(program.module->variables) && !any(program.function->variables)) return {};
-  return fmt::format("; expected shared_bytes = {} in the case, {} or more",
+  return fmt::format("; the case has shared_bytes = {}, expected at least {}",
                      execution_.config().dynamic_shared,
                      at.offset + at.bytes - program.static_shared);
 }

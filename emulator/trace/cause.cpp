@@ -30,7 +30,7 @@ std::string mend_of_bounds(const Telling& t) {
   if (numbers.find("an offset of 32 bits that overflowed") != std::string::npos) {
     return fmt::format("compute the offset at {} in 64 bits", t.line(t.finding.second.site));
   }
-  const std::size_t expected = numbers.find("expected shared_bytes");
+  const std::size_t expected = numbers.find("the case has shared_bytes");
   if (expected != std::string::npos) {
     return "give the launch as much dynamic shared memory as the kernel uses";
   }

@@ -189,8 +189,8 @@ class Race {
       if (!polled(plain) && !machine::releases(strong.order) && strong.kind != AccessKind::rmw) {
         return {};
       }
-      return {fmt::format("{} reads by a plain load what {} signals: a plain load is no wait, and "
-                          "takes nothing in",
+      return {fmt::format("{} reads by a plain load what {} signals: a plain load does not "
+                          "synchronise",
                           line(plain), rank(strong.label)),
               fmt::format("ld.acquire.sys at {} (or a relaxed load and a fence after the loop)",
                           line(plain))};
@@ -371,7 +371,7 @@ class Race {
       hint(Hint::What::fence, wait.site, true);
       add(c.text,
           fmt::format("the wait at {} ({}, step {}) is {}, with no acquire fence after it, so it "
-                      "takes nothing in",
+                      "acquires nothing",
                       t_.line(wait), who(wait.label, t_.program), wait.step,
                       order_text(wait.order, wait.scope)),
           "; ");
@@ -511,7 +511,7 @@ class Race {
     if (h_.before(b_)[p]) {
       note(p);
       note(w);
-      return {fmt::format("the put that {} took in ({}, step {}) comes before the write at {}",
+      return {fmt::format("the signal that {} acquired ({}, step {}) comes before the write at {}",
                           rank(first_.label), t_.line(h_[p]), h_[p].step, line(second_)),
               fmt::format("the put at {} after the write at {}", t_.line(h_[p]), line(second_))};
     }
@@ -526,21 +526,22 @@ class Race {
     if (team_of(put.label) == team_of(at.label)) {
       hint(Hint::What::barrier, at.site, true);
       hint(Hint::What::barrier, put.site, false);
-      return {
-          fmt::format("the put that {} took in at {} was made by {} ({}, step {}), and no block "
-                      "barrier stands between the {} of {} and that put",
-                      rank(h_[w].label), t_.line(h_[w]), who(put.label, t_.program), t_.line(put),
-                      put.step, is_write(at) ? "write" : "read", who(at.label, t_.program)),
-          fmt::format("__syncthreads() between {} and {}", t_.line(at), t_.line(put))};
+      return {fmt::format(
+                  "the signal that {} acquired at {} was made by {} ({}, step {}), and no block "
+                  "barrier stands between the {} of {} and that put",
+                  rank(h_[w].label), t_.line(h_[w]), who(put.label, t_.program), t_.line(put),
+                  put.step, is_write(at) ? "write" : "read", who(at.label, t_.program)),
+              fmt::format("__syncthreads() between {} and {}", t_.line(at), t_.line(put))};
     }
     const bool launches = number_of(put.label) != number_of(at.label);
-    return {fmt::format("the signal that {} took in at {} is of {}{} (step {}), and nothing orders "
-                        "the {} of {} before it",
-                        rank(h_[w].label), t_.line(h_[w]), who(put.label, t_.program),
-                        launches ? " of another launch" : "", put.step,
-                        is_write(at) ? "write" : "read", who(at.label, t_.program)),
-            fmt::format("a barrier of those blocks, or a signal of {}'s own, between {} and {}",
-                        who(at.label, t_.program), t_.line(at), t_.line(put))};
+    return {
+        fmt::format("the signal that {} acquired at {} is of {}{} (step {}), and nothing orders "
+                    "the {} of {} before it",
+                    rank(h_[w].label), t_.line(h_[w]), who(put.label, t_.program),
+                    launches ? " of another launch" : "", put.step, is_write(at) ? "write" : "read",
+                    who(at.label, t_.program)),
+        fmt::format("a barrier of those blocks, or a signal of {}'s own, between {} and {}",
+                    who(at.label, t_.program), t_.line(at), t_.line(put))};
   }
 
   // The wait took what another block, or a launch on another stream, had put there.
@@ -606,11 +607,12 @@ class Race {
               fmt::format("a barrier of the ranks after the read at {}, before the write at {}",
                           line(second_), line(first_))};
     }
-    return {fmt::format("the last signal of {} that {} took in (put at {}, step {}; taken at {}) "
-                        "comes before the {} at {}",
-                        rank(first_.label), rank(second_.label), t_.line(put), put.step,
-                        t_.line(h_[w]), doing(first_.kind), line(first_)),
-            fmt::format("the put after {}", line(first_))};
+    return {
+        fmt::format("the last signal of {} that {} acquired (sent at {}, step {}; acquired at {}) "
+                    "comes before the {} at {}",
+                    rank(first_.label), rank(second_.label), t_.line(put), put.step, t_.line(h_[w]),
+                    doing(first_.kind), line(first_)),
+        fmt::format("the put after {}", line(first_))};
   }
 
   Cause no_signal() const {

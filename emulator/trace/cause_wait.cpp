@@ -388,7 +388,7 @@ std::string mend_of_value(const Telling& t, const machine::AccessInfo& a) {
   for (const auto& [word, fix] :
        {std::pair{"'s term is missing", "add the missing rank's term before the store at {}"},
         std::pair{"'s term is added twice", "add that rank's term once before the store at {}"},
-        std::pair{"'s own value is there, and no other term",
+        std::pair{"'s own value is there, and the other terms are missing",
                   "add the other ranks' terms before the store at {}"}}) {
     if (numbers.find(word) != std::string::npos) return fmt::format(fmt::runtime(fix), line);
   }
@@ -437,8 +437,8 @@ Cause cause_of_left(const Telling& t) {
       fmt::format(": {} looked for the last time at {} (step {}), found {}, and gave up",
                   who(h[look].label, t.program), t.line(h[look]), h[look].step, h[look].value);
   c.fix = fmt::format(
-      "wait on at {}: who gives up and goes on leaves the signal, and the work that "
-      "it stands for, to nobody (or report the time-out, and trap)",
+      "keep waiting at {}, or trap: after a time-out the late signal stays set, and the data it "
+      "announces is never used",
       t.line(h[look]));
   return c;
 }

@@ -178,7 +178,7 @@ TEST_CASE("where no change helps, what does is told") {
   r.instead = "the same grid on every rank";
   CHECK(
       text(r).ends_with("(orders, scopes, fences and barriers of the kernels)\n"
-                        "  What would: the same grid on every rank\n"));
+                        "  Suggested, not tried: the same grid on every rank\n"));
 }
 
 TEST_CASE("every step up is legal, and strictly above the value in force") {

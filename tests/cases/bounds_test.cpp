@@ -83,7 +83,7 @@ TEST_CASE("a store to shared memory that the case gives none of names itself and
              "rank 0, block 0, thread 0 writes shared memory of block 0 of rank 0, byte 512");
   CHECK_SAYS(t.message,
              "4 bytes at byte 512 of the block's shared memory end 516 beyond its 0 bytes");
-  CHECK_SAYS(t.message, "expected shared_bytes = 0 in the case, 516 or more");
+  CHECK_SAYS(t.message, "the case has shared_bytes = 0, expected at least 516");
 }
 
 TEST_CASE("what is due of shared_bytes is without the kernel's own shared memory") {
@@ -94,7 +94,7 @@ TEST_CASE("what is due of shared_bytes is without the kernel's own shared memory
   CHECK_SAYS(t.message,
              "rank 0, block 0, thread 16 writes shared memory of block 0 of rank 0, byte 96");
   CHECK_SAYS(t.message, "end 4 beyond its 96 bytes");
-  CHECK_SAYS(t.message, "expected shared_bytes = 64 in the case, 68 or more");
+  CHECK_SAYS(t.message, "the case has shared_bytes = 64, expected at least 68");
 }
 
 TEST_CASE("a kernel whose shared memory has a size of its own is told nothing of shared_bytes") {

@@ -59,7 +59,7 @@ const Fault kFaults[] = {
      {"__syncthreads() between zoo.cu:152 and zoo.cu:8"}},
     {"middle-barrier",
      {},
-     {"the put at zoo.cu:39", "publishes nothing", "the wait at zoo.cu:52", "takes nothing in"},
+     {"the put at zoo.cu:39", "publishes nothing", "the wait at zoo.cu:52", "acquires nothing"},
      {".release at zoo.cu:39", ".acquire at zoo.cu:52"}},
     {"scope", {}, {"scope .gpu"}, {"scope .sys"}},
     {"reuse", {}, {"writes the buffer again at zoo.cu:75"}, {"barrier of the ranks"}},
@@ -198,7 +198,7 @@ TEST_CASE("what no order and no scope mends is told with what does") {
   const Told t = told("tests/zoo/grids-fault.toml", "--boundary stream");
   CHECK(t.remedies.empty());
   CHECK(says(t.story, "makes it pass"));
-  CHECK(says(t.story, "What would: the same grid on every rank"));
+  CHECK(says(t.story, "Suggested, not tried: the same grid on every rank"));
 }
 
 TEST_CASE("what several modes find is told once") {
