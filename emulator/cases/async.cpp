@@ -50,9 +50,8 @@ void KernelRun::bulk(const ptx::BulkPart& part) {
   warp.accessed = true;
   const std::uint16_t site = warp.last_site = kernel_.site[part.instruction];
   const std::uint32_t lane = ptx::first_lane(part.agents.mask);
-  std::vector<machine::Address>& places = bulk_places_;
-  bulk_places(warp, part, lane, places);
-  const machine::Address at = places[0];
+  bulk_places(warp, part, lane, bulk_places_);
+  const machine::Address at = bulk_places_[0];
   machine::Access how;
   how.order =
       part.operation == ptx::Operation::reduce ? machine::Order::relaxed : machine::Order::weak;
@@ -73,6 +72,9 @@ void KernelRun::bulk(const ptx::BulkPart& part) {
   }
   agent.act(site, [&](machine::Machine& m) {
     if (part.shared) m.open_region(at.region);
+    // Others may have had theirs there since.
+    bulk_places(warp, part, lane, bulk_places_);
+    const std::vector<machine::Address>& places = bulk_places_;
     if (part.operation == ptx::Operation::store) {
       for (const machine::Address& to : places) m.write(thread, to, how, part.data);
       for (const auto& [read, write] : m.unfenced_reads()) note_unfenced(read, write);
