@@ -181,7 +181,7 @@ ReplayResult replay_of(const Held& held, const trace::Trace& recorded, bool toke
                        const Options& o) {
   analysis::check_input(recorded.header.config, recorded.header.input_digest);
   const analysis::Replayed r = analysis::replay(
-      *held.subject, recorded, {executor_of(held, o, false), o.remedies, token, 2});
+      *held.subject, recorded, {executor_of(held, o, false), o.remedies, token, 2, {}});
   ReplayResult out;
   if (!r.run.lost.empty()) {
     out.divergence = "a rank process was lost";

@@ -108,9 +108,9 @@ truncate -s $((size - 20)) "$file"
 "$ringfence" merge "$dir/campaign" > "$dir/merged.log" && fail "a unit is missing, and merge says nothing"
 rm -f "$dir"/ringfence-*.log
 submit
-[ "$(cat "$dir"/ringfence-*.log | grep -c '^0 units ran, 3 were there')" -eq 3 ] ||
+[ "$(cat "$dir"/ringfence-*.log | grep -c '^0 units ran, 3 were done before')" -eq 3 ] ||
   fail "not three shards had all their units: $(cat "$dir"/ringfence-*.log)"
-grep -q '^1 units ran, 2 were there' "$dir"/ringfence-*.log || fail "the lost unit was not run"
+grep -q '^1 units ran, 2 were done before' "$dir"/ringfence-*.log || fail "the lost unit was not run"
 "$ringfence" merge "$dir/campaign" > "$dir/merged.log" || fail "merge after the second array"
 grep -q '12 of 12 units' "$dir/merged.log" || fail "$(cat "$dir/merged.log")"
 echo ok
