@@ -30,7 +30,7 @@ def test_a_missing_barrier_is_found_told_kept_and_replays() -> None:
         result.require_clean()
     found = result.require_finding("data-race")
     assert str(caught.value) == found.text
-    assert "all_reduce.cu:40" in found.text and "no release by the first" in found.text
+    assert "all_reduce.cu:40" in found.text and "a release by the first that the second acquires" in found.text
     assert found.confirmed and found.trace is not None and found.trace.exists()
     assert f"replay: {found.replay_command}" in found.text
     # As the story says it, from where the test runs.
