@@ -51,7 +51,8 @@ struct RowFigures {
   std::uint64_t part = 0;    // elements of `extent` rows
   std::vector<Figures> parts;
 
-  explicit RowFigures(const Shape& shape = {});
+  RowFigures() : RowFigures(Shape{}) {}
+  explicit RowFigures(const Shape& shape);
   void merge(const RowFigures& other);
 };
 
