@@ -498,8 +498,9 @@ std::string CaseProgram::term_text(const ExpectedValue& value, const verify::Exp
       }
     }
   }
-  static constexpr const char* kWords[3] = {"'s term is missing", "'s term is added twice",
-                                            "'s own value is there, and the other terms are missing"};
+  static constexpr const char* kWords[3] = {
+      "'s term is missing", "'s term is added twice",
+      "'s own value is there, and the other terms are missing"};
   std::string out;
   for (const std::size_t what : {2, 0, 1}) {
     if (file_.ranks == 2 && what == 0) continue;  // the other one's alone, which is told

@@ -30,9 +30,14 @@ const Function& Module::kernel(std::string_view part) const {
   }
   const auto& found = mangled.empty() ? others : mangled;
   if (found.size() == 1) return *found[0];
+  if (found.empty()) {
+    throw Error(file, 0, "the kernel name '" + std::string(part) + "' matches none of: " + names);
+  }
+  std::string matched;
+  for (const Function* f : found) matched += (matched.empty() ? "" : ", ") + f->name;
   throw Error(file, 0,
               "the kernel name '" + std::string(part) + "' matches " +
-                  (found.empty() ? "none" : std::to_string(found.size())) + " of: " + names);
+                  std::to_string(found.size()) + ": " + matched + "; expected a part of one alone");
 }
 
 std::uint64_t function_address(std::uint32_t index) {

@@ -513,7 +513,7 @@ class Race {
       note(w);
       return {fmt::format("the signal that {} acquired ({}, step {}) comes before the write at {}",
                           rank(first_.label), t_.line(h_[p]), h_[p].step, line(second_)),
-              fmt::format("the put at {} after the write at {}", t_.line(h_[p]), line(second_))};
+              fmt::format("the signal at {} after the write at {}", t_.line(h_[p]), line(second_))};
     }
     return unordered_put(p, w, b_);
   }
@@ -612,7 +612,7 @@ class Race {
                     "comes before the {} at {}",
                     rank(first_.label), rank(second_.label), t_.line(put), put.step, t_.line(h_[w]),
                     doing(first_.kind), line(first_)),
-        fmt::format("the put after {}", line(first_))};
+        fmt::format("a signal after {}, and a wait for it before {}", line(first_), line(second_))};
   }
 
   Cause no_signal() const {
