@@ -34,7 +34,10 @@ const Function& Module::kernel(std::string_view part) const {
     throw Error(file, 0, "the kernel name '" + std::string(part) + "' matches none of: " + names);
   }
   std::string matched;
-  for (const Function* f : found) matched += (matched.empty() ? "" : ", ") + f->name;
+  for (const Function* f : found) {
+    matched += matched.empty() ? "" : ", ";
+    matched += f->name;
+  }
   throw Error(file, 0,
               "the kernel name '" + std::string(part) + "' matches " +
                   std::to_string(found.size()) + ": " + matched + "; expected a part of one alone");
