@@ -2,11 +2,15 @@
 # multi_gpu_test.sh SOURCE: cuda/bench/multi_gpu.sh from start to archive, over programs that stand in
 # for the GPUs', so here without any: what it asks for, what it concludes, and what it sends back.
 set -euo pipefail
+# Where the owner of a machine has switched multicast off, the switches are not touched, for stand-ins
+# neither.
+for name in NCCL_NVLS_ENABLE TORCH_SYMM_MEM_DISABLE_MULTICAST NVSHMEM_DISABLE_NVLS; do
+  [ -z "${!name+x}" ] || { echo "multi_gpu_test.sh: not run: $name is set here"; exit 77; }
+done
 source=$1
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/bin"
-unset NCCL_NVLS_ENABLE TORCH_SYMM_MEM_DISABLE_MULTICAST NVSHMEM_DISABLE_NVLS
 export WORK=$work
 
 # Logs what it is asked and whether the switches are set; refuses multimem where one is, as the
