@@ -18,10 +18,8 @@ namespace ringfence::cases {
 
 using ptx::kLanes;
 
-void KernelRun::bulk_places(Warp& warp, const ptx::BulkPart& part, std::uint32_t lane,
-                            std::vector<machine::Address>& out) {
-  out.clear();
-  if (part.shared) return out.push_back(warp.fault_at = shared_address(part.address));
+KernelRun::Target KernelRun::bulk_target(Warp& warp, const ptx::BulkPart& part,
+                                         std::uint32_t lane) {
   const std::uint64_t address = part.address;
   const std::size_t size = part.data.size();
   const Mapping* const mapping = space_.find(address);
@@ -30,18 +28,16 @@ void KernelRun::bulk_places(Warp& warp, const ptx::BulkPart& part, std::uint32_t
     refuse_outside(warp, address, size, part.instruction,
                    part.operation == ptx::Operation::load ? 1 : 0, lane);
   }
-  for (const std::uint32_t region : mapping->regions) {
-    out.push_back({settings_.first_region + region, offset});
-  }
-  const machine::Address at = out[0];
+  const Target target{mapping, offset};
+  const machine::Address at = place(target);
   check_reach(warp, *mapping, at, lane);
   const bool writes = part.operation != ptx::Operation::load;
   if (mapping->multicast && !(writes && settings_.plain_multicast)) {
     refuse(warp, at, ptx::FaultKind::multicast_misuse,
            fmt::format("bulk copy at '{}', which is no multimem access", mapping->name), lane);
   }
-  warp.fault_at = at;
   if (settings_.usage != nullptr) note_use(*mapping, offset, size, writes, !writes, true);
+  return target;
 }
 
 void KernelRun::bulk(const ptx::BulkPart& part) {
@@ -50,8 +46,9 @@ void KernelRun::bulk(const ptx::BulkPart& part) {
   warp.accessed = true;
   const std::uint16_t site = warp.last_site = kernel_.site[part.instruction];
   const std::uint32_t lane = ptx::first_lane(part.agents.mask);
-  bulk_places(warp, part, lane, bulk_places_);
-  const machine::Address at = bulk_places_[0];
+  const Target target = part.shared ? Target{} : bulk_target(warp, part, lane);
+  const machine::Address at = warp.fault_at =
+      part.shared ? shared_address(part.address) : place(target);
   machine::Access how;
   how.order =
       part.operation == ptx::Operation::reduce ? machine::Order::relaxed : machine::Order::weak;
@@ -72,14 +69,13 @@ void KernelRun::bulk(const ptx::BulkPart& part) {
   }
   agent.act(site, [&](machine::Machine& m) {
     if (part.shared) m.open_region(at.region);
-    // Others may have had theirs there since.
-    bulk_places(warp, part, lane, bulk_places_);
-    const std::vector<machine::Address>& places = bulk_places_;
+    const std::span<const machine::Address> replicas =
+        part.shared ? std::span(&at, 1) : places(target);
     if (part.operation == ptx::Operation::store) {
-      for (const machine::Address& to : places) m.write(thread, to, how, part.data);
+      for (const machine::Address& to : replicas) m.write(thread, to, how, part.data);
       for (const auto& [read, write] : m.unfenced_reads()) note_unfenced(read, write);
     } else if (part.operation == ptx::Operation::reduce) {
-      for (const machine::Address& to : places) reduce_bytes(m, thread, to, how, part);
+      for (const machine::Address& to : replicas) reduce_bytes(m, thread, to, how, part);
     } else {
       m.read(thread, at, how, part.data);
       std::uint64_t digest = 0;

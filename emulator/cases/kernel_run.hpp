@@ -275,8 +275,8 @@ class KernelRun final : public ptx::GlobalMemory {
     std::vector<std::shared_ptr<const LookEnds>> look_ends;  // by lane
   };
   struct Target {
-    const Mapping* mapping;
-    std::uint64_t offset;
+    const Mapping* mapping = nullptr;
+    std::uint64_t offset = 0;
   };
   struct Departure {
     ptx::SyncToken token;
@@ -290,9 +290,8 @@ class KernelRun final : public ptx::GlobalMemory {
 
   std::uint32_t number_of(machine::ThreadId engine);
   machine::ThreadId thread_of(const ptx::SharedActor& actor) const;
-  // Where a bulk part lies: in one place, or in each replica at a multicast address.
-  void bulk_places(Warp& warp, const ptx::BulkPart& part, std::uint32_t lane,
-                   std::vector<machine::Address>& out);
+  // Where a bulk part in global memory lies.
+  Target bulk_target(Warp& warp, const ptx::BulkPart& part, std::uint32_t lane);
   Warp& warp_of(const ptx::Agents& a) { return warps_[a.block * warps_a_block_ + a.warp]; }
   void run(Warp& warp);
   // Lets the machine know of barriers that completed, and wakes the warps that waited there.
@@ -499,7 +498,6 @@ class KernelRun final : public ptx::GlobalMemory {
   std::vector<machine::ThreadId> engines_;
   std::unordered_map<machine::ThreadId, std::uint32_t> engine_number_;
   std::vector<machine::Address> places_;
-  std::vector<machine::Address> bulk_places_;
   std::vector<std::byte> moved_;         // scratch of accesses side by side: [replica][lane][byte]
   std::vector<std::uint32_t> gathered_;  // scratch of load_reduce: [replica][element][lane]
   ptx::Execution execution_;
