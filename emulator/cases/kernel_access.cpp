@@ -385,7 +385,6 @@ void KernelRun::load(Warp& warp, ptx::Request& request, const Target* targets,
   const bool joined = size > width;
   const std::uint32_t elements = joined ? request.access->bytes() / size : request.access->elements;
   const auto element_of = [&](std::span<const std::uint64_t> values, std::uint32_t e) {
-    if (!joined) return values[e];
     const std::uint64_t from = values[std::size_t{e} * width / size];
     return from >> (8 * (e * width % size)) & ((std::uint64_t{1} << (8 * width)) - 1);
   };
@@ -455,12 +454,15 @@ void KernelRun::load(Warp& warp, ptx::Request& request, const Target* targets,
     }
     for (std::uint32_t e = 0; e < elements; ++e) mix(digest, values[e]);
     const std::span<const std::uint64_t> read(values, elements);
-    std::uint64_t parts[ptx::kMostElements] = {};
-    for (std::uint32_t e = 0; e < request.access->elements; ++e) parts[e] = element_of(read, e);
-    const std::span<const std::uint64_t> seen(parts, request.access->elements);
+    std::uint64_t parts[ptx::kMostElements];
+    std::span<const std::uint64_t> seen = read;
+    if (joined) {
+      for (std::uint32_t e = 0; e < request.access->elements; ++e) parts[e] = element_of(read, e);
+      seen = {parts, request.access->elements};
+    }
     if (tries && stays(m, warp, request, lane, at, how, false, read, {}, seen)) return;
     for (std::uint32_t e = 0; e < request.access->elements; ++e) {
-      std::memcpy(request.elements[e] + lane * request.lane_bytes, &parts[e], request.lane_bytes);
+      std::memcpy(request.elements[e] + lane * request.lane_bytes, &seen[e], request.lane_bytes);
     }
     warp.waiting &= ~bit;
     request.completed |= bit;
@@ -494,8 +496,9 @@ void KernelRun::load(Warp& warp, ptx::Request& request, const Target* targets,
     }
     agent.act(how.site, [&](machine::Machine& m) {
       digest = 0;
-      see_changes(m, todo & (0U - todo));
-      one(m, first_lane(todo));
+      const std::uint32_t lane = first_lane(todo);
+      see_changes(m, 1U << lane);
+      one(m, lane);
       note();
     });
   }
