@@ -90,21 +90,16 @@ void Corpus::ended(std::uint64_t n, const Outcome& outcome) {
   if (whole) {
     // What is no news now is none when its block is merged. What is covered is counted now, what is
     // not then.
-    bool fresh = false, new_pair = false;
     std::erase_if(shown, [&](const Shown& s) {
-      if (is_new(s)) {
-        fresh = true;
-        new_pair |= !s.read;
-        return false;
-      }
+      if (is_new(s)) return false;
       const auto it = index_.find(s.key);
       if (it != index_.end()) ++covered_[it->second].runs_of_block[number % 2];
       return true;
     });
-    if (fresh) {
-      block.fresh.emplace(n, Ended{std::move(shown),
-                                   {n, outcome.decisions, outcome.digest, outcome.points,
-                                    outcome.steps, new_pair}});
+    if (!shown.empty()) {
+      block.fresh.emplace(
+          n, Ended{std::move(shown),
+                   {n, outcome.decisions, outcome.digest, outcome.points, outcome.steps}});
     }
   }
   if (++block.ended < kBlock) return;
