@@ -283,6 +283,22 @@ double cosine_of(const T& f) {
   return std::clamp(f.dot / lengths, -1.0, 1.0);
 }
 
+// What Figures and Comparison add up alike.
+template <class T>
+void add_figures(T& to, const T& other) {
+  to.elements += other.elements;
+  to.mismatches += other.mismatches;
+  to.finite += other.finite;
+  to.max_error_over_bound = std::max(to.max_error_over_bound, other.max_error_over_bound);
+  to.max_absolute = std::max(to.max_absolute, other.max_absolute);
+  to.max_relative = std::max(to.max_relative, other.max_relative);
+  to.squared_error += other.squared_error;
+  to.squared_actual += other.squared_actual;
+  to.squared_expected += other.squared_expected;
+  to.dot += other.dot;
+  if (other.has_worst) note_worst(to, other.worst);
+}
+
 }  // namespace
 
 double Figures::rmse() const { return rmse_of(*this); }
@@ -290,19 +306,7 @@ double Figures::cosine() const { return cosine_of(*this); }
 double Comparison::rmse() const { return rmse_of(*this); }
 double Comparison::cosine() const { return cosine_of(*this); }
 
-void Figures::merge(const Figures& other) {
-  elements += other.elements;
-  mismatches += other.mismatches;
-  finite += other.finite;
-  max_error_over_bound = std::max(max_error_over_bound, other.max_error_over_bound);
-  max_absolute = std::max(max_absolute, other.max_absolute);
-  max_relative = std::max(max_relative, other.max_relative);
-  squared_error += other.squared_error;
-  squared_actual += other.squared_actual;
-  squared_expected += other.squared_expected;
-  dot += other.dot;
-  if (other.has_worst) note_worst(*this, other.worst);
-}
+void Figures::merge(const Figures& other) { add_figures(*this, other); }
 
 RowFigures::RowFigures(const Shape& shape) {
   if (shape.empty()) return;  // no tensor yet, or one element
@@ -350,23 +354,13 @@ void ElementComparison::add(const Mismatch& element, bool right) {
 }
 
 void Comparison::merge(const Comparison& other) {
+  add_figures(*this, other);
   bit_exact = bit_exact || other.bit_exact;
-  elements += other.elements;
-  mismatches += other.mismatches;
   nan_mismatches += other.nan_mismatches;
   infinity_mismatches += other.infinity_mismatches;
-  max_error_over_bound = std::max(max_error_over_bound, other.max_error_over_bound);
-  max_absolute = std::max(max_absolute, other.max_absolute);
-  max_relative = std::max(max_relative, other.max_relative);
   max_ulp = std::max(max_ulp, other.max_ulp);
-  finite += other.finite;
-  squared_error += other.squared_error;
-  squared_actual += other.squared_actual;
-  squared_expected += other.squared_expected;
-  dot += other.dot;
   close_rtol = std::max(close_rtol, other.close_rtol);
   close_atol = std::max(close_atol, other.close_atol);
-  if (other.has_worst) note_worst(*this, other.worst);
   histogram.merge(other.histogram);
   heat.merge(other.heat);
   rows.merge(other.rows);
