@@ -12,6 +12,7 @@
 #include "emulator/ptx/decode.hpp"
 #include "emulator/ptx/demangle.hpp"
 #include "emulator/ptx/error.hpp"
+#include "emulator/schedule/failure.hpp"
 
 namespace ringfence::cases {
 namespace {
@@ -349,16 +350,20 @@ void CaseProgram::load_kernels() {
         fmt::format("{}: {} launches and host steps, some launches dependent; expected at most {}",
                     file_.path, in_turn, kMostOverlapping));
   }
-  if (overlaps_ != 0) order_turns();
+  order_turns();
 }
 
 // Launches and steps in the order of the file: what a step precedes stands behind it.
 void CaseProgram::order_turns() {
+  const auto slot = [&](std::uint32_t stream) {
+    return static_cast<std::uint32_t>(
+        std::find(stream_slots_.begin(), stream_slots_.end(), stream) - stream_slots_.begin());
+  };
   for (std::size_t l = 0; l <= file_.launches.size(); ++l) {
     for (std::size_t i = 0; i < file_.host.size(); ++i) {
-      if (file_.host[i].before == l) turns_.push_back({true, i});
+      if (file_.host[i].before == l) turns_.push_back({true, i, slot(file_.host[i].stream)});
     }
-    if (l < file_.launches.size()) turns_.push_back({false, l});
+    if (l < file_.launches.size()) turns_.push_back({false, l, slot(file_.launches[l].stream)});
   }
 }
 
@@ -495,16 +500,6 @@ void CaseProgram::run_launch(Agent& host, std::uint32_t rank, std::uint32_t call
   counts_.thread_instructions += run.counts().thread_instructions;
 }
 
-// Of the stream, those that precede launch `before` and no earlier one.
-void CaseProgram::run_host_steps(Agent& host, std::uint32_t rank, std::uint32_t call,
-                                 std::uint32_t slot, std::size_t before) {
-  for (std::size_t i = 0; i < file_.host.size(); ++i) {
-    const HostStep& step = file_.host[i];
-    if (step.before != before || step.stream != stream_slots_[slot] || !step.on(rank)) continue;
-    launch_host_step(host, rank, call, slot, i);
-  }
-}
-
 void CaseProgram::launch_host_step(Agent& host, std::uint32_t rank, std::uint32_t call,
                                    std::uint32_t slot, std::size_t step) {
   std::vector<Agent::ChildSpec> children(1);
@@ -515,14 +510,14 @@ void CaseProgram::launch_host_step(Agent& host, std::uint32_t rank, std::uint32_
 
 void CaseProgram::run_stream(Agent& host, std::uint32_t rank, std::uint32_t call,
                              std::uint32_t slot) {
-  for (std::size_t l = 0; l < file_.launches.size(); ++l) {
-    run_host_steps(host, rank, call, slot, l);
-    const Launch& launch = file_.launches[l];
-    if (launch.stream == stream_slots_[slot] && launch.on(rank)) {
-      run_launch(host, rank, call, l, stream(rank, slot), nullptr, nullptr);
+  for (const Turn& turn : turns_) {
+    if (turn.slot != slot || !on(turn, rank)) continue;
+    if (turn.step) {
+      launch_host_step(host, rank, call, slot, turn.index);
+    } else {
+      run_launch(host, rank, call, turn.index, stream(rank, slot), nullptr, nullptr);
     }
   }
-  run_host_steps(host, rank, call, slot, file_.launches.size());
 }
 
 // A host for each launch and each step, which waits for its turn. A launch that may overlap the one
@@ -532,8 +527,8 @@ void CaseProgram::run_overlapping(Agent& host, std::uint32_t rank, std::uint32_t
   std::vector<Agent::Body> hosts;
   std::uint32_t own = static_cast<std::uint32_t>(stream_slots_.size());
   for (std::size_t t = 0; t < all.size(); ++t) {
-    all[t].stream = stream(rank, dependent(t) ? own++ : slot_of(t));
-    if (!on(t, rank)) continue;
+    all[t].stream = stream(rank, dependent(turns_[t]) ? own++ : turns_[t].slot);
+    if (!on(turns_[t], rank)) continue;
     hosts.push_back([this, rank, call, t, &all](Agent& a) { run_in_turn(a, rank, call, t, all); });
   }
   host.fork_hosts(static_cast<std::uint16_t>(call), std::move(hosts));
@@ -544,29 +539,21 @@ void CaseProgram::run_overlapping(Agent& host, std::uint32_t rank, std::uint32_t
   }
 }
 
-bool CaseProgram::dependent(std::size_t turn) const {
-  return !turns_[turn].step && file_.launches[turns_[turn].index].dependent;
+bool CaseProgram::dependent(const Turn& turn) const {
+  return !turn.step && file_.launches[turn.index].dependent;
 }
 
-bool CaseProgram::on(std::size_t turn, std::uint32_t rank) const {
-  const Turn& t = turns_[turn];
-  return t.step ? file_.host[t.index].on(rank) : file_.launches[t.index].on(rank);
+bool CaseProgram::on(const Turn& turn, std::uint32_t rank) const {
+  return turn.step ? file_.host[turn.index].on(rank) : file_.launches[turn.index].on(rank);
 }
 
-std::uint32_t CaseProgram::slot_of(std::size_t turn) const {
-  const Turn& t = turns_[turn];
-  const std::uint32_t stream = t.step ? file_.host[t.index].stream : file_.launches[t.index].stream;
-  return static_cast<std::uint32_t>(std::find(stream_slots_.begin(), stream_slots_.end(), stream) -
-                                    stream_slots_.begin());
-}
-
-void CaseProgram::run_in_turn(Agent& host, std::uint32_t rank, std::uint32_t call, std::size_t turn,
-                              std::vector<Succession>& all) {
-  const std::uint32_t slot = slot_of(turn);
-  Succession& self = all[turn];
+void CaseProgram::run_in_turn(Agent& host, std::uint32_t rank, std::uint32_t call,
+                              std::size_t number, std::vector<Succession>& all) {
+  const Turn& turn = turns_[number];
+  Succession& self = all[number];
   std::vector<std::size_t> earlier;
-  for (std::size_t t = 0; t < turn; ++t) {
-    if (slot_of(t) == slot && on(t, rank)) earlier.push_back(t);
+  for (std::size_t t = 0; t < number; ++t) {
+    if (turns_[t].slot == turn.slot && on(turns_[t], rank)) earlier.push_back(t);
   }
   const auto wait_until = [&](Succession& other, const bool& what) {
     while (!what) {
@@ -589,13 +576,12 @@ void CaseProgram::run_in_turn(Agent& host, std::uint32_t rank, std::uint32_t cal
       wait_until(all[t], all[t].ended);
       if (all[t].stream != self.stream) host.order_streams(self.stream, all[t].stream);
     }
-    if (dependent(turn)) host.order_streams(self.stream, stream(rank, slot));
+    if (dependent(turn)) host.order_streams(self.stream, stream(rank, turn.slot));
   }
-  const std::size_t index = turns_[turn].index;
-  if (turns_[turn].step) {
-    launch_host_step(host, rank, call, slot, index);
+  if (turn.step) {
+    launch_host_step(host, rank, call, turn.slot, turn.index);
   } else {
-    run_launch(host, rank, call, index, self.stream, &self, before);
+    run_launch(host, rank, call, turn.index, self.stream, &self, before);
   }
   host.act(kBarrier, [&](machine::Machine&) {
     // Who began when all blocks had triggered is behind that, not behind the end.
@@ -809,10 +795,9 @@ std::string CaseProgram::last_mismatch() const {
   // Who waits for an mbarrier says something where nothing goes on.
   if (machine_ == nullptr || machine_->findings().empty()) return {};
   const machine::FindingKind kind = machine_->findings().front().kind;
-  const bool stuck = kind == machine::FindingKind::deadlock ||
-                     kind == machine::FindingKind::residency ||
-                     kind == machine::FindingKind::barrier_divergence;
-  if (!stuck) return {};
+  if (!schedule::waits_for_ever(kind) && kind != machine::FindingKind::barrier_divergence) {
+    return {};
+  }
   for (std::uint32_t r = 0; r < file_.ranks; ++r) {
     const std::uint32_t no_room = shared_->fault[r].no_room;
     if (no_room == 0) continue;

@@ -124,6 +124,12 @@ class CaseProgram final : public schedule::Program, private machine::FindingFilt
     std::uint64_t mbarriers_at = 0;  // of shared memory: see KernelRun::Settings
   };
   struct PtxFile;
+  // A launch, or a step of the host.
+  struct Turn {
+    bool step;
+    std::size_t index;   // in the file's launches or steps
+    std::uint32_t slot;  // its stream, in stream_slots_
+  };
   // A launch with what it needs on each rank.
   struct Prepared {
     std::vector<std::uint32_t> kernel;  // by rank; in kernels_
@@ -164,8 +170,6 @@ class CaseProgram final : public schedule::Program, private machine::FindingFilt
   std::string host_step_name(const HostStep& step) const;
   void run_host_step(schedule::Agent& agent, std::uint32_t rank, std::uint32_t call,
                      std::size_t index);
-  void run_host_steps(schedule::Agent& host, std::uint32_t rank, std::uint32_t call,
-                      std::uint32_t slot, std::size_t before);
   void fill_memories();
   void bind(const Launch& launch, Prepared& out);
   std::vector<std::uint8_t> parameters_of(const Launch& launch, const ptx::Program& program,
@@ -189,12 +193,11 @@ class CaseProgram final : public schedule::Program, private machine::FindingFilt
   void launch_host_step(schedule::Agent& host, std::uint32_t rank, std::uint32_t call,
                         std::uint32_t slot, std::size_t step);
   void run_overlapping(schedule::Agent& host, std::uint32_t rank, std::uint32_t call);
-  void run_in_turn(schedule::Agent& host, std::uint32_t rank, std::uint32_t call, std::size_t turn,
-                   std::vector<Succession>& all);
+  void run_in_turn(schedule::Agent& host, std::uint32_t rank, std::uint32_t call,
+                   std::size_t number, std::vector<Succession>& all);
   void order_turns();
-  bool dependent(std::size_t turn) const;  // a launch that may overlap the one before
-  bool on(std::size_t turn, std::uint32_t rank) const;
-  std::uint32_t slot_of(std::size_t turn) const;  // its stream, in stream_slots_
+  bool dependent(const Turn& turn) const;  // a launch that may overlap the one before
+  bool on(const Turn& turn, std::uint32_t rank) const;
   machine::StreamId stream(std::uint32_t rank, std::uint32_t slot) const {
     return shared_->streams[rank][slot];
   }
@@ -240,11 +243,6 @@ class CaseProgram final : public schedule::Program, private machine::FindingFilt
   std::vector<SiteOf> sites_;                    // from kFirstInstruction on
   std::size_t first_host_site_ = 0;              // in sites_
   std::map<std::string, std::uint32_t> events_;  // regions, by name
-  // Where launches overlap: a launch, or a step of the host.
-  struct Turn {
-    bool step;
-    std::size_t index;
-  };
   std::vector<Turn> turns_;
   std::uint32_t overlaps_ = 0;               // launches that may overlap the one before
   std::vector<std::uint32_t> stream_slots_;  // the file's stream numbers in use, ascending

@@ -56,9 +56,7 @@ class Search {
     loose_.weak_points = true;
     for (int k = 0; k < machine::kFindingKinds; ++k) {
       const auto kind = static_cast<machine::FindingKind>(k);
-      const bool stuck =
-          kind == machine::FindingKind::deadlock || kind == machine::FindingKind::residency;
-      if (!stuck) loose_.ignore.push_back(kind);
+      if (!schedule::waits_for_ever(kind)) loose_.ignore.push_back(kind);
     }
     if (spec.left == nullptr) {
       items_.push_back({});

@@ -256,9 +256,8 @@ Engine::Ran Engine::run_case(Turn& turn, const std::vector<const Operation*>& ba
       return fail(kUnknown);
     }
     if (finding) {
-      const bool stuck = finding->kind == FindingKind::deadlock ||
-                         finding->kind == FindingKind::residency ||
-                         finding->kind == FindingKind::livelock;
+      const bool stuck =
+          schedule::waits_for_ever(finding->kind) || finding->kind == FindingKind::livelock;
       if (stuck && may_stick) {
         // The host may see what kernels have told it so far, and answer.
         const verify::Safetensors memories = program.final_memories();

@@ -21,12 +21,7 @@ bool same_access(const machine::AccessInfo& a, const machine::AccessInfo& b) {
 
 bool stopped_by_fault(const Outcome& outcome) {
   if (outcome.survive || outcome.end != RunEnd::deadlock) return false;
-  if (!outcome.findings.empty()) {
-    const machine::FindingKind kind = outcome.findings.front().kind;
-    const bool stuck =
-        kind == machine::FindingKind::deadlock || kind == machine::FindingKind::residency;
-    if (!stuck) return false;
-  }
+  if (!outcome.findings.empty() && !waits_for_ever(outcome.findings.front().kind)) return false;
   return std::any_of(outcome.faults.begin(), outcome.faults.end(), [](const AppliedFault& f) {
     return f.kind == FaultKind::kill || f.kind == FaultKind::restart;
   });

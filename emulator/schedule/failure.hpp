@@ -11,6 +11,12 @@ namespace ringfence::schedule {
 // way that is passed over. A lost process is no finding.
 std::optional<machine::Finding> failure(const Outcome& outcome);
 
+// Whether a finding of that kind is of agents that wait for ever: for others, or for a place on the
+// GPU.
+constexpr bool waits_for_ever(machine::FindingKind kind) {
+  return kind == machine::FindingKind::deadlock || kind == machine::FindingKind::residency;
+}
+
 // A deadlock after a fault that may leave others waiting (kill, restart), in a run that need not
 // survive it: the protocol kept its promise. Such a run has no failure and is not undecided.
 bool stopped_by_fault(const Outcome& outcome);
