@@ -28,6 +28,13 @@ constexpr std::size_t kQueue = 96;
 
 std::uint64_t legacy_stream(std::uint32_t device) { return 0x100 + device; }
 
+bool is_text(const std::string& image) {
+  return !image.starts_with(
+             "\x7f"
+             "ELF") &&
+         !image.starts_with("\x50\xed\x55\xba");
+}
+
 // Of modules that are linked, those with kernels and what they need.
 std::vector<bool> called(const std::vector<ptx::Module>& modules) {
   std::vector<bool> out(modules.size(), modules.size() == 1);
@@ -181,8 +188,9 @@ void Engine::serve(Turn& turn, In& in) {
     case Call::refused: {
       const std::string what(in.blob());
       if (summary_.refused.insert(what).second) {
-        say(fmt::format("ringfence exec: {} is not supported; it returned cudaErrorNotSupported",
-                        what));
+        const bool driver = what.starts_with("cu") && !what.starts_with("cuda");
+        say(fmt::format("ringfence exec: {} is not supported; it returned {}", what,
+                        driver ? "CUDA_ERROR_NOT_SUPPORTED" : "cudaErrorNotSupported"));
       }
       return;
     }
@@ -202,7 +210,8 @@ void Engine::add_module(Turn& turn, In& in) {
                                  : fmt::format("program.{}.{:03}.ptx", devices_.modules.size(), i);
     std::string text;
     try {
-      text = ptx::ptx_in_binary(image, file);
+      // What a program loads itself may be PTX as it is.
+      text = is_text(image) ? image : ptx::ptx_in_binary(image, file);
     } catch (const ptx::Error&) {
       continue;  // a cubin alone
     }
@@ -240,6 +249,14 @@ const ptx::Program& Engine::program_of(std::uint64_t module, const std::string& 
 void Engine::tell_kernel(Turn& turn, In& in) {
   const auto module = in.get<std::uint64_t>();
   const std::string name(in.blob());
+  const std::vector<ptx::Function>& all = devices_.modules.at(module).parsed.functions;
+  const bool there = std::any_of(all.begin(), all.end(), [&](const ptx::Function& f) {
+    return f.entry && f.has_body && f.name == name;
+  });
+  if (!there) {
+    turn.status = kInvalidDeviceFunction;
+    return;
+  }
   const ptx::Program& p = program_of(module, name);
   const ptx::Function& f = *p.function;
   KernelFacts facts;

@@ -75,7 +75,7 @@ std::string why_not(const std::string& path, const ProgramFile& program) {
                          library);
     }
     for (const char* own : {"libcublas", "libcudnn", "libnccl", "libcufft", "libcusolver",
-                            "libcusparse", "libcurand", "libcuda.so", "libnvshmem"}) {
+                            "libcusparse", "libcurand", "libnvshmem"}) {
       if (!library.starts_with(own)) continue;
       return fmt::format(
           "{}: linked with {}, which needs a CUDA driver; exec runs only the program's own kernels",

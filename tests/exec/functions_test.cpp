@@ -27,24 +27,31 @@ std::set<std::string> all(const std::string& text, const std::string& pattern) {
   return out;
 }
 
-std::set<std::string> refused() {
-  return all(content("emulator/exec/client/refused.inc"), "RF_REFUSED\\((\\w+)\\)");
+std::set<std::string> refused(const std::string& file = "refused.inc") {
+  return all(content("emulator/exec/client/" + file), "RF_REFUSED\\((\\w+)\\)");
 }
 
-// The names of docs/exec.md's list, a name followed by (_ptsz) or (_ptds) for both.
-std::set<std::string> done() {
+// The names in the tables of a section of docs/exec.md.
+std::set<std::string> listed(const std::string& section, const std::string& name) {
   const std::string page = content("docs/exec.md");
-  const std::size_t begin = page.find("## Supported functions");
-  const std::size_t end = page.find("\n## ", begin + 1);
+  const std::size_t begin = page.find("\n## " + section + "\n");
   REQUIRE(begin != std::string::npos);
-  return all(page.substr(begin, end - begin), "\\b(_?_?cuda[A-Za-z0-9_]+)");
+  const std::string text = page.substr(begin, page.find("\n## ", begin + 1) - begin);
+  return all(text.substr(text.find("| --- |")), "\\b(" + name + ")");
+}
+std::set<std::string> done() { return listed("Supported functions", "_?_?cuda[A-Za-z0-9_]+"); }
+
+// A function of the driver without its version and the form for streams of a thread's own.
+std::string plain(std::string name) {
+  return std::regex_replace(name, std::regex("(_v[0-9]+)?(_ptsz|_ptds)?$"), "",
+                            std::regex_constants::format_first_only);
 }
 
 }  // namespace
 
 TEST_CASE("docs/exec.md lists the functions that the sources define, and none that is refused") {
   std::set<std::string> defined;
-  for (const char* file : {"devices", "memory", "modules", "streams"}) {
+  for (const char* file : {"devices", "libraries", "memory", "modules", "streams"}) {
     const std::string text = content(std::string("emulator/exec/client/") + file + ".cpp");
     for (const std::string& name : all(text, "RF_API [^(]*?\\b(_?_?cuda\\w+)\\(")) {
       defined.insert(name);
@@ -78,6 +85,42 @@ TEST_CASE("every function of the runtime's header is in the library: done, or re
       all(content(RINGFENCE_CUDA_HEADER), "CUDARTAPI(?:_CDECL)?\\s+\\*?(cuda\\w+)\\(");
   REQUIRE(declared.size() > 250);
   for (const std::string& name : declared) {
+    CAPTURE(name);
+    CHECK(dlsym(library, name.c_str()) != nullptr);
+  }
+  dlclose(library);
+#endif
+}
+
+TEST_CASE("docs/exec.md lists the driver's functions that the sources define, and no other") {
+  std::set<std::string> defined;
+  for (const char* file : {"driver_device", "driver_launch", "driver_memory"}) {
+    const std::string text = content(std::string("emulator/exec/client/") + file + ".cpp");
+    for (const std::string& name :
+         all(text, "(?:RF_API [^(;]*?\\b|RF_AS\\(|RF_BOTH\\()(cu[A-Z]\\w+)[(,]")) {
+      defined.insert(plain(name));
+    }
+  }
+  REQUIRE(defined.size() > 80);
+  CHECK(listed("Supported functions of the driver", "cu[A-Z][A-Za-z0-9]+") == defined);
+}
+
+TEST_CASE("every function of the driver's header is in the library: done, or refused by name") {
+#ifndef RINGFENCE_CUDA_HEADER
+  MESSAGE("not run: no cuda.h of CUDA 13");
+#else
+  void* const library = dlopen(RINGFENCE_LIBCUDA, RTLD_NOW | RTLD_LOCAL);
+  REQUIRE_MESSAGE(library != nullptr, dlerror());
+  const std::string header = content(RINGFENCE_CUDA_DRIVER_HEADER);
+  std::set<std::string> declared = all(header, "CUDAAPI\\s+(cu[A-Z]\\w+)\\s*\\(");
+  const std::set<std::string> versions = all(header, "#define cu\\w+ +(cu[A-Z]\\w+_v[0-9]+)");
+  declared.insert(versions.begin(), versions.end());
+  REQUIRE(declared.size() > 400);
+  for (const std::string& name : declared) {
+    CAPTURE(name);
+    CHECK(dlsym(library, name.c_str()) != nullptr);
+  }
+  for (const std::string& name : refused("refused_driver.inc")) {
     CAPTURE(name);
     CHECK(dlsym(library, name.c_str()) != nullptr);
   }

@@ -2,11 +2,15 @@
 // there is one that is nearly right, which has to be found.
 #include <doctest/doctest.h>
 
+#include <sys/wait.h>
+
 #include <filesystem>
 #include <fstream>
 #include <string>
 
 #include "tests/cli/command.hpp"
+#include "tests/exec/opened.hpp"
+#include "verify/safetensors.hpp"
 
 namespace ringfence::cli {
 namespace {
@@ -189,6 +193,90 @@ TEST_CASE(
   r = ringfence(folder, "fuzz --case pipeline/001.toml --schedules 50 --boundary stream");
   CAPTURE(r.out);
   CHECK(r.status == 0);
+}
+
+TEST_CASE("what a capture's memories become under run --case is what they became under exec") {
+  if (!made("symbols") || !made("waits")) return;
+  const Folder folder;
+  const auto compare = [&](const std::string& command) {
+    right(folder, command, "right", "--gpus 2 --capture run");
+    // The second stretch begins with what the first one left: the host wrote none of the first
+    // device's since.
+    const Result r =
+        ringfence(folder, "run --case run/001.toml --executor inline --output out.safetensors");
+    CAPTURE(r.out);
+    CHECK(r.status == 0);
+    const verify::Safetensors after = verify::read_safetensors(folder / "out.safetensors");
+    const verify::Safetensors before = verify::read_safetensors(folder / "run/001.safetensors");
+    const verify::Safetensors next = verify::read_safetensors(folder / "run/002.safetensors");
+    std::size_t same = 0, changed = 0;
+    for (const auto& [name, tensor] : next.tensors) {
+      const verify::Tensor* const then = after.find(name);
+      if (then == nullptr || tensor.bytes.empty() || !name.ends_with(".0")) continue;
+      CAPTURE(name);
+      CHECK(then->bytes == tensor.bytes);
+      ++same;
+      const verify::Tensor* const first = before.find(name);
+      changed += first == nullptr || first->bytes != tensor.bytes ? 1 : 0;
+    }
+    CHECK(same >= 2);
+    CHECK(changed >= 1);
+  };
+  compare("symbols");
+  compare("waits");
+}
+
+TEST_CASE("no driver is opened, by exec or by the program: neither a library nor a device file") {
+  if (!made("driver") || !made("forms")) return;
+  const Folder folder;
+  const std::string own = std::filesystem::path(RINGFENCE_LIBCUDA).parent_path().string() + "/";
+  // The names under which a driver would be found, but for the stand-ins.
+  const auto drivers = [&](const std::string& command) {
+    std::vector<std::string> words{RINGFENCE_BINARY, "exec", "--gpus", "4", "--"};
+    words.push_back(command.substr(0, command.find(' ')));
+    if (command.find(' ') != std::string::npos)
+      words.push_back(command.substr(command.find(' ') + 1));
+    const tests::Opened opened = tests::opened_by(words);
+    if (!opened.traced) MESSAGE("not run: this system lets no process be traced");
+    CHECK(WEXITSTATUS(opened.status) == (command.starts_with("/bin/cat") ? 1 : 0));
+    std::vector<std::string> out;
+    bool any = false, stand_in = false;
+    for (const std::string& path : opened.paths) {
+      const std::string name = std::filesystem::path(path).filename().string();
+      any = any || says(path, "libc.so.6");
+      stand_in = stand_in || path == own + "libcudart.so.13";
+      const bool driver = path.starts_with("/dev/nvidia") ||
+                          path.starts_with("/proc/driver/nvidia") ||
+                          name.starts_with("libcuda.so") || name.starts_with("libnvidia");
+      if (driver && !path.starts_with(own)) out.push_back(path);
+    }
+    if (opened.traced) CHECK(any);
+    if (opened.traced) CHECK(stand_in == !command.starts_with("/bin/cat"));
+    return out;
+  };
+  CHECK(drivers(program("forms")).empty());
+  CHECK(drivers(program("driver")).empty());
+  // It would be seen.
+  if (tests::opened_by({"/bin/true"}).traced) {
+    CHECK(drivers("/bin/cat /dev/nvidiactl") == std::vector<std::string>{"/dev/nvidiactl"});
+  }
+}
+
+TEST_CASE("what programs call of the driver: tensor maps, modules that they load, launches") {
+  if (!made("driver")) return;
+  const Folder folder;
+  right(folder, "driver", "driver: right", "--gpus 2");
+  const Result r = exec(folder, "driver", "--gpus 2");
+  CHECK(says(r.err, "called but not supported: cuMemCreate\n"));
+  found(folder, "driver early", "data-race", "--gpus 2");
+}
+
+TEST_CASE("a host thread for each device, whose kernels wait for each other") {
+  if (!made("threads")) return;
+  const Folder folder;
+  right(folder, "threads", "threads: right");
+  // The first schedule has the devices start in turn: another one shows what is missing.
+  found(folder, "threads relaxed", "data-race", "--schedules 30");
 }
 
 TEST_CASE(

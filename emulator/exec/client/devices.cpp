@@ -31,9 +31,13 @@ constexpr NamedError kErrors[] = {
     {98, "cudaErrorInvalidDeviceFunction", "invalid device function"},
     {100, "cudaErrorNoDevice", "no CUDA-capable device is detected"},
     {101, "cudaErrorInvalidDevice", "invalid device ordinal"},
+    {200, "cudaErrorInvalidKernelImage", "device kernel image is invalid"},
+    {201, "cudaErrorDeviceUninitialized", "invalid device context"},
     {209, "cudaErrorNoKernelImageForDevice",
      "no kernel image is available for execution on the device"},
+    {301, "cudaErrorFileNotFound", "file not found"},
     {400, "cudaErrorInvalidResourceHandle", "invalid resource handle"},
+    {500, "cudaErrorSymbolNotFound", "named symbol not found"},
     {600, "cudaErrorNotReady", "device not ready"},
     {700, "cudaErrorIllegalAddress", "an illegal memory access was encountered"},
     {701, "cudaErrorLaunchOutOfResources", "too many resources requested for launch"},
@@ -162,6 +166,15 @@ RF_API Error cudaGetDeviceProperties(DeviceProp* out, int device) {
   p.unifiedFunctionPointers = 1;
   p.deviceNumaId = p.hostNumaId = -1;
   return kSuccess;
+}
+
+// For the stand-in for libcuda.so.1.
+RF_API Error ringfence_device(int device, const char** name, char* uuid, std::size_t* memory) {
+  thread_local DeviceProp p;
+  if (const Error e = cudaGetDeviceProperties(&p, device); e != kSuccess) return e;
+  *name = p.name;
+  std::memcpy(uuid, p.uuid, sizeof p.uuid);
+  return *memory = p.totalGlobalMem, kSuccess;
 }
 
 RF_API Error cudaDeviceGetAttribute(int* out, int attribute, int device) {

@@ -14,6 +14,7 @@ namespace {
 
 struct Module {
   std::vector<std::string_view> images;
+  std::string own;  // the image, where the program may free its own
   bool sent = false;
   Error error = kSuccess;
   std::uint64_t number = 0;
@@ -40,15 +41,6 @@ Registry& registry() {
   return *one;
 }
 
-std::string_view image_at(const void* data) {
-  const auto* const bytes = static_cast<const char*>(data);
-  std::uint16_t header = 0;
-  std::uint64_t size = 0;
-  std::memcpy(&header, bytes + 6, sizeof header);
-  std::memcpy(&size, bytes + 8, sizeof size);
-  return {bytes, header + size};
-}
-
 Error send(Module& module) {
   if (module.sent) return module.error;
   module.sent = true;
@@ -69,6 +61,50 @@ thread_local struct {
 } configuration;
 
 }  // namespace
+
+std::string_view fatbin_at(const void* data) {
+  const auto* const bytes = static_cast<const char*>(data);
+  std::uint16_t header = 0;
+  std::uint64_t size = 0;
+  std::memcpy(&header, bytes + 6, sizeof header);
+  std::memcpy(&size, bytes + 8, sizeof size);
+  return {bytes, header + size};
+}
+
+void* add_module(std::string image) {
+  Registry& r = registry();
+  const std::lock_guard lock(r.mutex);
+  Module& module = r.modules.emplace_back();
+  module.own = std::move(image);
+  module.images = {module.own};
+  return &module;
+}
+
+Error send_module(void* module) {
+  const std::lock_guard lock(registry().mutex);
+  return send(*static_cast<Module*>(module));
+}
+
+Kernel& add_kernel(void* module, std::string name) {
+  Registry& r = registry();
+  const std::lock_guard lock(r.mutex);
+  Kernel& k = r.kernels.emplace_back();
+  k.module = module;
+  k.name = std::move(name);
+  return k;
+}
+
+Error variable_at(void* module, std::string_view name, std::uint64_t& address,
+                  std::uint64_t& bytes) {
+  const std::lock_guard lock(registry().mutex);
+  auto& m = *static_cast<Module*>(module);
+  if (const Error e = send(m); e != kSuccess) return e;
+  const Answer answer = ask(Call::symbol, nullptr, Out().put(m.number).blob(name));
+  In in = answer.in();
+  address = in.get<std::uint64_t>();
+  bytes = in.get<std::uint64_t>();
+  return answer.status;
+}
 
 Kernel* kernel_of(const void* function) {
   Registry& r = registry();
@@ -129,12 +165,7 @@ Error symbol_at(const void* symbol, std::uint64_t& address, std::uint64_t& bytes
   if (at == r.variables.end()) return keep(kInvalidSymbol);
   const Variable& v = at->second;
   if (v.managed) return refuse("__managed__ variables");
-  if (const Error e = send(*v.module); e != kSuccess) return keep(e);
-  const Answer answer = ask(Call::symbol, nullptr, Out().put(v.module->number).blob(v.name));
-  In in = answer.in();
-  address = in.get<std::uint64_t>();
-  bytes = in.get<std::uint64_t>();
-  return keep(answer.status);
+  return keep(variable_at(v.module, v.name, address, bytes));
 }
 
 namespace {
@@ -193,10 +224,10 @@ RF_API void** __cudaRegisterFatBinary(void* wrapper) {
   if (w.magic == kWrapperMagic) {
     if (w.version == 2 && w.list != nullptr) {
       for (const void* const* one = w.list; *one != nullptr; ++one) {
-        module.images.push_back(image_at(*one));
+        module.images.push_back(fatbin_at(*one));
       }
     } else if (w.data != nullptr) {
-      module.images.push_back(image_at(w.data));
+      module.images.push_back(fatbin_at(w.data));
     }
   }
   return reinterpret_cast<void**>(&module);
@@ -211,10 +242,7 @@ RF_API void __cudaRegisterFunction(void** module, const char* stub, char*, const
                                    void*, void*, void*, void*, int*) {
   Registry& r = registry();
   const std::lock_guard lock(r.mutex);
-  Kernel& k = r.kernels.emplace_back();
-  k.module = module;
-  k.name = name;
-  r.by_stub[stub] = &k;
+  r.by_stub[stub] = &add_kernel(module, name);
 }
 
 RF_API void __cudaRegisterVar(void** module, char* host, char*, const char* name, int,

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -30,6 +31,17 @@ struct Kernel {
 // By the host stub or as a handle; null: neither.
 Kernel* kernel_of(const void* function);
 Error look_up(Kernel& kernel);
+
+// What a program loads itself; a module is known by its address.
+void* add_module(std::string image);
+Error send_module(void* module);
+Kernel& add_kernel(void* module, std::string name);
+Error variable_at(void* module, std::string_view name, std::uint64_t& address,
+                  std::uint64_t& bytes);
+// The bytes of a fat binary, as its header says.
+inline constexpr unsigned kFatbinMagic = 0xba55ed50;
+std::string_view fatbin_at(const void* data);
+
 Error symbol_at(const void* symbol, std::uint64_t& address, std::uint64_t& bytes);
 
 }  // namespace ringfence::exec::client
