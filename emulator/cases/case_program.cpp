@@ -660,8 +660,14 @@ std::string CaseProgram::site_name(std::uint16_t site) const {
       return fmt::format("{}:{}", cut == std::string::npos ? source : source.substr(cut + 1),
                          l.line);
     };
+    // A helper's line says little without the one that it is called at.
+    const auto& calls = program.module->calls;
+    const ptx::SourceLocation* const caller =
+        at->outer == 0 || at->outer > calls.size() ? nullptr : &calls[at->outer - 1];
+    const bool named = caller != nullptr && caller->file < program.module->files.size();
     text +=
-        fmt::format(" ({}{})", name(*at), at == &*i.location ? "" : ", in " + name(*i.location));
+        fmt::format(" ({}{}{})", name(*at), at == &*i.location ? "" : ", in " + name(*i.location),
+                    named ? ", called at " + name(*caller) : "");
   }
   return text + ": " + ptx::one_line(i.text);
 }

@@ -114,7 +114,7 @@ bool CaseProgram::is_of(const Suppression& s, const machine::AccessInfo& a) cons
       const char after = name[at + wanted.size()];
       return after == after_one || after == after_two;
     };
-    if (!in("", ':', ' ') && !in(" (", ')', ',') && !in(", in ", ')', ')')) return false;
+    if (!in("", ':', ' ') && !in(" (", ')', ',') && !in(", in ", ')', ',')) return false;
   }
   if (!s.kernel.empty()) {
     const std::size_t index = a.site - std::size_t{kFirstInstruction};

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <string_view>
+
 #include "emulator/trace/cause_parts.hpp"
 #include "emulator/trace/verdict.hpp"
 
@@ -9,13 +12,31 @@ namespace ringfence::trace {
 
 using machine::FindingKind;
 
-std::string line_of(const std::string& site_name) {
-  const std::size_t colon = site_name.find(": ");
-  const std::string head = site_name.substr(0, colon);
+namespace {
+
+constexpr std::string_view kCalledAt = ", called at ";
+
+// "zoo.cu:50, in sync.cuh:9, called at zoo.cu:71" of "zoo.ptx:513 (zoo.cu:50, ...): atom..."; empty
+// where the site has no line of a source.
+std::string source_of(const std::string& site_name) {
+  const std::string head = site_name.substr(0, site_name.find(": "));
   const std::size_t open = head.find(" (");
-  if (open == std::string::npos || head.back() != ')') return head;
-  const std::string inside = head.substr(open + 2, head.size() - open - 3);
-  return inside.substr(0, inside.find(", in "));
+  if (open == std::string::npos || head.back() != ')') return "";
+  return head.substr(open + 2, head.size() - open - 3);
+}
+
+}  // namespace
+
+std::string line_of(const std::string& site_name) {
+  const std::string source = source_of(site_name);
+  if (source.empty()) return site_name.substr(0, site_name.find(": "));
+  return source.substr(0, std::min(source.find(", in "), source.find(kCalledAt)));
+}
+
+std::string caller_of(const std::string& site_name) {
+  const std::string source = source_of(site_name);
+  const std::size_t at = source.find(kCalledAt);
+  return at == std::string::npos ? "" : source.substr(at + kCalledAt.size());
 }
 
 std::string Telling::event(const machine::Event& e) const {

@@ -29,5 +29,7 @@ Cause cause_of(const schedule::Outcome& outcome, const machine::Finding& finding
 // "zoo.cu:50" of "zoo.ptx:513 (zoo.cu:50): atom...", else "zoo.ptx:513"; what a program says of a
 // site of its own where it is no line of a file.
 std::string line_of(const std::string& site_name);
+// The line at which the helper of that line is called, where a program says one; else empty.
+std::string caller_of(const std::string& site_name);
 
 }  // namespace ringfence::trace

@@ -76,7 +76,8 @@ class Table {
 // "file: what it does (order)" without its end: tables have the order in a column of its own. Of an
 // instruction the line of the source, of a protocol no file, which is one for all.
 std::string short_line(std::string line) {
-  const std::string place = line_of(line);
+  const std::string caller = caller_of(line);
+  const std::string place = line_of(line) + (caller.empty() ? "" : " from " + caller);
   const bool numbered = place.find(':') != std::string::npos;
   if (const std::size_t colon = line.find(": "); colon != std::string::npos) {
     line.erase(0, colon + 2);
@@ -85,6 +86,21 @@ std::string short_line(std::string line) {
     line.erase(open);
   }
   return numbered ? place + ": " + line : line;
+}
+
+// "zoo.cu:50, in sync.cuh:9: atom...;  (PTX line 513)" of "zoo.ptx:513 (zoo.cu:50, in sync.cuh:9):
+// atom...;": the source first, as its file may have the name of the PTX made of it.
+std::string long_line(const std::string& name) {
+  const std::size_t colon = name.find(": ");
+  const std::string head = name.substr(0, colon);
+  const std::size_t open = head.find(" (");
+  const std::size_t number = head.find(':');
+  if (colon == std::string::npos || open == std::string::npos || head.back() != ')' ||
+      number == std::string::npos || number > open) {
+    return name;
+  }
+  return fmt::format("{}: {}  (PTX line {})", head.substr(open + 2, head.size() - open - 3),
+                     name.substr(colon + 2), head.substr(number + 1, open - number - 1));
 }
 
 std::vector<std::string> event_row(const Event& e, const schedule::Program& program,
@@ -97,7 +113,11 @@ std::vector<std::string> event_row(const Event& e, const schedule::Program& prog
     return row;
   }
   if (e.kind == Event::Kind::barrier) {
-    row.push_back("bar.sync");
+    // What a thread comes out of: a block's barrier, a phase of an mbarrier, a barrier of a
+    // cluster.
+    const bool meets = e.order == machine::Order::acq_rel;
+    if (!meets) row.back() = "end of the wait at an mbarrier or a cluster's barrier";
+    row.push_back(meets ? "bar.sync" : order_text(e.order, e.scope));
     return row;
   }
   row.push_back(order_text(e.order, e.scope));
@@ -115,9 +135,8 @@ const std::vector<std::string> kStepHeader{"",      "  step", "agent", "line",
                                            "order", "place",  "value"};
 
 std::string steps_text(const Trace& trace, const schedule::Outcome& outcome,
-                       const schedule::Program& program, std::size_t limit) {
+                       const schedule::Program& program, const std::vector<std::size_t>& chosen) {
   const machine::Finding& f = *trace.verdict.finding;
-  const auto chosen = steps_that_matter(outcome, f, limit, trace.verdict.cause_steps);
   if (chosen.empty()) return "";
   Table table(kStepHeader);
   for (std::size_t i : chosen) {
@@ -131,13 +150,15 @@ std::string steps_text(const Trace& trace, const schedule::Outcome& outcome,
 }
 
 std::string side_text(const char* which, const machine::AccessInfo& a, const SideNames& names) {
+  // Shared memory and the ends of threads take no steps of the run.
+  const std::string step = a.step == 0 ? "-" : std::to_string(a.step);
+  const std::string line = long_line(names.line);
   if (a.kind == machine::AccessKind::none) {
-    return fmt::format("  {:<6} step {:>5}  {:<20}  {}\n", which, a.step, agent_text(a.label),
-                       names.line);
+    return fmt::format("  {:<6} step {:>5}  {:<20}  {}\n", which, step, agent_text(a.label), line);
   }
-  return fmt::format("  {:<6} step {:>5}  {:<20}  {:<5} {:<11}  {}: {}{}\n", which, a.step,
+  return fmt::format("  {:<6} step {:>5}  {:<20}  {:<5} {:<11}  {}: {}{}\n", which, step,
                      agent_text(a.label), name(a.kind), order_text(a.order, a.scope), names.place,
-                     names.line, a.proxy == machine::Proxy::multicast ? ", by multicast" : "");
+                     line, a.proxy == machine::Proxy::multicast ? ", by multicast" : "");
 }
 
 // What would have ordered the two, as far as the chain between them tells.
@@ -159,30 +180,44 @@ std::string missing_lines(const Verdict& v, const schedule::Outcome& outcome,
   return text;
 }
 
-// What the short names of agents stand for: of the finding's, and of the first that are stuck.
-std::string agents_text(const Verdict& v, const schedule::Program& program) {
+// "rank 1, call 0, kernel reduce, launch 1, block 0, warp 0, thread 3"
+std::string full_name(std::uint64_t label, const schedule::Program& program) {
+  constexpr std::uint32_t kLanes = 32;
+  const schedule::AgentLabel l = schedule::unpack(label);
+  const std::string name = program.launch_name(label);
+  if (l.role != schedule::Role::thread) {
+    return name.empty() ? "" : fmt::format("rank {}, call {}, {}", l.rank, l.call, name);
+  }
+  std::string text = fmt::format("rank {}, call {}", l.rank, l.call);
+  if (!name.empty()) text += ", kernel " + name;
+  if (l.group > 0) text += fmt::format(", {} {}", name.empty() ? "group" : "launch", l.group);
+  text += fmt::format(", block {}", l.block);
+  if (!name.empty()) text += fmt::format(", warp {}", l.index / kLanes);
+  return text + fmt::format(", thread {}", l.index);
+}
+
+// What the short names of agents stand for: of the finding's, of those in its steps, and of the
+// first that are stuck.
+std::string agents_text(const Verdict& v, const schedule::Outcome& outcome,
+                        const schedule::Program& program, const std::vector<std::size_t>& chosen) {
   std::vector<std::uint64_t> labels;
   const auto add = [&](std::uint64_t label) {
     if (std::find(labels.begin(), labels.end(), label) == labels.end()) labels.push_back(label);
   };
   if (v.finding->has_first) add(v.finding->first.label);
   if (v.finding->has_second) add(v.finding->second.label);
+  for (const std::size_t i : chosen) add(outcome.history[i].label);
+  constexpr std::size_t kMost = 8;
+  if (labels.size() > kMost) labels.resize(kMost);
   Table table({});
   bool any = false;
   for (const std::uint64_t label : labels) {
-    const std::string name = program.launch_name(label);
+    const std::string name = full_name(label, program);
     if (name.empty()) continue;
-    const schedule::AgentLabel l = schedule::unpack(label);
-    constexpr std::uint32_t kLanes = 32;
-    const bool thread = l.role == schedule::Role::thread;
-    table.add({"  " + agent_text(label),
-               fmt::format("rank {}, call {}, {}", l.rank, l.call,
-                           thread ? fmt::format("kernel {}, block {}, warp {}, thread {}", name,
-                                                l.block, l.index / kLanes, l.index)
-                                  : name)});
+    table.add({"  " + agent_text(label), name});
     any = true;
   }
-  return any ? "\nAgents:" + table.text() : "";
+  return any ? "\nAgents (r: rank, c: call, g: launch, b: block, t: thread):" + table.text() : "";
 }
 
 std::string choices_text(const std::vector<schedule::Decision>& decisions) {
@@ -276,8 +311,10 @@ std::string story(const Trace& trace, const schedule::Outcome& outcome,
   for (const schedule::AppliedFault& f : outcome.faults) {
     text += fmt::format("  fault     {}: {}\n", schedule::name(f.kind), fault_text(f, program));
   }
+  std::vector<std::size_t> chosen;
   if (v.finding) {
-    const std::string steps = steps_text(trace, outcome, program, options.max_steps);
+    chosen = steps_that_matter(outcome, *v.finding, options.max_steps, v.cause_steps);
+    const std::string steps = steps_text(trace, outcome, program, chosen);
     if (!steps.empty()) text += '\n' + steps;
     if (v.finding->has_first && v.finding->has_second) {
       text += "\nThe two accesses:\n" + side_text("first", v.finding->first, v.first) +
@@ -287,7 +324,7 @@ std::string story(const Trace& trace, const schedule::Outcome& outcome,
   if (!v.stuck.empty() && outcome.end == schedule::RunEnd::deadlock) {
     text += '\n' + stuck_text(v.stuck, options.max_stuck);
   }
-  if (v.finding) text += agents_text(v, program);
+  if (v.finding) text += agents_text(v, outcome, program, chosen);
   if (!options.remedy.empty()) text += '\n' + options.remedy;
   if (!options.replay.empty()) text += fmt::format("\nreplay: {}\n", options.replay);
   if (!options.token.empty()) text += fmt::format("or:     ringfence replay {}\n", options.token);

@@ -67,6 +67,55 @@ std::string kernel_of(const AccessInfo& a, const AccessInfo& other,
   return of_thread(other) && program.launch_name(other.label) == name ? "" : " of " + name;
 }
 
+// "the inputs of call 1 are written": what a launch that the program makes itself does.
+std::string own_launch(std::uint64_t label, const schedule::Program& program) {
+  const schedule::AgentLabel l = schedule::unpack(label);
+  if (l.role != schedule::Role::product && l.role != schedule::Role::consumer) return "";
+  const std::string name = program.launch_name(label);
+  const std::size_t space = name.find(' ');
+  if (space == std::string::npos) return "";
+  return fmt::format("the {} of call {}{}", name.substr(0, space), l.call, name.substr(space));
+}
+
+// " at zoo.cu:50"; empty where what a program says of its site is no line.
+std::string at_line(const AccessInfo& a, const schedule::Program& program) {
+  const std::string name = program.site_name(a.site);
+  const std::string line = line_of(name);
+  if (line.find(':') == std::string::npos) return "";
+  const bool copies = name.find(": cp.async") != std::string::npos;
+  const std::string caller = caller_of(name);
+  return fmt::format(" {}at {}{}", copies ? "by an asynchronous copy " : "", line,
+                     caller.empty() ? "" : " (called at " + caller + ")");
+}
+
+// One side of a race: "rank 1, block 0, thread 3 of reduce writes WHAT at zoo.cu:50".
+std::string race_side(const AccessInfo& a, const AccessInfo& other, const std::string& what,
+                      const schedule::Program& program) {
+  if (const std::string own = own_launch(a.label, program); !own.empty()) {
+    return fmt::format("rank {} {} {} as {}", schedule::unpack(a.label).rank, verb(a.kind), what,
+                       own);
+  }
+  const std::uint16_t call = schedule::unpack(a.label).call;
+  const std::string in_call =
+      call == schedule::unpack(other.label).call ? std::string() : fmt::format(" in call {}", call);
+  return fmt::format("{}{} {} {}{}{}", who(a.label), kernel_of(a, other, program), verb(a.kind),
+                     what, at_line(a, program), in_call);
+}
+
+// Threads that stand at different barriers, or nowhere: what an executor says of both.
+std::string divergence(const Finding& f, const schedule::Program& program) {
+  const std::string numbers = program.last_mismatch();
+  const bool exited = numbers.find("has exited") != std::string::npos;
+  if (!f.has_first || !f.has_second ||
+      (!exited && numbers.find("comes to it from") == std::string::npos)) {
+    return "";
+  }
+  return fmt::format("{} waits at a barrier of all threads of its block{}, and {} {}{}",
+                     who(f.second.label), at_line(f.second, program), who(f.first.label),
+                     exited ? "has exited" : "has come to another barrier",
+                     at_line(f.first, program));
+}
+
 // What a kind of finding says of the access that made it; two accesses for the kinds that have two.
 std::string sentence(const Finding& f, const schedule::Program& program) {
   const AccessInfo& a = f.has_second ? f.second : f.first;
@@ -77,10 +126,10 @@ std::string sentence(const Finding& f, const schedule::Program& program) {
   };
   switch (f.kind) {
     case FindingKind::data_race:
-      return fmt::format("{}{} {} {} while nothing orders it with {}{}, which {} it{}",
-                         who(a.label, program), kernel_of(a, f.first, program), verb(a.kind), at,
-                         who(f.first.label, program), kernel_of(f.first, a, program),
-                         verb(f.first.kind), f.same_value ? " (both write the same value)" : "");
+      return fmt::format("{}, and {}: no synchronisation orders the two{}",
+                         race_side(f.first, a, place_of(f, a, program), program),
+                         race_side(a, f.first, "it", program),
+                         f.same_value ? " (both write the same value)" : "");
     case FindingKind::stale_read:
       return told(
           "it got an old value, although a newer one was written before, and the result uses it");
@@ -95,6 +144,7 @@ std::string sentence(const Finding& f, const schedule::Program& program) {
       return placed ? fmt::format("{} is not back to its initial value at the end", at)
                     : "a signal slot is not back to its initial value at the end";
     case FindingKind::barrier_divergence:
+      if (std::string both = divergence(f, program); !both.empty()) return both;
       return placed && a.kind != AccessKind::none
                  ? fmt::format("{} does not take part in a block barrier that others wait at",
                                who(a.label, program))
@@ -113,10 +163,10 @@ std::string sentence(const Finding& f, const schedule::Program& program) {
       return placed ? fmt::format("{} differs from the reference", at)
                     : "the result differs from the reference";
     case FindingKind::uninitialised_barrier:
-      return f.has_first
-                 ? fmt::format("{} an mbarrier while nothing orders it with {}, which {} it",
-                               side(a, program), who(f.first.label, program), verb(f.first.kind))
-                 : told("an mbarrier is used while nothing orders its init before");
+      return f.has_first ? fmt::format("{}, and {}: no synchronisation orders the two",
+                                       race_side(f.first, a, "an mbarrier", program),
+                                       race_side(a, f.first, "it", program))
+                         : told("an mbarrier is used before anything orders its init");
     case FindingKind::barrier_misuse:
       return told("a barrier is used against its rules");
     case FindingKind::incoherent_read:
@@ -183,7 +233,15 @@ std::string fault_sentence(const Finding& f, const schedule::Program& program,
   const bool placed = a.kind != AccessKind::none && (a.region != ~0U || a.offset != 0);
   const std::string what = placed ? fmt::format("{} {}", side(a, program), place_of(f, a, program))
                                   : fmt::format("{}'s access", who(a.label));
-  return fmt::format("{} at {}: {}", what, line, reason_of(numbers));
+  std::string reason = reason_of(numbers);
+  // An executor knows the line of the PTX at which a block ended.
+  const AccessInfo& end = at_second ? f.first : f.second;
+  const std::size_t ptx = reason.rfind(" (line ");
+  if (f.kind == FindingKind::cluster_exit && f.has_first && ptx != std::string::npos &&
+      reason.ends_with(")") && end.kind == AccessKind::none) {
+    reason = reason.substr(0, ptx) + at_line(end, program);
+  }
+  return fmt::format("{} at {}: {}", what, line, reason);
 }
 
 // What a stuck agent's place would have to hold.
@@ -256,8 +314,8 @@ std::string who(std::uint64_t packed) {
 std::string who(std::uint64_t packed, const schedule::Program& program) {
   const schedule::AgentLabel l = schedule::unpack(packed);
   if (l.role == schedule::Role::product || l.role == schedule::Role::consumer) {
-    const std::string what = program.launch_name(packed);
-    if (!what.empty()) return fmt::format("rank {} ({})", l.rank, what);
+    const std::string what = own_launch(packed, program);
+    if (!what.empty()) return fmt::format("rank {} (as {})", l.rank, what);
   }
   return who(packed);
 }
@@ -389,12 +447,14 @@ Verdict make_verdict(const schedule::Outcome& outcome, const schedule::Program& 
       if (v.finding->kind == FindingKind::deadlock && v.finding->has_second) {
         v.message += needed(*v.finding, outcome, program);
       }
-      const bool trapped = v.finding->kind == FindingKind::rank_lost && v.finding->has_second &&
-                           numbers.find("; rank ") != std::string::npos;
+      const FindingKind kind = v.finding->kind;
+      const bool placed = numbers.find("; rank ") != std::string::npos && v.finding->has_second;
       const bool told =
-          v.finding->kind == FindingKind::uninitialised_barrier && v.finding->has_first;
-      if (trapped) {
-        v.message = fmt::format("{} stops at {}: {}", who(v.finding->second.label),
+          (kind == FindingKind::uninitialised_barrier && v.finding->has_first) ||
+          (kind == FindingKind::barrier_divergence && !divergence(*v.finding, program).empty());
+      if (placed && (kind == FindingKind::rank_lost || kind == FindingKind::livelock)) {
+        v.message = fmt::format("{} {} at {}: {}", who(v.finding->second.label),
+                                kind == FindingKind::livelock ? "loops for ever" : "stops",
                                 place_in(numbers), reason_of(numbers));
       } else if (!numbers.empty() && !told) {
         v.message += ": " + numbers;

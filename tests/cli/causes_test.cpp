@@ -177,7 +177,7 @@ TEST_CASE("waits that no other thread can end are told by what they wait for") {
   // The load of the flag stands before the loop.
   write_case(f, "  ld.global.u32 %v, [%m];\nL: setp.ne.u32 %p, %v, 1;\n  @%p bra L;\n", "", "");
   const Told hoisted = told(f / "c.toml", "--no-remedies");
-  CHECK(says(hoisted.message, "the loop repeats its state"));
+  CHECK(says(hoisted.message, "loops for ever at k.ptx:"));
   CHECK(says(hoisted.cause, "the loop loads nothing"));
   CHECK(says(hoisted.fix, "ld.acquire.sys"));
 }
@@ -189,6 +189,8 @@ TEST_CASE("threads that do not meet at a barrier are told with both their places
              "A: bar.sync 0;\n",
              "", "", "64");
   const Told exited = told(f / "c.toml", "--no-remedies --policy syncthreads=cuda");
+  CHECK(says(exited.message, "thread 0 waits at a barrier of all threads of its block at k.ptx:1"));
+  CHECK(says(exited.message, "thread 32 has exited at k.ptx:10"));
   CHECK(says(exited.cause, "is at the barrier of all threads at k.ptx:11"));
   CHECK(says(exited.cause, "has exited at k.ptx:10"));
   CHECK(says(exited.fix, "outside of the branch"));
@@ -215,6 +217,84 @@ TEST_CASE("what several modes find is told once") {
   CHECK(says(r.out, "the same in strict and coherent (not claimed: strict, coherent)"));
 }
 
+// Lines of zoo.cu: 75 the rows' stores, 78 their loads, 138 the plain store to a slot.
+TEST_CASE("the first line of a race names both accesses, in their order, with their lines") {
+  const std::string scope = told("tests/zoo/scope-fault.toml", "--no-remedies --all").message;
+  CHECK(says(scope, " writes data of rank 0, byte 0 at zoo.cu:75, and rank 1, "));
+  CHECK(says(scope, " reads it at zoo.cu:78: no synchronisation orders the two"));
+  // What no kernel does has no line, and says what it is for.
+  const std::string reuse = told("docs/examples/all_reduce_broken.toml", "--no-remedies").message;
+  CHECK(says(reuse, " at all_reduce.cu:40 in call 0, and rank "));
+  CHECK(says(reuse, " writes it as the inputs of call 1 are written: no synchronisation"));
+}
+
+TEST_CASE("a line of an inlined helper is told with the line that calls it") {
+  const Folder f;
+  std::ofstream(f / "k.ptx") << R"(.version 8.6
+.target sm_90
+.address_size 64
+.file 1 "k.cu"
+.file 2 "helpers.cuh"
+.visible .entry k(.param .u64 peers, .param .u32 rank)
+{
+  .reg .pred %p<2>;
+  .reg .b32 %r<3>;
+  .reg .b64 %rd<3>;
+  ld.param.u64 %rd1, [peers];
+  ld.param.u32 %r1, [rank];
+  ld.global.u64 %rd2, [%rd1];
+  setp.ne.u32 %p1, %r1, 0;
+  .loc 2 7 1, function_name $L__info_string0, inlined_at 1 41 9
+  @%p1 st.global.u32 [%rd2], %r1;
+  .loc 1 44 1
+  ld.global.u32 %r2, [%rd2];
+  ret;
+}
+)";
+  std::ofstream(f / "c.toml") << R"(version = 1
+ranks = 2
+[memory.m]
+kind = "symmetric"
+bytes = 64
+init = "zero"
+[[launch]]
+ptx = "k.ptx"
+kernel = "k"
+grid = [1]
+block = [1]
+args = [ {peers = "m"}, "rank" ]
+)";
+  const Told t = told(f / "c.toml", "--no-remedies");
+  CHECK(says(t.message, "at helpers.cuh:7 (called at k.cu:41)"));
+  CHECK(says(t.story, "helpers.cuh:7 from k.cu:41: @%p1 st.global.u32"));
+  CHECK(says(t.story,
+             "helpers.cuh:7, called at k.cu:41: @%p1 st.global.u32 [%rd2], %r1;  (PTX "
+             "line 16)"));
+  CHECK(says(t.story, "k.cu:44: ld.global.u32 %r2, [%rd2];  (PTX line 18)"));
+  // Known findings are still named by the line itself.
+  std::ofstream(f / "known.toml") << "[[ignore]]\nkind = \"data-race\"\nline = \"helpers.cuh:7\"\n"
+                                     "reason = \"a test\"\n";
+  CHECK(ringfence(f, "fuzz --executor inline --schedules 20 --suppress known.toml --case c.toml")
+            .status == 0);
+}
+
+// The default schedule comes to the slots of the barrier first, whose atomics race with each other,
+// and only with those passed over to the rows, which are accessed plainly.
+TEST_CASE("with --all a race of plain accesses is listed before one of strong accesses") {
+  const Folder f;
+  const std::string file = fs::absolute("tests/zoo/scope-fault.toml").string();
+  ringfence(f,
+            "fuzz --all --executor inline --boundary stream --schedules 200 --no-remedies --json "
+            "r.json --case " +
+                file);
+  const auto found = json_of(f / "r.json")["findings"];
+  REQUIRE(found.size() >= 2);
+  CHECK(says(found[0]["message"], "zoo.cu:75"));
+  CHECK(says(found[0]["token"], "suppress="));
+  CHECK(says(found[1]["message"], "updates it at zoo.cu:37"));
+  CHECK(!says(found[1]["token"], "suppress="));
+}
+
 TEST_CASE(
     "with --all findings behind the first are listed by their lines, and their traces replay") {
   const Folder f;
@@ -237,9 +317,9 @@ TEST_CASE(
     const std::string two = story.substr(at, story.find("missing between", at) - at);
     rows = rows || (says(two, "zoo.cu:75") && says(two, "zoo.cu:78"));
     std::string lines;
-    for (auto open = two.find(" (zoo.cu:"); open != std::string::npos;
-         open = two.find(" (zoo.cu:", open + 1)) {
-      lines += two.substr(open, two.find(')', open) - open);
+    for (auto line = two.find(" zoo.cu:"); line != std::string::npos;
+         line = two.find(" zoo.cu:", line + 1)) {
+      lines += two.substr(line, two.find(": ", line) - line);
     }
     CHECK(accesses.insert(lines).second);
     const std::string trace = one["trace"];

@@ -89,7 +89,7 @@ inline Trace sample() {
   f.second.label = label("r1.c0.b0.t5");
   f.second.step = 44;
   v.finding = f;
-  v.message = "rank 1 reads \"x\"\nwhile nothing orders it";
+  v.message = "rank 1 reads \"x\"\nand nothing orders it";
   v.first = {"store partial", "buffer of rank 0, byte 64"};
   v.second = {"ld_reduce", "buffer of rank 0, byte 64"};
   v.stuck.push_back({label("r1.c0.b1.t0"), "end pad", "== 1", 0, "r0.b1"});

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "emulator/trace/cause.hpp"
 #include "emulator/trace/story_steps.hpp"
 #include "emulator/trace/verdict.hpp"
 #include "tests/trace/samples.hpp"
@@ -135,8 +136,8 @@ TEST_CASE("where nothing leads from one access to the other, their strong steps 
 TEST_CASE("a race's story names both accesses, what is missing, and how to run it again") {
   const std::string text = tell(message_passing());
   CHECK(text.find(
-            "data-race in boundary mode strict: rank 1, block 0, thread 0 reads buffer of "
-            "rank 0, byte 0 while nothing orders it with rank 0's product, which writes it") == 0);
+            "data-race in boundary mode strict: rank 0's product writes buffer of rank 0, byte 0, "
+            "and rank 1, block 0, thread 0 reads it: no synchronisation orders the two\n") == 0);
   CHECK(text.find("load-buffering=off") != std::string::npos);
   CHECK(text.find("first  step     1  r0.c0.product.b0.t0") != std::string::npos);
   CHECK(text.find("second step    64  r1.c0.b0.t0") != std::string::npos);
@@ -145,8 +146,36 @@ TEST_CASE("a race's story names both accesses, what is missing, and how to run i
   CHECK(text.find("step 33 (line 33) is relaxed.sys: no acquire") != std::string::npos);
   CHECK(text.find("(of step 32)") != std::string::npos);
   CHECK(text.rfind("replay: ringfence replay x.trace.jsonl\n") == text.size() - 39);
-  CHECK(lines(text) <= 24);
+  CHECK(lines(text) <= 28);
   CHECK(text.find('\x1b') == std::string::npos);
+}
+
+TEST_CASE("short names of agents in a story are explained below") {
+  const std::string text = tell(message_passing());
+  const std::size_t at =
+      text.find("\nAgents (r: rank, c: call, g: launch, b: block, t: thread):\n");
+  REQUIRE(at != std::string::npos);
+  CHECK(text.find("  r1.c0.b0.t0  rank 1, call 0, block 0, thread 0\n", at) != std::string::npos);
+  // It makes a step that matters, although the finding is not its own.
+  CHECK(text.find("  r0.c0.b0.t0  rank 0, call 0, block 0, thread 0\n", at) != std::string::npos);
+}
+
+TEST_CASE("what takes no step of the run has no step in its story") {
+  Run r = message_passing();
+  r.outcome.findings.front().first.step = 0;
+  CHECK(tell(r).find("first  step     -  r0.c0.product.b0.t0") != std::string::npos);
+}
+
+TEST_CASE("a site's line is the source's, and the line that calls it is told apart") {
+  CHECK(line_of("a.ptx:5: ret;") == "a.ptx:5");
+  CHECK(caller_of("a.ptx:5: ret;").empty());
+  CHECK(line_of("a.ptx:5 (a.cu:3): ret;") == "a.cu:3");
+  CHECK(line_of("a.ptx:5 (a.cu:3, in h.cuh:9): ret;") == "a.cu:3");
+  CHECK(caller_of("a.ptx:5 (a.cu:3, in h.cuh:9): ret;").empty());
+  const std::string both = "a.ptx:5 (a.cu:3, in h.cuh:9, called at a.cu:7): ret;";
+  CHECK(line_of(both) == "a.cu:3");
+  CHECK(caller_of(both) == "a.cu:7");
+  CHECK(caller_of("a.ptx:5 (a.cu:3, called at a.cu:7): ret;") == "a.cu:7");
 }
 
 TEST_CASE("an old value is marked in the story") {
@@ -200,7 +229,7 @@ TEST_CASE("stories of a thousand stuck agents still fit on a screen") {
     r.outcome.stuck.push_back(s);
   }
   const std::string text = tell(r);
-  CHECK(lines(text) <= 24);
+  CHECK(lines(text) <= 28);
   CHECK(text.find("and 992 more") != std::string::npos);
 }
 
