@@ -39,12 +39,16 @@ exec::EngineOptions engine_options(const ExecOptions& o) {
   e.policy.boundary = *mode;
   e.ignore = parse_ignore(o.ignore);
   e.capture = o.capture;
+  e.executor.executor = o.executor;
+  e.host_accesses = o.host_accesses == "on";
+  if (!o.device_profile.empty()) e.profile = exec::read_device_profile(o.device_profile);
   e.color = wants_color(STDERR_FILENO);
   e.say = [](const std::string& text) {
     std::fflush(stdout);
     std::fprintf(stderr, "%s\n", text.c_str());
   };
   e.print = [](const std::string& text) {
+    if (text.empty()) return;
     std::fputs(text.c_str(), stdout);
     std::fflush(stdout);
   };

@@ -18,6 +18,9 @@ struct ExecOptions {
   std::vector<std::string> policy, ignore;
   std::uint32_t registers = 0;
   std::string capture;
+  std::string device_profile;
+  std::string executor = "inline";
+  std::string host_accesses = "on";
 };
 
 // The program's own exit status, or what of it is a finding. Throws UsageError or what `describe`

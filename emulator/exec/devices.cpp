@@ -40,9 +40,11 @@ void Allocation::show(const std::uint8_t* then) {
   content.clear();
 }
 
-void Allocation::end(const std::uint8_t* then) {
+void Allocation::end(const std::uint8_t* then, bool over) {
   for (std::uint64_t i = 0; i < bytes; ++i) {
-    if (then[i] != begun[i] && host.get()[i] == begun[i]) host.get()[i] = then[i];
+    if (then[i] == begun[i]) continue;
+    if (host.get()[i] == begun[i]) host.get()[i] = then[i];
+    if (over && !base.empty()) base[i] = then[i];
   }
   shown.clear();
   ground.clear();
@@ -78,6 +80,7 @@ std::map<std::uint64_t, std::vector<std::uint64_t>> order(const Devices& devices
   std::map<std::uint64_t, std::vector<std::uint64_t>> out;
   std::map<std::uint64_t, std::uint64_t> last;    // by stream
   std::map<std::uint32_t, std::uint64_t> legacy;  // by device: the last of the legacy stream
+  std::uint64_t touched = 0;                      // the host's last access
   for (const Operation& o : devices.pending) {
     std::vector<std::uint64_t>& before = out[o.number];
     const Stream& stream = devices.streams.at(o.stream);
@@ -92,6 +95,11 @@ std::map<std::uint64_t, std::vector<std::uint64_t>> order(const Devices& devices
       if (const auto at = legacy.find(o.device); at != legacy.end()) before.push_back(at->second);
     }
     if (o.kind == Operation::Kind::wait && o.record != 0) before.push_back(o.record);
+    if (o.kind == Operation::Kind::touch) {
+      touched = o.number;
+    } else if (touched != 0) {
+      before.push_back(touched);
+    }
     last[o.stream] = o.number;
   }
   return out;

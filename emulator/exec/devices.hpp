@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "emulator/exec/wire.hpp"
+#include "emulator/ptx/execution.hpp"
 #include "emulator/ptx/module.hpp"
 #include "emulator/ptx/program.hpp"
 
@@ -37,10 +38,12 @@ struct Allocation {
   // makes of that is there for the next one.
   std::vector<std::uint8_t> shown, ground;
   std::vector<std::uint8_t> begun;  // what the host had there when the run began
+  std::vector<std::uint8_t> base;   // what was there when something came to be pending
   std::uint8_t* data();
   void begin();
   void show(const std::uint8_t* bytes_then);
-  void end(const std::uint8_t* bytes_then);
+  // `over`: nobody looks at what was there before.
+  void end(const std::uint8_t* bytes_then, bool over);
   bool changed_by_host() const;
   void put(std::uint64_t at, const void* from, std::uint64_t count);
 };
@@ -68,7 +71,7 @@ struct Event {
 
 // Something that waits on a stream.
 struct Operation {
-  enum class Kind : std::uint8_t { launch, fill, copy, record, wait, callback, release };
+  enum class Kind : std::uint8_t { launch, fill, copy, record, wait, callback, release, touch };
   Kind kind = Kind::launch;
   std::uint64_t number = 0;  // from 1 on, in the order of the calls
   std::uint32_t device = 0;
@@ -87,12 +90,19 @@ struct Operation {
   std::uint64_t record = 0;  // wait: the operation that it waits for
   // callback
   std::uint64_t function = 0, argument = 0;
+  // touch: the host's, on a stream of its own
+  HostAccess access;
+  std::uint32_t before = 0;  // the word that the host knew to be there
 };
+
+// The host's accesses are a stream of the first device.
+inline constexpr std::uint64_t kHostStream = 0x90;
 
 // Kernels and parameters, and where memory is: what turning operations into a case needs.
 struct Devices {
   std::uint32_t count = 1;
-  std::map<std::uint64_t, Allocation> memory;  // by address
+  std::uint32_t multiprocessors = ptx::kMultiprocessors;  // of each
+  std::map<std::uint64_t, Allocation> memory;             // by address
   std::deque<Module> modules;
   std::map<std::uint64_t, Stream> streams;
   std::map<std::uint64_t, Event> events;
@@ -106,7 +116,8 @@ struct Devices {
 };
 
 // Which of the operations come before which: of one stream in order; legacy streams and those that
-// block; a wait behind its record. For each, the numbers of those directly before it.
+// block; a wait behind its record; what was called for behind what the host did before. For each,
+// the numbers of those directly before it.
 std::map<std::uint64_t, std::vector<std::uint64_t>> order(const Devices& devices);
 
 }  // namespace ringfence::exec

@@ -22,11 +22,28 @@ namespace {
 
 using Kind = Operation::Kind;
 
-constexpr std::uint64_t kDeviceBytes = std::uint64_t{141} << 30;
 // Operations that may wait: beyond, what is pending runs, as a launch waits where a queue is full.
 constexpr std::size_t kQueue = 96;
 
 std::uint64_t legacy_stream(std::uint32_t device) { return 0x100 + device; }
+
+// Calls by which the host knows no more of what is pending than before.
+bool polls(Call call) { return call == Call::event_query || call == Call::stream_query; }
+bool ends_window(Call call) {
+  switch (call) {
+    case Call::hello:
+    case Call::step:
+    case Call::touched:
+    case Call::refused:
+    case Call::pointer:
+    case Call::memory_info:
+    case Call::kernel:
+    case Call::module_add:
+      return false;
+    default:
+      return !polls(call);
+  }
+}
 
 bool is_text(const std::string& image) {
   return !image.starts_with(
@@ -51,16 +68,19 @@ std::vector<bool> called(const std::vector<ptx::Module>& modules) {
 Engine::Engine(EngineOptions options)
     : options_(std::move(options)), next_address_(cases::Space::kBase + cases::Space::kPageBytes) {
   devices_.count = options_.devices;
+  devices_.multiprocessors = options_.profile.multiprocessors;
   for (std::uint32_t d = 0; d < devices_.count; ++d) {
     devices_.streams[legacy_stream(d)] = {d, true, true};
   }
+  devices_.streams[kHostStream] = {0, false, false};
 }
 
 Summary Engine::summary() const {
   Summary s = summary_;
   s.left = static_cast<std::size_t>(
       std::count_if(devices_.pending.begin(), devices_.pending.end(), [](const Operation& o) {
-        return o.kind != Kind::record && o.kind != Kind::wait && o.kind != Kind::release;
+        return o.kind != Kind::record && o.kind != Kind::wait && o.kind != Kind::release &&
+               o.kind != Kind::touch;
       }));
   return s;
 }
@@ -77,7 +97,11 @@ std::string Engine::answer(const std::string& frame) {
     turn.status = kInvalidValue;
   } else {
     try {
+      const bool waits =
+          ends_window(turn.request.call) || (polls(turn.request.call) && devices_.pending.empty());
+      if (waits) judge();
       serve(turn, in);
+      if (waits || turn.callbacks != 0) judge();
     } catch (const ptx::Error& e) {
       say(fmt::format("ringfence exec: {}", e.what()));
       summary_.unknown = true;
@@ -92,6 +116,8 @@ std::string Engine::answer(const std::string& frame) {
   reply.again = turn.again;
   reply.writes = turn.writes;
   reply.callbacks = turn.callbacks;
+  open_window();
+  reply.busy = window_;
   Out out;
   out.put(reply);
   std::string bytes = out.bytes() + turn.to_host.bytes() + turn.to_call.bytes();
@@ -104,8 +130,7 @@ void Engine::serve(Turn& turn, In& in) {
   switch (r.call) {
     case Call::hello:
       if (in.get<std::uint32_t>() != kWireVersion) turn.status = kInvalidValue;
-      turn.out.put(devices_.count);
-      return;
+      return tell_devices(turn);
     case Call::module_add:
       return add_module(turn, in);
     case Call::kernel:
@@ -123,12 +148,15 @@ void Engine::serve(Turn& turn, In& in) {
       if (turn.status == kNotReady) turn.status = kSuccess;
       return;
     }
+    case Call::touched:
+      return touched(in);
     case Call::memory_info: {
       std::uint64_t used = 0;
       for (const auto& [address, a] : devices_.memory) {
         used += a.device == r.device && a.host == nullptr ? a.bytes : 0;
       }
-      turn.out.put(kDeviceBytes - used).put(kDeviceBytes);
+      const std::uint64_t all = options_.profile.memory_bytes;
+      turn.out.put(all - used).put(all);
       return;
     }
     case Call::pointer: {
@@ -195,6 +223,20 @@ void Engine::serve(Turn& turn, In& in) {
       return;
     }
   }
+}
+
+void Engine::tell_devices(Turn& turn) const {
+  const DeviceProfile& p = options_.profile;
+  DeviceFacts facts;
+  const std::string name =
+      p.name.empty() ? "ringfence emulated GPU (compute capability 9.0)" : p.name + " (emulated)";
+  name.copy(facts.name, sizeof facts.name - 1);
+  facts.memory_bytes = p.memory_bytes;
+  facts.l2_bytes = p.l2_bytes;
+  facts.multiprocessors = p.multiprocessors;
+  facts.attributes = static_cast<std::uint32_t>(p.attributes.size());
+  turn.out.put(devices_.count).put(facts);
+  for (const auto& [number, value] : p.attributes) turn.out.put(number).put(value);
 }
 
 // -- modules --------------------------------------------------------------------------------------
@@ -317,6 +359,7 @@ void Engine::occupancy(Turn& turn, In& in) {
   ptx::LaunchConfig c;
   std::copy(how.block, how.block + 3, c.block.begin());
   c.dynamic_shared = how.dynamic_shared;
+  c.multiprocessors = options_.profile.multiprocessors;
   const std::uint64_t fit = cases::residency(p, c, options_.policy.registers).blocks;
   turn.out.put(static_cast<std::uint32_t>(fit / c.multiprocessors));
 }
@@ -355,7 +398,7 @@ void Engine::allocate(Turn& turn, In& in) {
   for (const auto& [address, a] : devices_.memory) {
     used += a.device == turn.request.device && a.host == nullptr ? a.bytes : 0;
   }
-  if (bytes > cases::kMaxBytes || used + bytes > kDeviceBytes) {
+  if (bytes > cases::kMaxBytes || used + bytes > options_.profile.memory_bytes) {
     turn.status = kOutOfMemory;
     return;
   }
@@ -401,6 +444,7 @@ void Engine::share(Turn& turn, In& in) {
   }
   Allocation& a = add_allocation(managed ? turn.request.device : 0, bytes, memory);
   a.unset.clear();  // the host has its own ways to write
+  if (window_) a.base.assign(bytes, 0);
   a.managed = managed;
   a.host = {static_cast<std::uint8_t*>(there), [bytes, file](std::uint8_t* p) {
               munmap(p, bytes);
@@ -578,6 +622,7 @@ void Engine::launch(Turn& turn, In& in) {
   std::copy(how.block, how.block + 3, c.block.begin());
   std::copy(how.cluster, how.cluster + 3, c.cluster.begin());
   c.dynamic_shared = how.dynamic_shared;
+  c.multiprocessors = options_.profile.multiprocessors;
   try {
     for (const std::uint32_t n : c.grid) {
       if (n == 0) throw ptx::Error(kernel, 0, "a grid without blocks");

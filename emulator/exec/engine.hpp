@@ -15,7 +15,9 @@
 #include <string>
 #include <vector>
 
+#include "emulator/analysis/instance.hpp"
 #include "emulator/analysis/task.hpp"
+#include "emulator/exec/device_profile.hpp"
 #include "emulator/exec/devices.hpp"
 #include "emulator/exec/stretch.hpp"
 #include "emulator/exec/wire.hpp"
@@ -29,8 +31,12 @@ struct EngineOptions {
   machine::Boundary boundary = machine::Boundary::stream;
   machine::Policy policy;
   std::vector<machine::FindingKind> ignore;
-  std::string capture;  // a folder; empty: none
-  std::string folder;   // for memory that the host sees too; empty: there is none
+  DeviceProfile profile;
+  // Which processes the devices are: this one ("inline"), or one of its own each ("processes").
+  analysis::ExecutorOptions executor{"inline"};
+  bool host_accesses = true;  // those of the host count: its races with kernels are findings
+  std::string capture;        // a folder; empty: none
+  std::string folder;         // for memory that the host sees too; empty: there is none
   bool color = false;
   std::function<void(const std::string&)> say;    // a line, or several
   std::function<void(const std::string&)> print;  // what kernels print
@@ -78,6 +84,13 @@ class Engine {
   void elapsed(Turn& turn, In& in);
   void occupancy(Turn& turn, In& in);
   void switch_peer(Turn& turn, In& in);
+  void tell_devices(Turn& turn) const;
+  void touched(In& in);
+  bool watches() const;
+  void open_window();
+  void keep(const std::vector<const Operation*>& batch, const std::string& name);
+  void judge();
+  analysis::Task task_of(const Stretch& stretch, const std::string& name) const;
 
   const ptx::Program& program_of(std::uint64_t module, const std::string& kernel);
   void place_variables(Module& module, const ptx::Program& program);
@@ -100,7 +113,9 @@ class Engine {
   void drop(const Numbers& numbers);
   void apply(Turn& turn, const Operation& operation);
   void finish(const std::vector<const Operation*>& batch);
-  void explore(const analysis::Task& task);
+  // `hosts`: what got stuck is no finding.
+  void explore(const analysis::Task& task, std::uint64_t schedules, const std::string& where,
+               bool hosts);
   void tell(const std::string& kind, const std::string& story);
   std::vector<std::vector<std::uint32_t>> reach() const;
   void write_capture(const Stretch& stretch, const std::string& name);
@@ -120,6 +135,16 @@ class Engine {
   std::set<std::pair<std::uint32_t, std::uint32_t>> peers_;
   std::int32_t sticky_ = kSuccess;
   std::uint64_t stuck_at_ = 0;  // operations there were when all that was pending got stuck
+  // While something is pending, and what ran has not been waited for: the host's accesses count.
+  bool window_ = false;
+  std::map<std::uint64_t, std::uint32_t> words_;  // by address: as the host knows them
+  // A stretch that has run while nobody waited for it, with the accesses of the host beside it.
+  struct Kept {
+    Stretch stretch;
+    std::string name;
+    std::size_t accesses = 0;
+  };
+  std::optional<Kept> kept_;
   Summary summary_;
 };
 

@@ -1,6 +1,8 @@
 // What is pending runs: as one case, under the memory model.
 
 #include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -45,6 +47,34 @@ bool goes_on(FindingKind kind) {
 std::span<const std::uint8_t> bytes_of(const verify::Safetensors& memories, const Allocation& a) {
   const verify::Tensor& t = *memories.find(fmt::format("{}.{}", a.memory, a.device));
   return {reinterpret_cast<const std::uint8_t*>(t.bytes.data()), t.bytes.size()};
+}
+
+// What kernels print, of whichever process they are a part.
+class Printed {
+ public:
+  Printed() : file_(memfd_create("printed", MFD_CLOEXEC)) {}
+  ~Printed() { close(file_); }
+  Printed(const Printed&) = delete;
+  Printed& operator=(const Printed&) = delete;
+  void add(const std::string& text) const {
+    static_cast<void>(!write(file_, text.data(), text.size()));
+  }
+  std::string take() const {
+    std::string out(static_cast<std::size_t>(std::max<off_t>(0, lseek(file_, 0, SEEK_CUR))), '\0');
+    const ssize_t got = pread(file_, out.data(), out.size(), 0);
+    out.resize(static_cast<std::size_t>(std::max<ssize_t>(0, got)));
+    static_cast<void>(!ftruncate(file_, 0));
+    lseek(file_, 0, SEEK_SET);
+    return out;
+  }
+
+ private:
+  int file_;
+};
+
+std::vector<const Operation*> without_touches(std::vector<const Operation*> batch) {
+  std::erase_if(batch, [](const Operation* o) { return o->kind == Kind::touch; });
+  return batch;
 }
 
 std::int32_t status_of(FindingKind kind, const std::string& message) {
@@ -151,6 +181,11 @@ Engine::Ran Engine::run(Turn& turn, const Numbers& numbers, bool may_stick) {
     }
   }
   Numbers over;
+  if (numbers.size() == devices_.pending.size()) {
+    for (const Operation& o : devices_.pending) {
+      if (o.kind == Kind::touch) over.insert(o.number);
+    }
+  }
   for (const Operation* o : callbacks) {
     ++turn.callbacks;
     turn.to_call.put(o->function).put(o->argument);
@@ -186,54 +221,63 @@ std::vector<std::vector<std::uint32_t>> Engine::reach() const {
   return out;
 }
 
+analysis::Task Engine::task_of(const Stretch& stretch, const std::string& name) const {
+  const std::string path =
+      options_.capture.empty() ? name + ".toml" : options_.capture + "/" + name + ".toml";
+  cases::CaseFile file = cases::parse_case(stretch.toml, path);
+  file.contents[path] = stretch.toml;
+  for (const auto& [file_name, bytes] : stretch.files)
+    file.contents[file.beside(file_name)] = bytes;
+  programs::Config config;
+  config.protocol = "case";
+  config.case_file = path;
+  config.ranks = file.ranks;
+  config.calls = 1;
+  config.case_digest = cases::digest(file);
+  analysis::Task task;
+  task.subject = analysis::make_case_subject(std::move(file), config);
+  task.policy = options_.policy;
+  task.ignore = options_.ignore;
+  task.modes = task.judged = task.claimed = {options_.boundary};
+  return task;
+}
+
 Engine::Ran Engine::run_case(Turn& turn, const std::vector<const Operation*>& batch,
                              bool may_stick) {
   const std::string name = fmt::format("{:03}", summary_.stretches + 1);
-  const std::string path =
-      options_.capture.empty() ? name + ".toml" : options_.capture + "/" + name + ".toml";
   const auto fail = [&](std::int32_t status) {
     sticky_ = turn.status = status;
     return Ran::failed;
   };
   analysis::Task task;
   Stretch stretch;
-  for (auto& [address, a] : devices_.memory) {
-    if (a.host != nullptr) a.begin();
-  }
   try {
+    // Who waits for all of it has no accesses beside it but those there were.
+    if (watches()) keep(batch, name);
+    const std::vector<const Operation*> own = without_touches(batch);
+    for (auto& [address, a] : devices_.memory) {
+      if (a.host != nullptr) a.begin();
+    }
     stretch =
-        make_stretch(devices_, reach(), batch, name, std::string(machine::name(options_.boundary)));
+        make_stretch(devices_, reach(), own, name, std::string(machine::name(options_.boundary)));
     write_capture(stretch, name);
-    cases::CaseFile file = cases::parse_case(stretch.toml, path);
-    file.contents[path] = stretch.toml;
-    for (const auto& [file_name, bytes] : stretch.files)
-      file.contents[file.beside(file_name)] = bytes;
-    programs::Config config;
-    config.protocol = "case";
-    config.case_file = path;
-    config.ranks = file.ranks;
-    config.calls = 1;
-    config.case_digest = cases::digest(file);
-    task.subject = analysis::make_case_subject(std::move(file), config);
+    task = task_of(stretch, name);
   } catch (const std::exception& e) {
     say(fmt::format("ringfence exec: {}", e.what()));
     summary_.unknown = true;
     return fail(kNotSupported);
   }
-  task.policy = options_.policy;
-  task.ignore = options_.ignore;
-  task.modes = task.judged = task.claimed = {options_.boundary};
 
-  std::string printed;
+  Printed printed;
   std::vector<FindingKind> told;
   for (;;) {
     analysis::Instance instance;
     schedule::RunSpec spec = analysis::run_spec(task, options_.boundary);
     schedule::Outcome outcome;
     try {
-      instance = analysis::make_inline_instance(*task.subject);
+      instance = analysis::make_instance(*task.subject, options_.executor);
       auto& program = static_cast<cases::CaseProgram&>(*instance.program);
-      program.print_to([&](const std::string& text) { printed += text; });
+      program.print_to([&](const std::string& text) { printed.add(text); });
       spec.point_limit = ~std::uint32_t{0};
       spec.strategy.kind = schedule::StrategySpec::Kind::first;
       if (options_.seed != 0) {
@@ -241,7 +285,7 @@ Engine::Ran Engine::run_case(Turn& turn, const std::vector<const Operation*>& ba
         spec.strategy.seed = options_.seed * 1000003 + summary_.stretches;
         spec.strategy = schedule::drawn(spec.strategy);
       }
-      printed.clear();
+      static_cast<void>(printed.take());
       outcome = instance.executor->run(spec);
     } catch (const std::exception& e) {
       say(fmt::format("ringfence exec: {}", e.what()));
@@ -268,8 +312,7 @@ Engine::Ran Engine::run_case(Turn& turn, const std::vector<const Operation*>& ba
       }
       const trace::Verdict verdict = trace::make_verdict(outcome, program);
       spec.history = true;
-      if (options_.print && !printed.empty()) options_.print(printed);
-      printed.clear();
+      if (options_.print) options_.print(printed.take());
       const schedule::Outcome again = instance.executor->run(spec);
       trace::Trace t;
       t.header.made_by = analysis::version();
@@ -290,13 +333,13 @@ Engine::Ran Engine::run_case(Turn& turn, const std::vector<const Operation*>& ba
       told.push_back(finding->kind);
       continue;
     }
-    if (options_.print && !printed.empty()) options_.print(printed);
+    if (options_.print) options_.print(printed.take());
     // What became of the memories.
     const verify::Safetensors memories = program.final_memories();
     for (auto& [address, a] : devices_.memory) {
       const std::span<const std::uint8_t> then = bytes_of(memories, a);
       if (a.host != nullptr) {
-        a.end(then.data());
+        a.end(then.data(), !kept_);
         continue;
       }
       if (std::all_of(then.begin(), then.end(), [](std::uint8_t b) { return b == 0; })) {
@@ -322,22 +365,27 @@ Engine::Ran Engine::run_case(Turn& turn, const std::vector<const Operation*>& ba
   }
   ++summary_.stretches;
   stuck_at_ = 0;
-  if (options_.schedules != 0 && told.empty()) explore(task);
+  if (!told.empty()) kept_.reset();
+  if (options_.schedules != 0 && told.empty()) {
+    explore(task, options_.schedules, fmt::format("another schedule of stretch {}", name), false);
+  }
   return Ran::done;
 }
 
 // Other schedules of the stretch: their findings are told, their results are nobody's.
-void Engine::explore(const analysis::Task& task) {
+void Engine::explore(const analysis::Task& task, std::uint64_t schedules, const std::string& where,
+                     bool hosts) {
   analysis::FuzzSpec spec;
   spec.strategy.kind = schedule::StrategySpec::Kind::portfolio;
   spec.strategy.seed = std::max<std::uint64_t>(1, options_.seed);
-  spec.schedules = options_.schedules;
+  spec.schedules = schedules;
   spec.executor.executor = "inline";
   spec.remedies = false;
   try {
     analysis::FuzzResult result = analysis::fuzz(task, spec, analysis::Budget(0), {});
     for (analysis::FuzzMode& m : result.modes) {
       if (!m.settled) continue;
+      if (hosts && !goes_on(m.settled->finding.kind)) continue;
       analysis::RecordOptions record;
       record.executor = spec.executor;
       record.color = options_.color;
@@ -345,8 +393,7 @@ void Engine::explore(const analysis::Task& task) {
       record.folder = options_.capture;
       const analysis::Finding f = analysis::write_finding(std::move(*m.settled), record);
       const std::string kind(machine::name(f.kind));
-      tell(kind, fmt::format("\nringfence exec: {} in another schedule of stretch {:03}\n{}", kind,
-                             summary_.stretches, f.story));
+      tell(kind, fmt::format("\nringfence exec: {} in {}\n{}", kind, where, f.story));
     }
   } catch (const std::exception& e) {
     say(fmt::format("ringfence exec: {}", e.what()));

@@ -27,6 +27,12 @@ struct Item {
   std::map<std::uint32_t, const Operation*> by_rank;
 };
 
+std::string place_of(const Devices& devices, std::uint64_t address) {
+  const Allocation* const a = devices.at(address);
+  return fmt::format("{{ memory = \"{}\", rank = {}, offset = {} }}", a->memory, a->device,
+                     address - a->address);
+}
+
 class Builder {
  public:
   Builder(const Devices& devices, const std::vector<const Operation*>& batch, std::string name)
@@ -42,6 +48,9 @@ class Builder {
                       items_.size(), kMostItems));
     }
     std::string head = fmt::format("version = 1\nranks = {}\n", out_.ranks);
+    if (devices_.multiprocessors != ptx::kMultiprocessors) {
+      head += fmt::format("multiprocessors = {}\n", devices_.multiprocessors);
+    }
     std::string lists;
     for (std::uint32_t r = 0; r < out_.ranks; ++r) {
       std::vector<std::uint32_t> peers;
@@ -58,6 +67,12 @@ class Builder {
                 fmt::format("\n[check]\nmodes = [\"{}\"]\n", boundary);
     if (!tensors_.tensors.empty()) {
       out_.files[tensor_file()] = verify::safetensors_bytes(tensor_file(), tensors_);
+    }
+    const auto& slots = slots_[0];
+    if (const auto at = slots.find(kHostStream); at != slots.end()) {
+      out_.host_stream = at->second;
+    } else if (slots.size() < kMostStreams) {
+      out_.host_stream = static_cast<std::uint32_t>(slots.size());
     }
     return std::move(out_);
   }
@@ -108,11 +123,7 @@ class Builder {
     position_[o.device] = items_.size();
   }
 
-  std::string place(std::uint64_t address) const {
-    const Allocation* const a = devices_.at(address);
-    return fmt::format("{{ memory = \"{}\", rank = {}, offset = {} }}", a->memory, a->device,
-                       address - a->address);
-  }
+  std::string place(std::uint64_t address) const { return place_of(devices_, address); }
 
   void add(const Operation& o) {
     for (const Operation* p : edges_[o.number]) {
@@ -130,6 +141,13 @@ class Builder {
       case Kind::copy:
         add_copy(o);
         break;
+      case Kind::touch: {
+        Item& item = items_.emplace_back();
+        item.slot = slot_of(o);
+        item.step = access_step(devices_, o, item.slot);
+        position_[o.device] = items_.size();
+        break;
+      }
       default:
         break;  // records and waits are edges; what is released is so at the end
     }
@@ -193,6 +211,15 @@ class Builder {
   // A case has few launches and steps of which some overlap. That launches do is no promise.
   bool may_overlap() const { return items_.size() < kMostStreams; }
 
+  // What went before is over where an earlier stretch had it.
+  bool follows(const Item& item) const {
+    for (const Item& other : items_) {
+      if (&other == &item) return false;
+      if (other.step.empty() && other.slot == item.slot) return true;
+    }
+    return false;
+  }
+
   static std::string numbers(const std::uint32_t* three) {
     return fmt::format("[{}, {}, {}]", three[0], three[1], three[2]);
   }
@@ -222,7 +249,7 @@ class Builder {
       out += fmt::format("shared_bytes = {}\n", first.how.dynamic_shared);
     }
     if (first.how.cooperative != 0) out += "cooperative = true\n";
-    if (first.how.dependent != 0 && may_overlap()) out += "dependent = true\n";
+    if (first.how.dependent != 0 && may_overlap() && follows(item)) out += "dependent = true\n";
     const ptx::Program& program = *module.kernels.find(first.kernel)->second;
     std::vector<std::string> arguments;
     for (std::size_t i = 0; i < program.function->parameters.size(); ++i) {
@@ -416,6 +443,21 @@ class Builder {
 };
 
 }  // namespace
+
+// What the host's processor does is a release and an acquire, whatever its program says: x86 keeps
+// stores in order, and loads. So it races with what kernels access weakly and nothing orders. A
+// read that showed a kernel's store is behind that one; it waits for it here, as the store it
+// showed is not told apart from a later one. Every other read may be at any time.
+std::string access_step(const Devices& devices, const Operation& touch, std::uint32_t stream) {
+  const HostAccess& a = touch.access;
+  const std::string place = place_of(devices, a.address);
+  const std::string what =
+      a.write != 0 ? fmt::format("write = {{ to = {}, u32 = {} }}", place, a.value)
+                   : fmt::format("wait = {{ at = {}, u32 = {}, compare = \"{}\", flush = true }}",
+                                 place, a.value == touch.before ? 0 : a.value,
+                                 a.value < touch.before ? "eq" : "geq");
+  return fmt::format("\n[[host]]\n{}\nstream = {}\nranks = [0]\n", what, stream);
+}
 
 Stretch make_stretch(const Devices& devices, const std::vector<std::vector<std::uint32_t>>& reach,
                      const std::vector<const Operation*>& batch, const std::string& name,

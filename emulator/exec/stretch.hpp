@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -29,7 +30,13 @@ struct Stretch {
     std::uint64_t to = 0;
   };
   std::vector<ToHost> to_host;
+  // Of the first device: the stream of the host's accesses, or one that is free for them. None: all
+  // are taken.
+  std::optional<std::uint32_t> host_stream;
 };
+
+// A host's access as a step of a case.
+std::string access_step(const Devices& devices, const Operation& touch, std::uint32_t stream);
 
 // `reach`: by device, the peers whose memories it was given access to. `batch`: pending operations,
 // in order, with all that come before them; no callbacks. `name`: of the case, without a suffix.

@@ -21,10 +21,10 @@ namespace ringfence::exec {
 
 // Where the engine listens; set for the program by `ringfence exec`.
 inline constexpr const char* kSocketVariable = "RINGFENCE_EXEC_SOCKET";
-inline constexpr std::uint32_t kWireVersion = 1;
+inline constexpr std::uint32_t kWireVersion = 2;
 
 enum class Call : std::uint32_t {
-  hello,           // version -> devices
+  hello,           // version -> devices, DeviceFacts
   module_add,      // count, images -> module
   kernel,          // module, name -> what is known of it
   symbol,          // module, name -> address on the device, bytes
@@ -53,6 +53,7 @@ enum class Call : std::uint32_t {
   callback,        // function, argument
   reset,           //
   peer,            // device, on or off
+  touched,         // count, HostAccess each: what the host did to memory that kernels see too
   occupancy,       // module, name, block, dynamic bytes -> blocks of a multiprocessor
   refused,         // name of a function that is not there, or a remark on one
 };
@@ -93,6 +94,15 @@ struct Reply {
   std::uint32_t again = 0;  // ask once more when the callbacks have run
   std::uint32_t writes = 0;
   std::uint32_t callbacks = 0;
+  std::uint32_t busy = 0;  // something is pending: what the host accesses counts
+};
+
+// An access of the host's to memory that kernels see too, while something is pending: the word of 4
+// bytes, and what is there behind it.
+struct HostAccess {
+  std::uint64_t address = 0;
+  std::uint32_t value = 0;
+  std::uint32_t write = 0;
 };
 
 // Of a pointer.
@@ -121,6 +131,14 @@ struct LaunchRequest {
   std::uint32_t cluster[3] = {0, 0, 0};
   std::uint32_t dynamic_shared = 0;
   std::uint32_t cooperative = 0, dependent = 0;
+};
+
+// What every device is like, as far as --device-profile may say.
+struct DeviceFacts {
+  char name[128] = {};
+  std::uint64_t memory_bytes = 0, l2_bytes = 0;
+  std::uint32_t multiprocessors = 0;
+  std::uint32_t attributes = 0;  // a number and a value of each follow
 };
 
 struct KernelFacts {

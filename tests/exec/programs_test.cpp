@@ -84,6 +84,40 @@ TEST_CASE("memory that the host and the devices see, and waiting for each other 
   right(folder, "mapped turns", "mapped: right");
 }
 
+TEST_CASE("a race of the host with a kernel, over memory that both see, is a finding") {
+  if (!made("mapped")) return;
+#ifndef __x86_64__
+  MESSAGE("not run: the host's accesses are watched on x86-64 only");
+  return;
+#endif
+  const Folder folder;
+  right(folder, "mapped beside", "mapped: right");
+  found(folder, "mapped peek", "data-race");
+  found(folder, "mapped scribble", "data-race", "--capture run");
+  // The capture has the access as a step: fuzz finds it there as well.
+  CHECK(says(content(folder / "run/001-host.toml"), "write = { to = { memory = \"host"));
+  const Result r = ringfence(folder, "fuzz --case run/001-host.toml --schedules 50");
+  CHECK(r.status == 1);
+  CHECK(says(r.out, "data-race"));
+  CHECK(says(r.out, "host: write of a value"));
+  found(folder, "mapped told-early", "data-race");
+}
+
+TEST_CASE("the devices are as --device-profile says, and in processes of their own on demand") {
+  if (!made("forms") || !made("all_reduce") || !made("grid_barrier")) return;
+  const Folder folder;
+  std::ofstream(folder / "small.toml") << "name = \"small\"\nmultiprocessors = 3\n";
+  // As many blocks as fit are launched, and one more is refused: of another number of them.
+  right(folder, "grid_barrier", "grid barrier: right", "--device-profile small.toml --capture run");
+  CHECK(says(content(folder / "run/001.toml"), "multiprocessors = 3\n"));
+  right(folder, "all_reduce 2", "0 wrong", "--executor processes");
+  found(folder, "all_reduce 1 relaxed", "data-race", "--executor processes");
+  const Result r = exec(folder, "forms", "--executor processes");
+  CHECK(r.status == 0);
+  CHECK(says(r.out, "said 42 by a kernel\nsaid 43 by a kernel\n"));
+  CHECK(exec(folder, "forms", "--device-profile none.toml").status == 2);
+}
+
 TEST_CASE("epochs: a hundred launches on four devices, none of them waited for by the host") {
   if (!made("all_reduce")) return;
   const Folder folder;

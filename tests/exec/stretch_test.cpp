@@ -147,6 +147,51 @@ TEST_CASE("an event of one device holds up another's stream") {
   CHECK(f.host[1].on(1));
 }
 
+TEST_CASE("the host's accesses are steps beside what was pending, and before what came later") {
+  World w;
+  Allocation& a = w.devices.memory.at(kFirst);
+  w.devices.streams[kHostStream] = {0, false, false};
+  w.launch(10, kFirst, 1);
+  const auto touch = [&](std::uint32_t value, bool write, std::uint32_t before) {
+    Operation& o = w.add(Operation::Kind::touch, kHostStream);
+    o.access = {a.address + 8, value, write ? 1U : 0U};
+    o.before = before;
+  };
+  touch(5, false, 5);
+  touch(7, false, 5);
+  touch(2, false, 7);
+  touch(9, true, 2);
+  w.launch(11, kFirst, 2);
+  const cases::CaseFile f = w.file();
+  using Kind = cases::HostStep::Kind;
+  REQUIRE(f.host.size() == 6);  // the last one is recorded, and the second launch waits for it
+  CHECK(f.host[0].kind == Kind::wait);
+  CHECK(f.host[0].flush);
+  CHECK(f.host[0].compare == machine::Compare::ge);
+  CHECK(f.host[0].value.of({}) == 0);  // what was there all the time: no wait
+  CHECK(f.host[1].value.of({}) == 7);
+  CHECK(f.host[1].compare == machine::Compare::ge);
+  CHECK(f.host[2].value.of({}) == 2);  // less than before: this very value
+  CHECK(f.host[2].compare == machine::Compare::eq);
+  CHECK(f.host[3].kind == Kind::write);
+  CHECK(f.host[3].fence);
+  CHECK(f.host[4].kind == Kind::record);
+  CHECK(f.host[5].kind == Kind::wait_event);
+  CHECK(f.host[5].on(1));
+  CHECK(!f.host[5].on(0));
+}
+
+TEST_CASE("a launch that may overlap the one before it does so only where that is in the stretch") {
+  World w;
+  w.launch(30, kFirst, 1);
+  w.devices.pending.back().how.dependent = 1;
+  CHECK(!w.file().launches[0].dependent);
+  w.launch(30, kFirst, 2);
+  w.devices.pending.back().how.dependent = 1;
+  CHECK(!w.file().launches[0].dependent);
+  CHECK(w.file().launches[1].dependent);
+}
+
 TEST_CASE("a stretch that is longer than a case is refused in one line") {
   World w;
   for (int i = 0; i < 129; ++i) w.launch(10, kFirst, 1);

@@ -41,6 +41,20 @@ void add_exec(CLI::App& app, Exit& exit) {
   sub->add_option(
       "--registers", o->registers,
       "Registers per thread, as ptxas -v reports them; they limit how many blocks are resident");
+  sub->add_option(
+      "--device-profile", o->device_profile,
+      "TOML file that says what the devices are like: name, multiprocessors, memory_gib, "
+      "l2_mib, attributes (docs/exec.md); a machine profile is one too");
+  sub->add_option("--executor", o->executor,
+                  "inline: all devices in one process; processes: a process for each device")
+      ->check(CLI::IsMember({"inline", "processes"}))
+      ->capture_default_str();
+  sub->add_option(
+         "--host-accesses", o->host_accesses,
+         "on: accesses of the host to memory that kernels see are part of the model; off: its "
+         "races with kernels are not found")
+      ->check(CLI::IsMember({"on", "off"}))
+      ->capture_default_str();
   sub->callback([o, &exit] { exit = static_cast<Exit>(run(*o)); });
 }
 

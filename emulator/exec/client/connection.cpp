@@ -1,5 +1,7 @@
 #include "emulator/exec/client/connection.hpp"
 
+#include "emulator/exec/client/watch.hpp"
+
 #include <sys/mman.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -22,6 +24,7 @@ struct Connection {
   int socket = -1;
   pid_t process = 0;  // that opened it
   int devices = 0;
+  Devices like;
   bool failed = false;
 };
 
@@ -84,7 +87,25 @@ bool open(Connection& c) {
   In in(reply);
   if (in.get<Reply>().status != kSuccess) return fail(c, "the engine refused the program");
   c.devices = static_cast<int>(in.get<std::uint32_t>());
+  c.like.facts = in.get<DeviceFacts>();
+  for (std::uint32_t i = 0; i < c.like.facts.attributes; ++i) {
+    const auto number = in.get<std::int32_t>();
+    c.like.attributes[number] = in.get<std::int32_t>();
+  }
   return true;
+}
+
+// What the host has accessed before this call. The mutex is held.
+void tell_accesses(Connection& c) {
+  const std::vector<HostAccess> accesses = take_accesses();
+  if (accesses.empty()) return;
+  Request request;
+  request.call = Call::touched;
+  Out out;
+  out.put(request).put(static_cast<std::uint32_t>(accesses.size()));
+  for (const HostAccess& a : accesses) out.put(a);
+  std::string reply;
+  exchange(c, out.bytes(), reply);
 }
 
 struct Callback {
@@ -114,6 +135,7 @@ Answer ask(Call call, Handle stream, const Out& payload) {
     {
       const std::lock_guard lock(c.mutex);
       if (!open(c)) return {100, {}};  // cudaErrorNoDevice
+      if (!watching) tell_accesses(c);
       std::string bytes;
       if (!exchange(c, Out().put(request).bytes() + payload.bytes(), bytes)) {
         fail(c, "the engine is gone");
@@ -134,6 +156,8 @@ Answer ask(Call call, Handle stream, const Out& payload) {
       }
       answer.status = reply.status;
       answer.bytes = std::string(in.blob());
+      // A callback comes in its stream's turn: what it accesses is no access of the host beside it.
+      guard(reply.busy != 0 && callbacks.empty());
     }
     for (const Callback& callback : callbacks) callback.function(callback.argument);
     if (reply.again == 0) return answer;
@@ -145,6 +169,11 @@ int device_count() {
   Connection& c = connection();
   const std::lock_guard lock(c.mutex);
   return open(c) ? c.devices : 0;
+}
+
+const Devices& devices() {
+  static_cast<void>(device_count());
+  return connection().like;
 }
 
 int current_device() { return device; }

@@ -2,6 +2,7 @@
 // The program's end of the socket, and what every part of the stand-in needs of it.
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 
@@ -22,6 +23,13 @@ Answer ask(Call call, Handle stream = nullptr, const Out& payload = {});
 
 // Devices there are; 0 where no engine is.
 int device_count();
+
+// What each of them is like; `attributes`: what some are, by their numbers.
+struct Devices {
+  DeviceFacts facts;
+  std::map<std::int32_t, std::int32_t> attributes;
+};
+const Devices& devices();
 
 // The calling thread's.
 int current_device();

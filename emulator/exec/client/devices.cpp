@@ -9,10 +9,6 @@
 namespace ringfence::exec::client {
 namespace {
 
-// Compute capability 9.0, as emulator/cases/residency.cpp counts it.
-constexpr int kMultiprocessors = 132;
-constexpr std::size_t kMemory = std::size_t{141} << 30;
-
 bool exists(int device) { return device >= 0 && device < device_count(); }
 
 constexpr Error kInvalidDevice = 101, kPeerAlready = 704, kPeerNotEnabled = 705;
@@ -125,10 +121,11 @@ RF_API Error cudaGetDeviceProperties(DeviceProp* out, int device) {
   if (!exists(device)) return keep(kInvalidDevice);
   DeviceProp& p = *out;
   p = {};
-  std::snprintf(p.name, sizeof p.name, "ringfence emulated GPU (compute capability 9.0)");
+  const DeviceFacts& facts = devices().facts;
+  std::snprintf(p.name, sizeof p.name, "%s", facts.name);
   std::memcpy(p.uuid, "ringfence-gpu-", 14);
   p.uuid[15] = static_cast<char>(device);
-  p.totalGlobalMem = kMemory;
+  p.totalGlobalMem = facts.memory_bytes;
   p.sharedMemPerBlock = kUsualShared;
   p.regsPerBlock = p.regsPerMultiprocessor = 65536;
   p.warpSize = 32;
@@ -142,7 +139,7 @@ RF_API Error cudaGetDeviceProperties(DeviceProp* out, int device) {
   p.major = 9;
   p.textureAlignment = 512;
   p.texturePitchAlignment = 32;
-  p.multiProcessorCount = kMultiprocessors;
+  p.multiProcessorCount = static_cast<int>(facts.multiprocessors);
   p.surfaceAlignment = 512;
   p.concurrentKernels = 1;
   p.ECCEnabled = 1;
@@ -150,7 +147,7 @@ RF_API Error cudaGetDeviceProperties(DeviceProp* out, int device) {
   p.asyncEngineCount = 3;
   p.unifiedAddressing = 1;
   p.memoryBusWidth = 6144;
-  p.l2CacheSize = 60 << 20;
+  p.l2CacheSize = static_cast<int>(facts.l2_bytes);
   p.maxThreadsPerMultiProcessor = 2048;
   p.streamPrioritiesSupported = 1;
   p.globalL1CacheSupported = p.localL1CacheSupported = 1;
@@ -180,6 +177,9 @@ RF_API Error ringfence_device(int device, const char** name, char* uuid, std::si
 RF_API Error cudaDeviceGetAttribute(int* out, int attribute, int device) {
   DeviceProp p;
   if (const Error e = cudaGetDeviceProperties(&p, device); e != kSuccess) return e;
+  if (const auto at = devices().attributes.find(attribute); at != devices().attributes.end()) {
+    return *out = at->second, kSuccess;
+  }
   const auto is = [&](auto value) { return *out = static_cast<int>(value), kSuccess; };
   switch (attribute) {
     case 1:

@@ -9,6 +9,7 @@
 
 #include "emulator/exec/client/connection.hpp"
 #include "emulator/exec/client/modules.hpp"
+#include "emulator/exec/client/watch.hpp"
 
 namespace ringfence::exec::client {
 namespace {
@@ -76,6 +77,7 @@ Error share(void** out, std::size_t bytes, bool managed) {
     const std::lock_guard lock(blocks().mutex);
     blocks().known[address] = {bytes, managed ? Place::managed : Place::host, true};
   }
+  watch(address, bytes);
   watch_memory();
   *out = there;
   return kSuccess;
@@ -92,6 +94,7 @@ Error unshare(void* p) {
   if (const Error e = release(p, nullptr, false); e != kSuccess) return e;
   const std::lock_guard lock(blocks().mutex);
   blocks().known.erase(number(p));
+  unwatch(number(p));
   // Nobody's again, and kept from the host's other memory.
   mmap(p, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
   return kSuccess;

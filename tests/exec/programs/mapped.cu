@@ -1,6 +1,9 @@
 // Memory that the host and the devices see. Without an argument: pinned memory that a kernel
 // writes, managed memory that both write. `told`: the host waits in a loop for what a kernel
-// writes; `released`: a kernel waits for what the host writes; `turns`: both, several times.
+// writes, `told-early`: which does not order the data before its flag; `released`: a kernel waits for
+// what the host writes; `turns`: both, several times; `beside`: the host prepares what a second kernel
+// reads while the first one is pending. `peek` and `scribble`: the host reads what a pending kernel
+// writes, and writes what one reads.
 #include <atomic>
 
 #include "check.hpp"
@@ -11,9 +14,9 @@ __global__ void squares(int* out, int n) {
 __global__ void add(int* managed, const int* pinned, int n) {
   for (int i = threadIdx.x; i < n; i += blockDim.x) managed[i] += pinned[i];
 }
-__global__ void tell(int* data, unsigned* flag) {
+__global__ void tell(int* data, unsigned* flag, bool ordered) {
   *data = 42;
-  __threadfence_system();
+  if (ordered) __threadfence_system();
   *static_cast<volatile unsigned*>(flag) = 1;
 }
 __global__ void wait_for(const unsigned* flag, int* out) {
@@ -44,8 +47,8 @@ int main(int argc, char** argv) {
   CHECK_CUDA(cudaHostGetDevicePointer(&seen, pinned, 0));
   flags[0] = flags[1] = 0;
   for (int i = 0; i < n; ++i) managed[i] = 1000 + i;
-  if (asked(argc, argv, "told")) {
-    tell<<<1, 1>>>(seen, flags);
+  if (asked(argc, argv, "told") || asked(argc, argv, "told-early")) {
+    tell<<<1, 1>>>(seen, flags, asked(argc, argv, "told"));
     while (read(flags) == 0) {
     }
     std::atomic_thread_fence(std::memory_order_acquire);
@@ -71,6 +74,23 @@ int main(int argc, char** argv) {
     }
     CHECK_CUDA(cudaDeviceSynchronize());
     EXPECT(read(flags) == 100);
+  } else if (asked(argc, argv, "beside")) {
+    squares<<<1, 32>>>(managed, n);
+    for (int i = 0; i < 8; ++i) pinned[i] = i;
+    add<<<1, 8>>>(managed, pinned, 8);
+    CHECK_CUDA(cudaDeviceSynchronize());
+    for (int i = 0; i < n; ++i) EXPECT(managed[i] == i * i + (i < 8 ? i : 0));
+  } else if (asked(argc, argv, "peek")) {
+    squares<<<1, 32>>>(seen, n);
+    const int early = *static_cast<const volatile int*>(pinned + 1);
+    CHECK_CUDA(cudaDeviceSynchronize());
+    EXPECT(early == 0 || early == 1);
+  } else if (asked(argc, argv, "scribble")) {
+    pinned[0] = 1;
+    add<<<1, 1>>>(managed, pinned, 1);
+    pinned[0] = 2;
+    CHECK_CUDA(cudaDeviceSynchronize());
+    EXPECT(managed[0] == 1001 || managed[0] == 1002);
   } else {
     cudaPointerAttributes of{};
     CHECK_CUDA(cudaPointerGetAttributes(&of, pinned + 3));
