@@ -13,6 +13,7 @@
 
 #include "emulator/cases/kernel_detail.hpp"
 #include "emulator/cases/plain_access.hpp"
+#include "emulator/machine/barrier_step.hpp"
 
 namespace ringfence::cases {
 
@@ -190,9 +191,8 @@ void KernelRun::before_barrier(const ptx::Agents& agents) {
 
 namespace {
 
-// A barrier's message: the phases complete above, the one that the step joined below.
 std::uint64_t value_of(const ptx::BarrierStep& step) {
-  return std::uint64_t{step.completed} << 32 | step.joined;
+  return machine::pack({step.completed, step.joined, step.arrives, step.raises});
 }
 
 machine::Wanted wanted_of(const ptx::BarrierLook& look) {

@@ -166,7 +166,8 @@ void Walk::on_read(const Question& q, std::span<Message* const> options) {
   live.known = q.known;
   live.thread = q.who;
   live.access = *q.access;
-  live.operand = q.operand;
+  const bool looks = q.access->of_barrier && !live.rmw;
+  live.operand = looks ? value_of(*chosen, cell.size) : q.operand;
   live.combine = q.access->combine;
   if (q.wanted != nullptr) {
     live.wanted = *q.wanted;

@@ -93,21 +93,21 @@ bool commutes(machine::Combine combine) {
 
 }  // namespace
 
-// The steps of a barrier are a set while each has all of the generation before in its past, and
-// each look at an mbarrier would see the same number of complete phases whenever it is made: then
-// the order of steps decides nothing. A message's value is the number of complete phases above, and
-// below that of the phase that it joined, from 1 on.
+// The steps of a barrier are a set while each has all of the generation before in its past, each
+// look at an mbarrier would see the same number of complete phases whenever it is made, and no
+// order of its steps overruns a phase or ends one early: then the order of steps decides nothing.
 void Walk::check_barrier_step(const Question& q, const Live& live) {
   const CellKey cell{q.at.region, q.at.offset, q.size};
   const Prefix& past = agents_[current_].past;
-  const std::uint64_t there = value_of(*q.cell->newest, q.size);
   if (!live.red) return check_look(q);
+  const machine::StepValue step = machine::unpack(q.operand);
   for (const Message* m = q.cell->newest; m != nullptr; m = m->older) {
-    const std::uint64_t joined = value_of(*m, q.size) & 0xffffffff;
-    if (m->initial || joined + 1 != (q.operand & 0xffffffff)) continue;
+    if (m->initial || machine::unpack(value_of(*m, q.size)).joined + 1 != step.joined) continue;
     if (!past.has(name_of(*m))) return not_a_set(cell);
   }
-  if (q.operand >> 32 == there >> 32) return;
+  if (step.arrives && step.joined > 1 && !was_awaited(q, step.joined - 1)) return not_a_set(cell);
+  if (step.completed == machine::unpack(value_of(*q.cell->newest, q.size)).completed) return;
+  if (!is_expected_first(q, step)) return not_a_set(cell);
   // It completes a phase: looks before it have seen one less.
   for (const Live& l : lives_) {
     if (!l.executed || l.event.write || l.red || l.event.cell != cell) continue;
@@ -116,17 +116,59 @@ void Walk::check_barrier_step(const Question& q, const Live& live) {
   }
 }
 
+// Whether a wait that saw so many phases of an mbarrier complete is in the past: else the arrival
+// in the next one may come before it (PTX ISA 9.7.15.16.5.1). Of a look that is no wait nobody
+// knows here what it was told.
+bool Walk::was_awaited(const Question& q, std::uint32_t phases) const {
+  const CellKey cell{q.at.region, q.at.offset, q.size};
+  const Prefix& past = agents_[current_].past;
+  Name init = kUnknown;
+  for (const Message* m = q.cell->newest; m != nullptr && init == kUnknown; m = m->older) {
+    if (!m->initial && machine::unpack(value_of(*m, q.size)).joined == 0) init = name_of(*m);
+  }
+  return std::any_of(lives_.begin(), lives_.end(), [&](const Live& l) {
+    return l.executed && !l.event.write && !l.red && l.wanted && l.event.cell == cell &&
+           machine::unpack(l.operand).completed == phases && past.has(l.event.self) &&
+           (init == kUnknown || l.past.has(init));
+  });
+}
+
+// Whether what makes this phase wait for more precedes some arrival that the phase counts from its
+// beginning: else that arrival may complete the phase without it.
+bool Walk::is_expected_first(const Question& q, const machine::StepValue& step) const {
+  const CellKey cell{q.at.region, q.at.offset, q.size};
+  std::vector<Name> raises;
+  std::vector<const Prefix*> counted;
+  if (step.arrives && !step.raises) counted.push_back(&agents_[current_].past);
+  for (const Message* m = q.cell->newest; m != nullptr; m = m->older) {
+    const machine::StepValue other = machine::unpack(value_of(*m, q.size));
+    if (!m->initial && other.joined == 0) break;
+    if (m->initial || other.joined != step.joined) continue;
+    const Live* const live = writer(*m, cell);
+    if (other.raises) {
+      raises.push_back(name_of(*m));
+    } else if (other.arrives && live != nullptr) {
+      counted.push_back(&live->past);
+    }
+  }
+  return std::all_of(raises.begin(), raises.end(), [&](const Name& name) {
+    return std::any_of(counted.begin(), counted.end(),
+                       [&](const Prefix* past) { return past->has(name); });
+  });
+}
+
 // A look, or a wait that cannot end now.
 void Walk::check_look(const Question& q) {
   const std::uint64_t seen = value_of(*q.cell->newest, q.size) >> 32;
   const Prefix& past = agents_[current_].past;
   for (const Message* m = q.cell->newest; m != nullptr; m = m->older) {
     const std::uint64_t value = value_of(*m, q.size);
-    // What a wait waits for comes in any order; a look may come before a step that a phase needs,
-    // though it is the looker's own that completed it.
-    const std::uint64_t joined = value & 0xffffffff;
-    if (q.wanted == nullptr && !m->initial && joined != 0 && joined <= seen &&
-        !past.has(name_of(*m))) {
+    // What a wait waits for comes in any order; a look, or a wait that the phase before ends as
+    // well, may come before a step that a phase needs, though it is the looker's own that completed
+    // it.
+    const std::uint32_t joined = machine::unpack(value).joined;
+    if (!m->initial && joined != 0 && joined <= seen && !past.has(name_of(*m)) &&
+        (q.wanted == nullptr || q.wanted->holds(machine::pack({.completed = joined - 1})))) {
       return not_a_set({q.at.region, q.at.offset, q.size});
     }
     if ((q.may & bit(*m)) == 0 || value >> 32 == seen) continue;

@@ -48,6 +48,7 @@
 #include "emulator/check/graph.hpp"
 #include "emulator/check/record.hpp"
 #include "emulator/machine/arbiter.hpp"
+#include "emulator/machine/barrier_step.hpp"
 #include "emulator/schedule/execution.hpp"
 #include "emulator/schedule/strategy.hpp"
 
@@ -210,7 +211,7 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
     std::shared_ptr<const machine::Condition> condition;  // keeps that of `wanted`
     machine::ThreadId thread = machine::kNoThread;
     machine::Access access;
-    std::uint64_t operand = 0;
+    std::uint64_t operand = 0;  // of a look at a barrier: what it saw there
     machine::Combine combine = machine::Combine::none;
   };
   // Coherence in a cell before a write came, by message id: what the write was placed before may be
@@ -296,6 +297,8 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
   void not_a_set(const CellKey& cell);
   void check_barrier_step(const Question& q, const Live& live);
   void check_look(const Question& q);
+  bool was_awaited(const Question& q, std::uint32_t phases) const;
+  bool is_expected_first(const Question& q, const machine::StepValue& step) const;
   void check_set_read(const Question& q, const Live& live, std::size_t candidates);
 
   Agents& names_of_;

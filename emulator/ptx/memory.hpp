@@ -206,6 +206,8 @@ struct BarrierStep {
       0;  ///< shared_place() of an mbarrier; else the number of the block's barrier
   std::uint32_t joined = 0;     ///< the generation or phase that it is part of, from 1; 0: an init
   std::uint32_t completed = 0;  ///< generations or phases that are complete behind it
+  bool arrives = false;         ///< an arrival at an mbarrier
+  bool raises = false;          ///< makes a phase wait for more than its init says
 };
 /// A look at an mbarrier: whether the parity of the completed phases' number is odd, or, without
 /// parity, whether more than `phase` are complete.

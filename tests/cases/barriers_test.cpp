@@ -125,6 +125,40 @@ TEST_CASE("a phase that nobody waits for is overrun by the next one's arrivals")
   judge("barrier-misuse", twice(""));
 }
 
+TEST_CASE("an arrival that may come before the wait for the phase before overruns it") {
+  // The third warp arrives behind both arrivals of the phase, and behind a wait for it or not. In
+  // the first order that is tried the waiting warp is through by then.
+  const auto third = [](const std::string& waits, const std::string& tells) {
+    const std::string tell = "  st.release.gpu.global.u32 [%m+64], 1;\n";
+    const std::string told =
+        "$S:\n  ld.acquire.gpu.global.u32 %v1, [%m+64];\n  setp.ne.u32 %q, %v1, 1;\n  @%q bra "
+        "$S;\n";
+    const std::string met = "  bar.sync 1, 96;\n";
+    const std::string init = "  mbarrier.init.shared.b64 [sm], 2;\n";
+    return Threads{{init + met + wait("") + (waits.empty() ? "" : tell),
+                    met + arrive("") + arrive("") + (tells.empty() ? "" : tell),
+                    met + told + arrive("")}};
+  };
+  judge("clean", third("tells", ""));
+  judge("barrier-misuse", third("", "tells"));
+}
+
+TEST_CASE("what a phase is to expect may come behind the arrival that ends it") {
+  // The second warp's arrival is the only one that the phase counts: nothing but an order keeps it
+  // behind the count of the bytes.
+  const auto counted = [](const std::string& behind, const std::string& before) {
+    const std::string copy =
+        "  mov.u32 %v2, 16;\n  mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [sm], %v2;\n"
+        "  cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes "
+        "[sm+64], [%m], %v2, [sm];\n";
+    return Threads{{kInit + kMet + copy + behind + wait("") + "  ld.shared.u32 %v1, [sm+64];\n",
+                    kMet + before + arrive("")}};
+  };
+  const std::string again = "  bar.sync 2, 64;\n";
+  judge("clean", counted(again, again));
+  CHECK(checked(counted("", "")) != "clean");
+}
+
 TEST_CASE("bytes that come in a phase which does not expect them are a misuse") {
   // Were the copy slower, the arrival would complete the phase without it.
   const auto counted = [](const std::string& first, const std::string& second) {

@@ -113,13 +113,15 @@ void Execution::State::check_init(Warp& warp, std::uint64_t address, std::uint32
 }
 
 void Execution::State::changed(Warp& warp, std::uint64_t address, std::uint32_t lane,
-                               std::uint64_t joined) {
+                               std::uint64_t joined, bool arrives, bool raises) {
   const Block& owner = shared_owner(warp, address, lane);
   BarrierStep step;
   step.mbarrier = true;
   step.place = shared_place(owner.index, address & kOffsetMask);
   step.joined = static_cast<std::uint32_t>(joined);
   step.completed = static_cast<std::uint32_t>(mbarrier_at(warp, address, lane).phase);
+  step.arrives = arrives;
+  step.raises = raises;
   // What the lanes of one instruction do is one step.
   for (BarrierStep& s : steps_) {
     if (s.place == step.place) {
@@ -542,7 +544,10 @@ Execution::State::Outcome Execution::State::mbarrier(Warp& warp, const Op& op, s
         arrive(form.has_count ? words(warp, op.b)[lane] : 1);
         break;
     }
-    changed(warp, address, lane, joined);
+    const bool counts = form.form != Form::expect_tx && form.form != Form::complete_tx;
+    const bool raises =
+        form.form == Form::expect_tx || (form.form == Form::async_arrive && !form.no_increment);
+    changed(warp, address, lane, joined, counts, raises);
   });
   tell_steps(warp, mask);
   return outcome;

@@ -392,7 +392,8 @@ class Execution::State : public std::enable_shared_from_this<Execution::State> {
   void arrive_by_copies(Warp& warp, Mbarrier& barrier, std::uint32_t lane);
   /// Notes a change of an mbarrier by the instruction at hand, which joined that phase (from 1;
   /// 0: an init); tell_steps() hands them on.
-  void changed(Warp& warp, std::uint64_t address, std::uint32_t lane, std::uint64_t joined);
+  void changed(Warp& warp, std::uint64_t address, std::uint32_t lane, std::uint64_t joined,
+               bool arrives = false, bool raises = false);
   void tell_steps(Warp& warp, std::uint32_t mask);
   void arrived(SyncToken token, std::uint32_t lane, const SyncOrder& order);
   /// Whether a look in vain, there, only leads to the same look.
