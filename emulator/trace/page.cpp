@@ -100,6 +100,7 @@ class PageData {
            {"remedy", options_.remedy},
            {"made_by", trace_.header.made_by},
            {"story", options_.story},
+           {"notes", options_.notes},
            {"left_out", first_}};
     j["agents"] = agents();
     j["kernels"] = kernels_;

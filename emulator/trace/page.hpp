@@ -27,9 +27,11 @@
 //               "missing"]}]}
 //   stuck       [{"agent", "slot", "needs", "there", "writer", "which", "cycle", "event"}]
 //   left_out    events that were left out at the beginning
+//   notes       what the verdict leaves open, a line each, as the text output has it
 // A value of 2^53 and more is a string of hexadecimal digits.
 
 #include <string>
+#include <vector>
 
 #include "emulator/schedule/executor.hpp"
 #include "emulator/schedule/program.hpp"
@@ -38,9 +40,10 @@
 namespace ringfence::trace {
 
 struct PageOptions {
-  std::string replay;    // the command; empty: the run cannot be replayed
-  std::string remedy{};  // what would make it pass: whole lines
-  std::string story{};   // the one-screen answer, without colours
+  std::string replay;                // the command; empty: the run cannot be replayed
+  std::string remedy{};              // what would make it pass: whole lines
+  std::string story{};               // the one-screen answer, without colours
+  std::vector<std::string> notes{};  // what the verdict leaves open, a line each
   // The nearest run that passes, with its history; null: none is known.
   const schedule::Outcome* passing = nullptr;
   std::size_t most_events = 500000;  // the last ones of a longer run

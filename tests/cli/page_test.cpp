@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <fstream>
 #include <set>
 
 #include "tests/cli/command.hpp"
@@ -80,6 +81,34 @@ TEST_CASE("a finding's page lays it beside the nearest schedule that passes") {
   // Where every schedule fails there is none beside it.
   REQUIRE(ringfence(f, kFound + "slot=wrong").status == 1);
   CHECK(data_of(content(f / "p.html"))["beside"] == nullptr);
+}
+
+TEST_CASE("the page names what the kernel uses and the verdict leaves out") {
+  // Both warps store to one word; the fence is one that the model does not follow.
+  const auto kernel = [](const std::string& fence) {
+    return ".version 8.6\n.target sm_90a\n.address_size 64\n.visible .entry k(.param .u64 data)\n"
+           "{\n  .reg .b32 %t;\n  .reg .b64 %m;\n  " +
+           fence +
+           "\n  ld.param.u64 %m, [data];\n  mov.u32 %t, %tid.x;\n  shr.u32 %t, %t, 5;\n"
+           "  st.global.u32 [%m], %t;\n  ret;\n}\n";
+  };
+  const Folder f;
+  std::ofstream(f / "case.toml")
+      << "version = 1\nranks = 1\n[memory.data]\nkind = \"local\"\nbytes = 4\n[[launch]]\n"
+         "ptx = \"k.ptx\"\nkernel = \"k\"\ngrid = [1]\nblock = [64]\n"
+         "args = [ {memory = \"data\"} ]\n";
+  const std::string command = "fuzz --case case.toml --schedules 20 --no-remedies --html p.html";
+  const std::string fence = "fence.proxy.tensormap::generic.release.gpu";
+  std::ofstream(f / "k.ptx") << kernel(fence + ";");
+  const Result r = ringfence(f, command);
+  REQUIRE_MESSAGE(r.status == 1, r.out, r.err);
+  const json d = data_of(content(f / "p.html"));
+  CHECK(d["kind"] == "data-race");
+  REQUIRE(d["notes"].size() == 1);
+  CHECK(d["notes"][0].get<std::string>().starts_with("left out: k.ptx:8: " + fence));
+  std::ofstream(f / "k.ptx") << kernel("");
+  REQUIRE(ringfence(f, command).status == 1);
+  CHECK(data_of(content(f / "p.html"))["notes"].empty());
 }
 
 TEST_CASE("the page loads nothing from elsewhere and has every part in it") {

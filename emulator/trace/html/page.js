@@ -724,6 +724,7 @@ function tellHead() {
   if (run.id && run.kind !== null) at('case').textContent += `; ${run.id}`;
   if (run.replay) at('replay').append('again: ', element('code', run.replay, {class: 'mono'}));
   at('remedy').textContent = run.remedy.trim().replace(/\n\s*/g, ' ');
+  at('notes').append(...run.notes.map(line => element('li', line)));
   at('story').textContent = run.story;
   at('pair-buttons').hidden = run.pair.every(i => i < 0);
   at('first').disabled = run.pair[0] < 0;
