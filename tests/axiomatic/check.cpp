@@ -30,6 +30,8 @@ class Search {
     air_ |= meeting_.ended;
     if (!options_.load_buffering) {
       air_ |= s_.po;
+      air_ |= s_.async;
+      air_ |= s_.issue;
       air_ |= meeting_.barrier;
       air_ |= meeting_.time;
     }
@@ -121,6 +123,7 @@ class Search {
     for_each(s_.writes, [&](int w) { observation_.add(w, steps.row(w) & s_.reads); });
 
     base_ = s_.po;
+    base_ |= s_.async;
     base_ |= meeting_.barrier;
     const auto synchronise = [&](int from, int to) {
       for_each(s_.release_starts[index(from)],
@@ -164,7 +167,11 @@ class Search {
     // A cycle would lead from a synchronisation's write over its observation back to that write,
     // against Coherence: seen early here. Barriers of one generation do synchronise both ways.
     if (!base_.irreflexive(~s_.barriers)) return;
-    const Relation across = preserved(s_, base_);
+    Relation base = base_;
+    for (int x = 0; x < s_.n; ++x) {
+      for_each(base_.row(x) | bit(x), [&](int issue) { base.add(x, s_.issue.row(issue)); });
+    }
+    const Relation across = preserved(s_, base);
     cause_ = across;
     for_each(s_.writes, [&](int w) {
       for_each(observation_.row(w), [&](int r) { cause_.add(w, across.row(r)); });

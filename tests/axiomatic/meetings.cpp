@@ -22,15 +22,24 @@ class Meetings {
  public:
   explicit Meetings(Skeleton& s) : s_(s) {
     State state;
-    state.position.assign(s.paths.size(), 0);
     events_.resize(s.paths.size());
+    issued_.resize(s.paths.size());
     generation_.assign(index(s.n), -1);
     last_.assign(index(s.n), false);
     for (std::size_t t = 0; t < s.paths.size(); ++t) {
       for (int e = s.first[t]; e < s.n && s.thread(e) == static_cast<int>(t); ++e) {
-        if (s.is(s.barriers, e)) events_[t].push_back(e);
+        if (s.is(s.barriers, e) && !s.is(s.parts, e)) events_[t].push_back(e);
       }
     }
+    // The bytes of a copy complete at a time of their own, behind what precedes its issue.
+    for_each(s.barriers & s.parts, [&](int e) {
+      const auto& own = events_[index(s.thread(e))];
+      const auto before =
+          std::find_if(own.begin(), own.end(), [&](int other) { return other > s.event(e).issue; });
+      issued_.push_back(static_cast<std::size_t>(before - own.begin()));
+      events_.push_back({e});
+    });
+    state.position.assign(events_.size(), 0);
     // Without a count: the threads of the cta whose code has the barrier.
     for (std::size_t t = 0; t < s.program->threads.size(); ++t) {
       const Thread& thread = s.program->threads[t];
@@ -49,9 +58,10 @@ class Meetings {
     std::vector<Set> arrived;    // threads, by generation from the first incomplete one on
     Set seen = 0;                // mbarriers: generations that a look found over
     std::optional<Value> count;  // of the generation that is filling
+    Value bytes = 0;             // mbarriers: that are expected and have not come
   };
   struct State {
-    std::vector<std::size_t> position;  // by thread
+    std::vector<std::size_t> position;  // by line: see events_
     std::map<Key, Barrier> barriers;
   };
 
@@ -65,6 +75,7 @@ class Meetings {
       case Kind::MbarrierArrive:
       case Kind::MbarrierWait:
       case Kind::MbarrierTest:
+      case Kind::Copy:
         return {Kind::MbarrierArrive, 0, 0, x.mbarrier, 0};
       default:
         return {Kind::BarSync, place.gpu, place.cta, x.barrier_instance, x.barrier_id};
@@ -87,8 +98,8 @@ class Meetings {
   bool is_full(int e, const Barrier& b, const State& state) const {
     const Event& x = s_.event(e);
     const auto come = static_cast<std::size_t>(std::popcount(b.arrived[0]));
-    if (x.sync == Kind::MbarrierArrive) {
-      return come >= static_cast<std::size_t>(s_.program->mbarriers[index(x.mbarrier)].count);
+    if (x.sync == Kind::MbarrierArrive || x.sync == Kind::Copy) {
+      return come >= count_of(x) && b.bytes == 0;
     }
     if (x.barrier_count) return come >= static_cast<std::size_t>(*x.barrier_count);
     // PTX, exit: where all threads of the block are waited for, those that have ended are not.
@@ -97,6 +108,19 @@ class Meetings {
       if (state.position[index(t)] == events_[index(t)].size()) awaited &= ~bit(t);
     });
     return (awaited & ~b.arrived[0]) == 0;
+  }
+
+  std::size_t count_of(const Event& x) const {
+    return static_cast<std::size_t>(s_.program->mbarriers[index(x.mbarrier)].count);
+  }
+
+  void complete_bytes(int e, Barrier& b, const State& state) {
+    if (b.arrived.empty()) b.arrived.push_back(0);
+    b.bytes -= s_.event(e).bytes;
+    generation_[index(e)] = b.complete;
+    if (!is_full(e, b, state)) return;
+    last_[index(e)] = true;
+    complete(b);
   }
 
   void arrive(int e, State& state) {
@@ -108,7 +132,11 @@ class Meetings {
     if (mbarrier) {
       // A thread may arrive there as often as it likes: arrivals are counted by event.
       if (b.arrived.empty()) b.arrived.push_back(0);
+      if (static_cast<std::size_t>(std::popcount(b.arrived[0])) == count_of(x)) {
+        s_.meets_undefined = true;
+      }
       b.arrived[0] |= bit(e);
+      b.bytes += x.bytes;
       if (b.complete > 0 && (b.seen >> (b.complete - 1) & 1) == 0) s_.meets_undefined = true;
     } else {
       while (g < b.arrived.size() && (b.arrived[g] & me) != 0) {
@@ -142,6 +170,10 @@ class Meetings {
     for (std::size_t t = 0; t < events_.size(); ++t) {
       if (state.position[t] == events_[t].size()) continue;
       ended = false;
+      if (t >= s_.paths.size()) {
+        const auto issuer = index(s_.thread(events_[t].front()));
+        if (state.position[issuer] < issued_[t]) continue;
+      }
       step(t, state);
     }
     if (ended) accept();
@@ -159,6 +191,10 @@ class Meetings {
       case Kind::BarArrive:
       case Kind::MbarrierArrive:
         arrive(e, next);
+        ++next.position[t];
+        break;
+      case Kind::Copy:
+        complete_bytes(e, b, next);
         ++next.position[t];
         break;
       case Kind::BarSync:
@@ -252,16 +288,19 @@ class Meetings {
     const int g = generation_[index(a)], h = generation_[index(b)];
     const auto arrives = [](const Event& e) {
       return e.sync == Kind::BarSync || e.sync == Kind::BarArrive ||
-             e.sync == Kind::ClusterArrive || e.sync == Kind::MbarrierArrive;
+             e.sync == Kind::ClusterArrive || e.sync == Kind::MbarrierArrive ||
+             e.sync == Kind::Copy;
+    };
+    const auto at_mbarrier = [](const Event& e) {
+      return e.sync == Kind::MbarrierArrive || e.sync == Kind::Copy;
     };
     if (arrives(x) && arrives(y)) {
-      const bool completes = x.sync == Kind::MbarrierArrive && g == h && last_[index(b)];
+      const bool completes = at_mbarrier(x) && g == h && last_[index(b)];
       if (g < h || completes) m.time.add(a, b);
       if (g == h && y.sync == Kind::BarSync) m.barrier.add(a, b);
     }
     // A look in phase h: all before it are over, and it is not.
-    if (x.sync == Kind::MbarrierArrive &&
-        (y.sync == Kind::MbarrierWait || y.sync == Kind::MbarrierTest)) {
+    if (at_mbarrier(x) && (y.sync == Kind::MbarrierWait || y.sync == Kind::MbarrierTest)) {
       if (g < h) m.time.add(a, b);
       if (g == h && last_[index(a)]) m.time.add(b, a);
       if (y.sync == Kind::MbarrierWait && g == h - 1) m.observed.add(a, b);
@@ -292,13 +331,17 @@ class Meetings {
     });
     for_each(missing, [&](int t) {
       for (int f = s_.first[index(t)]; f < s_.n && s_.thread(f) == t; ++f) {
+        if (s_.is(s_.parts, f)) continue;
         for (int g = e; g < s_.n && s_.thread(g) == s_.thread(e); ++g) m.ended.add(f, g);
       }
     });
   }
 
   Skeleton& s_;
-  std::vector<std::vector<int>> events_;  // of barriers, by thread
+  // Of barriers, by line: the threads, then each copy's completion of bytes. Of these, how many
+  // events of its thread precede the issue.
+  std::vector<std::vector<int>> events_;
+  std::vector<std::size_t> issued_;
   std::map<Key, Set> members_;
   std::vector<int> generation_;  // by event: which it joined, or was going on as it looked
   std::vector<bool> last_;       // by event: it completed its generation

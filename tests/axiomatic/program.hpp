@@ -26,7 +26,7 @@ struct Operand {
 };
 
 // Which way to a location: a proxy, and one of its virtual addresses (Name).
-enum class Proxy { Generic, Constant, Texture, Surface };
+enum class Proxy { Generic, Constant, Texture, Surface, Async };
 
 // A location by name (Program::name), or one whose address (address_of) a register holds.
 struct Address {
@@ -48,6 +48,12 @@ struct Instruction {
     MbarrierArrive,
     MbarrierWait,
     MbarrierTest,  // one look: destination gets 1 if the phase is over, or else 0
+    // What a thread issues and does not wait for: the value at `source` is written, or added, to
+    // `address`, both through the async proxy. With `signals`, its bytes then complete at the
+    // mbarrier; else it is a bulk group of its own.
+    Copy,
+    // For all groups of the thread: its reads alone (`reads_only`), or all of it.
+    GroupWait,
     Compute,
     Jump,
     Nothing,
@@ -73,9 +79,15 @@ struct Instruction {
   Value barrier_id = 0;
   // Arrivals that complete a generation; without it, all threads of the cta with this barrier.
   std::optional<Value> barrier_count;
-  // Mbarrier…: which one, and the phase's parity that is waited for.
+  // Mbarrier…, Copy: which one, and the phase's parity that is waited for.
   int mbarrier = 0;
   Value parity = 0;
+  // MbarrierArrive: what it makes its phase expect, before it arrives. Copy: what completes.
+  Value bytes = 0;
+  // Copy: op is Move or Add.
+  Address source;
+  bool signals = false;
+  bool reads_only = false;  // GroupWait
 };
 
 struct Place {

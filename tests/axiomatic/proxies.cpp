@@ -10,6 +10,15 @@ class Paths {
   bool hold(int x, int y) const {
     const Event &a = s_.event(x), &b = s_.event(y);
     const bool one_address = a.address == b.address;
+    if (one_address && (a.proxy == Proxy::Async || b.proxy == Proxy::Async)) {
+      // An asynchronous access is before something only if its end was observed. A write behind
+      // mere reads is let pass, as by the policy async-war=note.
+      if (a.proxy == Proxy::Async || s_.is(s_.reads, x)) return true;
+      bool leads = false;
+      for_each(fences_after(bit(x), Proxy::Async, -1),
+               [&](int e) { leads = leads || base_(e, y); });
+      return leads;
+    }
     if (one_address && a.proxy == b.proxy && (a.proxy == Proxy::Generic || one_block(x, y))) {
       return true;
     }

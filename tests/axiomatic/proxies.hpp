@@ -6,6 +6,10 @@
 //   along the path, in this order: unless x is generic, a fence of x's proxy in x's block; if the
 //   virtual addresses differ, an alias fence; unless y is generic, a fence of y's proxy in y's
 //   block.
+// The async proxy, for which the manual's list has no entry (what it says stands in its sections
+// "Async proxy" and "Completion mechanisms"): an asynchronous x precedes what is behind its
+// observed end; a generic write x precedes an asynchronous y if a fence.proxy.async is anywhere on
+// the path.
 #pragma once
 
 #include "tests/axiomatic/skeleton.hpp"

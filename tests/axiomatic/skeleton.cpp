@@ -13,7 +13,8 @@ bool is_memory(const Event& e) {
 
 bool is_mbarrier(const Event& e) {
   return e.kind == Event::Kind::Barrier &&
-         (e.sync == Instruction::Kind::MbarrierArrive || e.sync == Instruction::Kind::MbarrierWait);
+         (e.sync == Instruction::Kind::MbarrierArrive ||
+          e.sync == Instruction::Kind::MbarrierWait || e.sync == Instruction::Kind::Copy);
 }
 
 // Which object an access or an mbarrier operation is at; -1: none.
@@ -42,6 +43,7 @@ Skeleton::Skeleton(const Program& p, const std::vector<const Path*>& chosen)
     : program(&p), paths(chosen) {
   add_events();
   relate_in_program_order();
+  relate_asynchronous();
   relate_morally_strong();
   find_patterns();
   find_meetings(*this);
@@ -66,6 +68,10 @@ void Skeleton::add_events() {
     for (Event e : paths[t]->events) {
       e.dependencies <<= offset;
       if (e.rmw_write >= 0) e.rmw_write += offset;
+      if (e.issue >= 0) {
+        e.issue += offset;
+        parts |= bit(static_cast<int>(events.size()));
+      }
       events.push_back(e);
       threads.push_back(static_cast<int>(t));
     }
@@ -90,6 +96,8 @@ void Skeleton::add_events() {
         bridges |= bit(e);
         break;
       case Event::Kind::Fence:
+      case Event::Kind::Issue:
+      case Event::Kind::GroupWait:
         break;
     }
   }
@@ -99,6 +107,7 @@ void Skeleton::relate_in_program_order() {
   po = po_location = dependency = rmw = Relation(n);
   for (int a = location_count(); a < n; ++a) {
     for (int b = a + 1; b < n && thread(b) == thread(a); ++b) {
+      if (is(parts, a) || is(parts, b)) continue;
       po.add(a, b);
       if (is_memory(event(a)) && is_memory(event(b)) && event(a).location == event(b).location &&
           one_way(event(a), event(b))) {
@@ -108,6 +117,23 @@ void Skeleton::relate_in_program_order() {
     for_each(event(a).dependencies, [&](int read) { dependency.add(read, a); });
     if (event(a).rmw_write >= 0) rmw.add(a, event(a).rmw_write);
   }
+}
+
+void Skeleton::relate_asynchronous() {
+  async = issue = Relation(n);
+  for_each(parts, [&](int a) {
+    issue.add(event(a).issue, a);
+    bool signals = false;
+    for (int b = a + 1; b < n && thread(b) == thread(a); ++b) {
+      if (event(b).issue == event(a).issue) {
+        async.add(a, b);
+        signals = signals || event(b).kind == Event::Kind::Barrier;
+      }
+      const bool waits = event(b).kind == Event::Kind::GroupWait && !signals &&
+                         event(a).kind != Event::Kind::Barrier;
+      if (waits && !(event(b).reads_only && event(a).writes_result)) async.add(a, b);
+    }
+  });
 }
 
 // PTX, "Morally strong operations". All accesses here have one size.
@@ -125,7 +151,8 @@ void Skeleton::relate_morally_strong() {
       if (is_memory(event(a)) && is_memory(event(b)) && !one_way(event(a), event(b))) continue;
       // A fence is of the generic proxy; proxy fences are no part of this.
       const auto aside = [&](int e) {
-        return event(e).kind == Event::Kind::Bridge ||
+        return event(e).kind == Event::Kind::Bridge || event(e).kind == Event::Kind::Issue ||
+               event(e).kind == Event::Kind::GroupWait ||
                (is_memory(event(e)) && event(e).proxy != Proxy::Generic);
       };
       const bool both = is_memory(event(a)) && is_memory(event(b));
@@ -144,13 +171,15 @@ void Skeleton::relate_morally_strong() {
 }
 
 // PTX, "Release and acquire patterns". An arrival at an mbarrier is the strong write of a pattern,
-// a look at it that finds the phase over the strong read.
+// a look at it that finds the phase over the strong read: by its own order, or with a fence. That a
+// later look or an earlier arrival lends its order, as at a location, the manual does not say of
+// mbarriers, whose phases are different meetings.
 void Skeleton::find_patterns() {
   release_starts.assign(index(n), 0);
   acquire_ends.assign(index(n), 0);
   const auto writes_there = [](const Event& x) {
     return x.kind == Event::Kind::Write ||
-           (is_mbarrier(x) && x.sync == Instruction::Kind::MbarrierArrive);
+           (is_mbarrier(x) && x.sync != Instruction::Kind::MbarrierWait);
   };
   const auto reads_there = [](const Event& x) {
     return (x.kind == Event::Kind::Read && !x.reduction) ||
@@ -164,7 +193,7 @@ void Skeleton::find_patterns() {
       for (int a = location_count(); a < e; ++a) {
         if (!po(a, e)) continue;
         const Event& y = event(a);
-        const bool release_write = writes_there(y) && y.order == Order::Release &&
+        const bool release_write = writes_there(y) && y.order == Order::Release && is_memory(y) &&
                                    object(*this, y) == object(*this, x) && y.address == x.address;
         const bool release_fence = y.kind == Event::Kind::Fence && y.order != Order::Acquire;
         if (release_write || release_fence) release_starts[index(e)] |= bit(a);
@@ -174,7 +203,7 @@ void Skeleton::find_patterns() {
       for (int b = e + 1; b < n; ++b) {
         if (!po(e, b)) continue;
         const Event& y = event(b);
-        const bool acquire_read = reads_there(y) && y.order == Order::Acquire &&
+        const bool acquire_read = reads_there(y) && y.order == Order::Acquire && is_memory(y) &&
                                   object(*this, y) == object(*this, x) && y.address == x.address;
         const bool acquire_fence = y.kind == Event::Kind::Fence && y.order != Order::Release;
         if (acquire_read || acquire_fence) acquire_ends[index(e)] |= bit(b);

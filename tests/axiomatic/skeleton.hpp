@@ -42,6 +42,7 @@ struct Skeleton {
   Set writes = 0;
   Set barriers = 0;
   Set bridges = 0;  // proxy fences
+  Set parts = 0;    // of asynchronous operations: in no thread's program order
   // For each location.
   std::vector<Set> writes_to;
 
@@ -51,6 +52,11 @@ struct Skeleton {
   // From reads to what depends on them; an atomic's read to its write is in rmw only.
   Relation dependency;
   Relation rmw;
+  // Asynchronous operations: from each part to the next, and to the wait for its group.
+  Relation async;
+  // From an Issue to its parts. What precedes the issue precedes them, but what their end orders
+  // after them is not after it (PTX ISA 9.7.10.28.4.1).
+  Relation issue;
   // Morally strong, symmetric, without the diagonal.
   Relation strong;
   // For a write: the first operations of the release patterns whose write it is. For a read: the
@@ -72,6 +78,7 @@ struct Skeleton {
  private:
   void add_events();
   void relate_in_program_order();
+  void relate_asynchronous();
   void relate_morally_strong();
   void find_patterns();
   void find_sources();

@@ -60,6 +60,16 @@ class Walker {
         set(*i.destination, constant(1));
         break;
       }
+      case Kind::Copy:
+        copy(i);
+        break;
+      case Kind::GroupWait: {
+        Event wait;
+        wait.kind = Event::Kind::GroupWait;
+        wait.reads_only = i.reads_only;
+        add(wait);
+        break;
+      }
       case Kind::Bridge: {
         Event bridge;
         bridge.kind = Event::Kind::Bridge;
@@ -90,7 +100,54 @@ class Walker {
     barrier.barrier_count = i.barrier_count;
     barrier.mbarrier = i.mbarrier;
     barrier.parity = i.parity;
+    barrier.bytes = i.bytes;
     return barrier;
+  }
+
+  // Its source is read, its destination written (where it adds: by an atomic that nobody sees the
+  // result of), and where it signals its bytes complete, in this order (PTX, "Asynchronous
+  // operations").
+  void copy(const Instruction& i) {
+    Event issue;
+    issue.kind = Event::Kind::Issue;
+    const int begin = add(issue);
+    const auto part = [&](Event::Kind kind, const Address& at) {
+      Event e;
+      e.kind = kind;
+      e.issue = begin;
+      e.proxy = Proxy::Async;
+      e.location = program_.name(at.location).location;
+      e.address = program_.name(at.location).address;
+      return e;
+    };
+    const auto value_of = [&](int read) {
+      Expression value;
+      value.kind = Expression::Kind::Read;
+      value.read = read;
+      value.reads = bit(read);
+      return add(value);
+    };
+    int value = value_of(add(part(Event::Kind::Read, i.source)));
+    Event write = part(Event::Kind::Write, i.address);
+    write.writes_result = true;
+    int old = -1;
+    if (i.op == Op::Add) {
+      write.order = Order::Relaxed;
+      Event read = write;
+      read.kind = Event::Kind::Read;
+      read.reduction = true;
+      old = add(read);
+      value = operation(Op::Add, value_of(old), value);
+    }
+    const int written = add_write(write, value);
+    if (old >= 0) path_.events[static_cast<std::size_t>(old)].rmw_write = written;
+    if (!i.signals) return;
+    // PTX ISA 9.7.10.28.4.1: the complete-tx is a release at the cluster's scope.
+    Event bytes = barrier_of(i, Kind::Copy);
+    bytes.order = Order::Release;
+    bytes.scope = Scope::Cluster;
+    bytes.issue = begin;
+    add(bytes);
   }
 
   bool jump(const Instruction& i) {

@@ -26,7 +26,8 @@ struct Expression {
 };
 
 struct Event {
-  enum class Kind { Read, Write, Fence, Barrier, Bridge };
+  // Issue: an asynchronous operation begins. GroupWait: the thread's have ended.
+  enum class Kind { Read, Write, Fence, Barrier, Bridge, Issue, GroupWait };
   Kind kind = Kind::Read;
   Order order = Order::Weak;
   Scope scope = Scope::Sys;
@@ -46,6 +47,12 @@ struct Event {
   std::optional<Value> barrier_count;
   int mbarrier = 0;
   Value parity = 0;
+  Value bytes = 0;
+  // The Issue of the asynchronous operation that it is part of, whose parts stand behind it; or -1:
+  // the thread does it in program order.
+  int issue = -1;
+  bool writes_result = false;  // part of it: at the destination
+  bool reads_only = false;
   // Reads of this thread that it depends on, by address, data or (writes only) control.
   Set dependencies = 0;
 };

@@ -14,11 +14,10 @@ class Unsupported : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// Of all executions in order, findings passed over. Throws Unsupported.
-Outcomes by_axioms(const Kernel& kernel);
-
-// What either has and the other has not, one line each; empty: check and the axioms agree. Throws
-// Unsupported, also if the check was not whole.
+// What either has and the other has not, one line each; empty: check and the axioms agree on the
+// outcomes of all executions in order (where there are no bulk copies, findings passed over), and
+// check does not say PASS where the axioms have a race, or an order of arrivals that is undefined;
+// nor has it a race where they have none. Throws Unsupported, also if the check was not whole.
 std::string difference_from_axioms(const Kernel& kernel, const Limits& limits);
 
 }  // namespace ringfence::oracle
