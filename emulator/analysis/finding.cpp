@@ -157,6 +157,36 @@ void confirm(Settled& s, const schedule::RunSpec& base, const RecordOptions& opt
 
 }  // namespace
 
+namespace {
+
+// The keys of the other instructions of a site's line of the source that do the same: what is put
+// in at that line comes to all of them.
+std::vector<std::string> same_line(const Subject& subject, const schedule::Program& program,
+                                   std::uint16_t site) {
+  const auto does = [](const std::string& name) {
+    std::string text = name.substr(std::min(name.size(), name.find(": ")));
+    if (text.starts_with(": ")) text.erase(0, 2);
+    if (text.starts_with('@')) text.erase(0, std::min(text.size(), text.find(' ')) + 1);
+    return text.substr(0, text.find(' '));
+  };
+  const std::string name = program.site_name(site), line = trace::line_of(name);
+  std::vector<std::string> out;
+  if (name.starts_with(line)) return out;  // a line of the PTX
+  for (std::uint16_t other = 0; other < 0xffff; ++other) {
+    const std::string its = program.site_name(other);
+    if (its.starts_with("site ")) break;
+    if (other == site || trace::line_of(its) != line || does(its) != does(name)) continue;
+    out.push_back(subject.site_key(program, other));
+  }
+  std::sort(out.begin(), out.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  std::erase(out, subject.site_key(program, site));
+  std::erase(out, std::string());
+  return out;
+}
+
+}  // namespace
+
 Clues clues_of(const Subject& subject, const schedule::Outcome& outcome,
                const schedule::Program& program, const trace::Verdict& verdict) {
   Clues clues;
@@ -198,6 +228,9 @@ Clues clues_of(const Subject& subject, const schedule::Outcome& outcome,
       case What::bulk_wait:
         what = "cp.async.bulk.wait_group";
         break;
+      case What::bulk_wait_barrier:
+        what = "cp.async.bulk.wait_group+bar.sync";
+        break;
       case What::copy_wait:
         what = "cp.async.wait_group";
         break;
@@ -208,8 +241,11 @@ Clues clues_of(const Subject& subject, const schedule::Outcome& outcome,
       case What::clear:
         break;
     }
-    clues.insertions.push_back({key + (hint.behind ? "/after" : "/before"), "", what,
-                                trace::line_of(program.site_name(hint.site))});
+    const char* const place = hint.behind ? "/after" : "/before";
+    std::vector<std::string> also = same_line(subject, program, hint.site);
+    for (std::string& other : also) other += place;
+    clues.insertions.push_back(
+        {key + place, "", what, trace::line_of(program.site_name(hint.site)), std::move(also)});
   }
   for (const std::size_t i : verdict.cause_steps) add(outcome.history[i].site);
   if (verdict.finding && verdict.finding->has_first) add(verdict.finding->first.site);

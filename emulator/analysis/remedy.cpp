@@ -24,9 +24,10 @@ constexpr std::uint64_t kFewestSchedules = 20;
 void apply(const Step& change, Settings& set) {
   if (change.to.empty()) {
     set.erase(change.key);
-  } else {
-    set[change.key] = change.to;
+    return;
   }
+  set[change.key] = change.to;
+  for (const std::string& key : change.also) set[key] = change.to;
 }
 
 class Trials {
@@ -110,11 +111,30 @@ class Trials {
 // The steps of one switch, weakest first.
 using Ladder = std::vector<Step>;
 
+// Where several instructions of one line of the source do the same, one ladder is for all of them:
+// a change of the source would be.
 std::vector<Ladder> ladders(const Subject& subject) {
   std::vector<Ladder> out;
+  const auto property = [](const Step& s) { return s.key.substr(s.key.rfind('/')); };
   for (Step& step : subject.stronger()) {
-    if (out.empty() || out.back().front().key != step.key) out.emplace_back();
-    out.back().push_back(std::move(step));
+    if (!out.empty() && out.back().front().key == step.key) {
+      out.back().push_back(std::move(step));
+      continue;
+    }
+    const bool of_source = step.where.find(", ") != std::string::npos;
+    const auto same = std::find_if(out.begin(), out.end(), [&](const Ladder& l) {
+      return of_source && l.front().where == step.where && l.front().from == step.from &&
+             property(l.front()) == property(step) && l.front().key != step.key;
+    });
+    if (same == out.end()) {
+      out.emplace_back().push_back(std::move(step));
+      continue;
+    }
+    for (Step& s : *same) {
+      if (std::find(s.also.begin(), s.also.end(), step.key) == s.also.end()) {
+        s.also.push_back(step.key);
+      }
+    }
   }
   return out;
 }
@@ -150,9 +170,11 @@ Remedy combined(Trials& trials, const std::vector<Ladder>& all) {
 
 namespace {
 
-bool at_any(const std::string& key, const std::vector<std::string>& sites) {
-  return std::any_of(sites.begin(), sites.end(),
-                     [&](const std::string& site) { return key.starts_with(site + "/"); });
+bool at_any(const Step& step, const std::vector<std::string>& sites) {
+  return std::any_of(sites.begin(), sites.end(), [&](const std::string& site) {
+    const auto is_of = [&](const std::string& key) { return key.starts_with(site + "/"); };
+    return is_of(step.key) || std::any_of(step.also.begin(), step.also.end(), is_of);
+  });
 }
 
 class Finder {
@@ -166,17 +188,23 @@ class Finder {
     std::vector<Ladder> all = ladders(subject_);
     std::vector<Ladder> near;
     for (const Ladder& l : all) {
-      if (at_any(l.front().key, clues_.sites)) near.push_back(l);
+      if (at_any(l.front(), clues_.sites)) near.push_back(l);
     }
     for (const Step& step : clues_.insertions) {
       // A memory that is cleared after each call need not be after each launch.
       if (!out_.found.empty() && out_.found.back().changes.front().key == step.key) continue;
-      take({step});
+      if (take({step}) || step.also.empty()) continue;
+      Step alone = step;
+      alone.also.clear();
+      const std::string place = step.key.substr(0, step.key.rfind('/'));
+      alone.where += fmt::format(" (PTX line {} alone, not the {} others of that line)",
+                                 place.substr(place.rfind(':') + 1), step.also.size());
+      take({alone});
     }
     climb(near);
     if (out_.found.empty()) pairs(near);
     if (!out_.found.empty() && out_.kernel) return;
-    std::erase_if(all, [&](const Ladder& l) { return at_any(l.front().key, clues_.sites); });
+    std::erase_if(all, [&](const Ladder& l) { return at_any(l.front(), clues_.sites); });
     climb(all);
     if (!out_.found.empty()) return;
     all.insert(all.begin(), near.begin(), near.end());
@@ -277,6 +305,19 @@ std::string_view in_cuda(std::string_view instruction) {
   return instruction;
 }
 
+// "--set A=x --set B=x": what it takes to try a step.
+std::string settings(const Step& c) {
+  constexpr std::size_t kMost = 3;
+  std::string out = fmt::format("--set {}={}", c.key, c.to);
+  for (std::size_t i = 0; i < c.also.size() && i < kMost; ++i) {
+    out += fmt::format(" --set {}={}", c.also[i], c.to);
+  }
+  if (c.also.size() > kMost) {
+    out += fmt::format(", and the same at {} more of this line", c.also.size() - kMost);
+  }
+  return out;
+}
+
 std::string text(const Step& c) {
   if (c.key.ends_with("/init")) {
     return fmt::format("{} initialised with zeros (--set {}={})", c.where, c.key, c.to);
@@ -288,12 +329,20 @@ std::string text(const Step& c) {
   if (c.from.empty()) {
     const bool after = c.key.ends_with("/after");
     const bool cuda = c.where.find(".ptx:") == std::string::npos;
-    return fmt::format("{} {} {} (--set {}={})", cuda ? in_cuda(c.to) : c.to,
-                       after ? "after" : "before", c.where, c.key, c.to);
+    std::string what;
+    for (std::size_t at = 0; at <= c.to.size();) {
+      const std::size_t end = std::min(c.to.size(), c.to.find('+', at));
+      const std::string one = c.to.substr(at, end - at);
+      what += (what.empty() ? "" : " and ") + std::string(cuda ? in_cuda(one) : one);
+      at = end + 1;
+    }
+    return fmt::format("{} {} {} ({})", what, after ? "after" : "before", c.where, settings(c));
   }
   if (c.to.empty()) return fmt::format("without {}={}", c.key, c.from);
-  return fmt::format("{}={} (it is {}{})", c.key, c.to, c.from,
-                     c.where.empty() ? "" : ": " + c.where);
+  const std::string was = c.where.empty() ? "" : ": " + c.where;
+  if (c.also.empty()) return fmt::format("{}={} (it is {}{})", c.key, c.to, c.from, was);
+  return fmt::format("{}={} (it is {}{}; with the {} other instruction{} of this line: {})", c.key,
+                     c.to, c.from, was, c.also.size(), c.also.size() == 1 ? "" : "s", settings(c));
 }
 
 }  // namespace
@@ -331,8 +380,12 @@ nlohmann::ordered_json to_json(const Remedies& r) {
   for (const Remedy& remedy : r.found) {
     Json changes = Json::array();
     for (const Step& c : remedy.changes) {
-      changes.push_back(Json{
-          {"switch", c.key}, {"from", c.from}, {"to", c.to.empty() ? Json(nullptr) : Json(c.to)}});
+      std::vector<std::string> keys{c.key};
+      keys.insert(keys.end(), c.also.begin(), c.also.end());
+      for (const std::string& key : keys) {
+        changes.push_back(Json{
+            {"switch", key}, {"from", c.from}, {"to", c.to.empty() ? Json(nullptr) : Json(c.to)}});
+      }
     }
     found.push_back(Json{{"changes", changes}});
   }

@@ -26,6 +26,9 @@ struct Step {
   std::string from;   // the value in force
   std::string to;     // empty: leave the switch out, which is the protocol to the letter
   std::string where;  // of a kernel's: the instruction, and its line of the CUDA source
+  // Of a line of the source that several instructions of the PTX share (unrolled, inlined): the
+  // keys of the others, which are changed alike.
+  std::vector<std::string> also{};
 };
 
 // Switches and sites that are not as written, by key.

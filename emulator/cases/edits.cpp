@@ -221,7 +221,12 @@ class Editor {
   }
 
   // Who jumps to what it stands before comes by it; who jumps to what follows does not.
+  // "A+B": both, in that order.
   bool insert(ptx::Function& f, std::size_t at, std::size_t beside, std::string_view value) {
+    if (const std::size_t plus = value.find('+'); plus != std::string_view::npos) {
+      return insert(f, at, beside, value.substr(plus + 1)) &&
+             insert(f, at, beside, value.substr(0, plus));
+    }
     const auto found = std::find_if(kInsertions.begin(), kInsertions.end(),
                                     [&](const Insertion& i) { return i.text == value; });
     if (found == kInsertions.end()) return false;
@@ -441,7 +446,8 @@ void refuse_edits(const CaseFile& file, const Edits& left) {
       words += (words.empty() ? "" : ", ") + std::string(word);
     }
     throw CaseError(fmt::format(
-        "--set {}={}: expected FILE:LINE of an instruction of the case's kernels, and one of {}",
+        "--set {}={}: expected FILE:LINE of an instruction of the case's kernels, and one of {}, "
+        "or several joined by +",
         key, value, words));
   }
   for (const EditSite& site : edit_sites(file)) {

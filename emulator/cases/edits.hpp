@@ -8,7 +8,7 @@
 //   scope   of any of these, or of a fence
 //   fence   sc or acq_rel; none takes the fence out
 //   barrier bar.sync, barrier.sync or bar.warp.sync; none takes it out
-//   before  an instruction that is put in before it: one of insertions()
+//   before  an instruction that is put in before it: one of insertions(), or several joined by +
 //   after   the same after it
 //
 // memory.NAME/init=zero initialises a memory that the case leaves uninitialised; memory.NAME/clear

@@ -21,6 +21,14 @@ struct Telling {
 
 // Two accesses that nothing orders, and reads of old values.
 Cause cause_of_race(const Telling& telling);
+// An asynchronous copy whose end nobody has waited for.
+Cause cause_of_copy(const Telling& telling);
+// A copy that comes behind a read of the place that it writes, where an mbarrier tells of its end;
+// empty where that is not so.
+Cause cause_of_refill(const Telling& telling);
+// Two accesses between which an mbarrier or a cluster's barrier stands, and does not order them.
+// Empty where none does.
+Cause cause_of_phase(const Telling& telling);
 // Waits that nobody ends.
 Cause cause_of_wait(const Telling& telling, const schedule::Outcome& outcome);
 // Threads that do not meet at a barrier.

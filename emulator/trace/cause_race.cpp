@@ -33,8 +33,8 @@ class Race {
   Cause told() {
     Cause c = cause();
     if (!c.text.empty()) {
-      c.steps = steps_;
-      c.hints = hints_;
+      c.steps.insert(c.steps.end(), steps_.begin(), steps_.end());
+      c.hints.insert(c.hints.end(), hints_.begin(), hints_.end());
     }
     return c;
   }
@@ -42,7 +42,12 @@ class Race {
  private:
   Cause cause() {
     const Missing missing = t_.finding.missing;
+    if (missing == Missing::synchronisation || missing == Missing::strength ||
+        missing == Missing::first_scope) {
+      if (Cause c = cause_of_phase(t_); !c.text.empty()) return c;
+    }
     if (Cause c = by_kind(missing); !c.text.empty()) return c;
+    if (Cause c = cause_of_refill(t_); !c.text.empty()) return c;
     if (Cause c = flag_is_plain(); !c.text.empty()) return c;
     const bool known = a_ != kNoEvent && b_ != kNoEvent && a_ < b_;
     // Whatever else is amiss: with this link they would be ordered.
@@ -85,7 +90,7 @@ class Race {
                             "it signals or comes to the barrier",
                             line(first_))};
       case Missing::completion:
-        return incomplete();
+        return cause_of_copy(t_);
       case Missing::first_scope:
       case Missing::second_scope: {
         const bool far = rank_of(first_.label) != rank_of(second_.label);
@@ -107,74 +112,6 @@ class Race {
       default:
         return {};
     }
-  }
-
-  Cause incomplete() const {
-    const std::string what = text_of(first_.site);
-    const bool to_global = what.find("global.shared") != std::string::npos;
-    const bool bulk = what.find(".bulk") != std::string::npos;
-    const bool group = what.find("bulk_group") != std::string::npos ||
-                       what.find("async.wait") != std::string::npos || to_global;
-    const auto wait = bulk ? Hint::What::bulk_wait : Hint::What::copy_wait;
-    // Before the thread that issued it goes on to tell others.
-    for (EventIndex i = 0; i < h_.events().size(); ++i) {
-      const Event& e = h_[i];
-      if (e.label != first_.label || e.step <= first_.step || !machine::is_step(e.kind)) continue;
-      if (e.kind == Event::Kind::barrier || (is_write(e) && machine::is_strong(e.order)) ||
-          e.step >= second_.step) {
-        if (e.kind != Event::Kind::barrier) hint(wait, e.site, false);
-        break;
-      }
-    }
-    if (first_.label == second_.label) hint(wait, second_.site, false);
-    if (bulk && group) {
-      const bool writes = first_.kind != AccessKind::read;
-      return {fmt::format("{} only begins a bulk copy, whose {} is not over: nobody has waited for "
-                          "it{}",
-                          line(first_), writes ? "write" : "read",
-                          writes ? " (a wait_group.read waits for what it reads alone)" : ""),
-              fmt::format("cp.async.bulk.wait_group{} 0 after {} in {}, which issued it, before {}",
-                          writes ? "" : ".read", line(first_), who(first_.label, t_.program),
-                          writes ? "it signals" : "what it reads is written again")};
-    }
-    if (bulk && second_.kind == AccessKind::read && waited_for_a_phase()) {
-      return {fmt::format("{} begins the next bulk copy while {} may still read there what an "
-                          "earlier one brought: it has waited for no phase since",
-                          line(first_), who(second_.label, t_.program)),
-              fmt::format("the copy at {} only after a signal of {} that it has read (an mbarrier "
-                          "of empty stages, or a block barrier), or, where it is to see this copy, "
-                          "a wait for its phase before {}",
-                          line(first_), who(second_.label, t_.program), line(second_))};
-    }
-    if (bulk) {
-      std::string fix = fmt::format(
-          "a wait for the phase of its mbarrier (mbarrier.try_wait) before {}", line(second_));
-      if (second_.kind == AccessKind::read && first_.label != second_.label) {
-        fix += fmt::format(
-            ", or, where that still reads what was there before, the copy at {} only after a "
-            "signal "
-            "of {} that it has",
-            line(first_), who(second_.label, t_.program));
-      }
-      return {fmt::format("{} only begins a bulk copy, and {} has not waited for its end",
-                          line(first_), who(second_.label, t_.program)),
-              fix};
-    }
-    return {fmt::format("{} only begins a copy, and nobody has waited for its end", line(first_)),
-            fmt::format("cp.async.wait_group 0 in {} after {}, and a barrier if others read it",
-                        who(first_.label, t_.program), line(first_))};
-  }
-
-  // Whether the second's thread had seen some phase of an mbarrier.
-  bool waited_for_a_phase() const {
-    for (EventIndex i = 0; i < h_.events().size(); ++i) {
-      const Event& e = h_[i];
-      if (e.label == second_.label && is_read(e) &&
-          text_of(e.site).find("mbarrier.t") != std::string::npos) {
-        return true;
-      }
-    }
-    return false;
   }
 
   // A flag that one side accesses plainly: no order of the other side helps.
@@ -240,16 +177,28 @@ class Race {
     // One has run ahead to what comes later in the kernel, or in its next round.
     const unsigned of_first = text_line(first_.site), of_second = text_line(second_.site);
     if (of_second != 0 && of_second < of_first) {
+      const bool copy = text_of(second_.site).find(": cp.async.bulk") != std::string::npos;
       hint(Hint::What::barrier, first_.site, false);
-      hint(Hint::What::barrier, second_.site, true);
-      return {fmt::format(
-                  "{} comes after {} in the kernel, and {} has run ahead to it: neither a block "
-                  "barrier nor a release that it acquires keeps it after the {} of {} at {}",
-                  line(first_), line(second_), who(first_.label, t_.program), doing(second_.kind),
-                  who(second_.label, t_.program), line(second_)),
-              fmt::format("__syncthreads() after {} (and after the wait for its end, if it is a "
-                          "copy), before {}",
-                          line(second_), line(first_))};
+      if (copy) {
+        hint(Hint::What::bulk_wait_barrier, first_.site, false);
+      } else {
+        hint(Hint::What::barrier, second_.site, true);
+      }
+      const std::string one = who(first_.label, t_.program), other = who(second_.label, t_.program);
+      const std::string text = fmt::format(
+          "{} comes after {} in the kernel, and {} has run ahead to it: neither a block barrier "
+          "nor "
+          "a release that it acquires keeps it after the {} of {} at {}",
+          line(first_), line(second_), one, doing(second_.kind), other, line(second_));
+      if (!copy) {
+        return {text,
+                fmt::format("__syncthreads() after {}, before {}", line(second_), line(first_))};
+      }
+      return {
+          text + "; a wait_group waits for the copies of its own thread alone",
+          fmt::format("cp.async.bulk.wait_group.read 0 in {}, which issues the copy, and then a "
+                      "__syncthreads() for all before {}",
+                      other, line(first_))};
     }
     hint(Hint::What::barrier, first_.site, true);
     hint(Hint::What::barrier, second_.site, false);

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 #include <utility>
 #include <vector>
 
@@ -285,116 +284,6 @@ class Wait {
   mutable std::vector<Hint> hints_;
 };
 
-// -- results --------------------------------------------------------------------------------------
-
-// The first last look of a wait that took what an earlier launch had put, although the launch's own
-// came to the same place later.
-Cause old_value_taken(const Telling& t) {
-  const History& h = t.history;
-  std::map<std::pair<std::uint32_t, std::uint64_t>, std::vector<EventIndex>> writes;
-  for (EventIndex i = 0; i < h.events().size(); ++i) {
-    if (is_write(h[i])) writes[{h[i].address.region, h[i].address.offset}].push_back(i);
-  }
-  for (EventIndex i = 0; i < h.events().size(); ++i) {
-    const Event& e = h[i];
-    if (!is_read(e) || !machine::is_strong(e.order)) continue;
-    const EventIndex p = h.source(i);
-    if (p == kNoEvent) continue;
-    const LaunchNumber mine = number_of(e.label), its = number_of(h[p].label);
-    if (its >= mine || std::get<1>(its) != 1 || std::get<1>(mine) != 1) continue;
-    EventIndex due = kNoEvent;
-    for (const EventIndex w : writes[{e.address.region, e.address.offset}]) {
-      if (w > p && number_of(h[w].label) == mine && rank_of(h[w].label) == rank_of(h[p].label) &&
-          h[w].site == h[p].site) {
-        due = w;
-        break;
-      }
-    }
-    if (due == kNoEvent || h.looks_again(i)) continue;
-    const bool calls = std::get<0>(its) != std::get<0>(mine);
-    const auto launch = [&](const LaunchNumber& n) {
-      return calls ? fmt::format("call {}", std::get<0>(n))
-                   : fmt::format("launch {}", std::get<2>(n));
-    };
-    const std::string at = place(e.address, t.program);
-    return {
-        fmt::format("{} took at {} (step {}) the value that rank {} wrote to {} in {}, for that "
-                    "of {} (which came at step {}): the slot was not cleared in between",
-                    who(e.label, t.program), t.line(e), e.step, rank_of(h[p].label), at,
-                    launch(its), launch(mine), h[due].step),
-        fmt::format("clear all that {} wrote before the buffer is used again, or send a number "
-                    "of the call with the data",
-                    launch(its)),
-        {i, p, due},
-        {{Hint::What::clear, 0, false, e.address.region}}};
-  }
-  return {};
-}
-
-std::string written_by(const Telling& t, const machine::AccessInfo& a) {
-  const History& h = t.history;
-  const auto all = h.writes_of(a.region, a.offset);
-  const std::string rank = fmt::format("rank {}", rank_of(a.label));
-  const LaunchNumber until = number_of(a.label);
-  for (std::size_t k = all.size(); k-- > 0;) {
-    const Event& e = h[all[k]];
-    if (number_of(e.label) >= until) continue;
-    return fmt::format("on {} it was written by {} ({}, step {})", rank, who(e.label, t.program),
-                       t.line(e), e.step);
-  }
-  return fmt::format("on {} nobody wrote it", rank);
-}
-
-// What was read before the value that was due had come: nothing keeps the reader behind the write.
-Cause read_too_early(const Telling& t, const machine::AccessInfo& a) {
-  const History& h = t.history;
-  EventIndex read = kNoEvent;
-  for (EventIndex i = 0; i < h.events().size(); ++i) {
-    if (h[i].label == a.label && is_read(h[i]) && covers(h[i], a.region, a.offset)) read = i;
-  }
-  if (read == kNoEvent) return {};
-  const EventIndex took = h.source(read);
-  EventIndex last = kNoEvent;
-  for (const EventIndex w : h.writes_of(a.region, a.offset)) {
-    if (number_of(h[w].label) < number_of(a.label)) last = w;
-  }
-  if (last == kNoEvent || last == took || last < read) return {};
-  const std::string from =
-      took == kNoEvent ? "what was there at first"
-                       : fmt::format("what {} had written at {} (step {})",
-                                     who(h[took].label, t.program), t.line(h[took]), h[took].step);
-  return {fmt::format("{} read {} (step {}), and {} wrote there later, at {} (step {})",
-                      who(a.label, t.program), from, h[read].step, who(h[last].label, t.program),
-                      t.line(h[last]), h[last].step),
-          fmt::format("a signal or a barrier after the write at {} that comes before the read",
-                      t.line(h[last])),
-          {read, last}};
-}
-
-// No order and no scope changes what is computed wrongly.
-std::string mend_of_value(const Telling& t, const machine::AccessInfo& a) {
-  const History& h = t.history;
-  const auto all = h.writes_of(a.region, a.offset);
-  const LaunchNumber until = number_of(a.label);
-  EventIndex last = kNoEvent;
-  for (const EventIndex w : all) {
-    if (number_of(h[w].label) < until) last = w;
-  }
-  if (last == kNoEvent) {
-    return "let a thread write it: how the work is divided among blocks and threads leaves it out";
-  }
-  const std::string numbers = t.program.last_mismatch();
-  const std::string line = t.line(h[last]);
-  for (const auto& [word, fix] :
-       {std::pair{"'s term is missing", "add the missing rank's term before the store at {}"},
-        std::pair{"'s term is added twice", "add that rank's term once before the store at {}"},
-        std::pair{"'s own value is there, and the other terms are missing",
-                  "add the other ranks' terms before the store at {}"}}) {
-    if (numbers.find(word) != std::string::npos) return fmt::format(fmt::runtime(fix), line);
-  }
-  return fmt::format("what the store at {} computes, or the place that it stores to", line);
-}
-
 }  // namespace
 
 Cause cause_of_divergence(const Telling& t) {
@@ -445,22 +334,6 @@ Cause cause_of_left(const Telling& t) {
 
 Cause cause_of_wait(const Telling& telling, const schedule::Outcome& outcome) {
   return Wait(telling, outcome).told();
-}
-
-Cause cause_of_values(const Telling& telling) {
-  const machine::Finding& f = telling.finding;
-  Cause c = old_value_taken(telling);
-  if (f.kind == machine::FindingKind::replica_mismatch && f.has_first && f.has_second) {
-    const std::string writers = written_by(telling, f.first) + ", " + written_by(telling, f.second);
-    c.text = c.text.empty() ? writers : c.text + "; " + writers;
-  } else if (f.has_second && c.text.empty()) {
-    c = read_too_early(telling, f.second);
-    if (c.text.empty()) c.text = written_by(telling, f.second);
-  }
-  if (c.fix.empty() && f.kind == machine::FindingKind::numeric_mismatch && f.has_second) {
-    c.fix = mend_of_value(telling, f.second);
-  }
-  return c;
 }
 
 }  // namespace ringfence::trace

@@ -11,11 +11,12 @@ struct Hint {
     barrier,
     fence,
     proxy_fence,
-    bulk_wait,  // cp.async.bulk.wait_group
-    copy_wait,  // cp.async.wait_group
-    grid_wait,  // griddepcontrol.wait
-    init,       // of the memory
-    clear       // of the memory, between calls or launches
+    bulk_wait,          // cp.async.bulk.wait_group
+    bulk_wait_barrier,  // the same, and a block barrier behind it
+    copy_wait,          // cp.async.wait_group
+    grid_wait,          // griddepcontrol.wait
+    init,               // of the memory
+    clear               // of the memory, between calls or launches
   } what = What::barrier;
   std::uint16_t site = 0;
   bool behind = false;       // else before it

@@ -2,47 +2,16 @@
 // would fix it. The causes are those of tests/ptx/kernels/zoo.cu and tests/zoo, read there.
 #include <doctest/doctest.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <set>
 
-#include "tests/cli/command.hpp"
+#include "tests/cli/told.hpp"
 
 namespace ringfence::cli {
 namespace {
 
 namespace fs = std::filesystem;
-
-struct Told {
-  std::string message, cause, fix, story;
-  std::vector<std::string> remedies;
-};
-
-Told told(const std::string& file, const std::string& options = "") {
-  const Folder f;
-  const Result r = ringfence(f, "fuzz --executor inline --json r.json --case " +
-                                    fs::absolute(file).string() + " " + options);
-  REQUIRE(r.status == 1);
-  const auto found = json_of(f / "r.json")["findings"];
-  REQUIRE(!found.empty());
-  // Of the mode that the case claims, the story is the whole one.
-  auto judged =
-      std::find_if(found.begin(), found.end(), [](const auto& one) { return one["claimed"]; });
-  if (judged == found.end()) judged = found.begin();
-  Told t{(*judged)["message"], (*judged)["cause"], (*judged)["fix"], (*judged)["story"], {}};
-  for (const auto& remedy : (*judged)["remedies"]["found"]) {
-    for (const auto& change : remedy["changes"]) {
-      const std::string to = change["to"].is_null() ? "" : change["to"].get<std::string>();
-      t.remedies.push_back(change["switch"].get<std::string>() + "=" + to);
-    }
-  }
-  return t;
-}
-
-bool says(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 struct Fault {
   const char* name;
@@ -123,23 +92,6 @@ TEST_CASE("what the user took out is put back first") {
   CHECK(t.remedies.front() == "zoo.ptx:2642/barrier=");
 }
 
-namespace {
-// A case of one kernel, `body`, two blocks and one memory.
-void write_case(const Folder& f, const std::string& body, const std::string& head,
-                const std::string& init, const std::string& block = "1") {
-  std::ofstream(f / "k.ptx") << ".version 8.6\n.target sm_90a\n.address_size 64\n"
-                                ".visible .entry k(.param .u64 data) {\n"
-                                "  .reg .pred %p; .reg .b32 %v; .reg .b64 %m;\n"
-                                "  ld.param.u64 %m, [data];\n" +
-                                    body + "  ret;\n}\n";
-  std::ofstream(f / "c.toml") << "version = 1\nranks = 1\n" + head +
-                                     "[memory.count]\nkind = \"local\"\nbytes = 64\n" + init +
-                                     "[[launch]]\nptx = \"k.ptx\"\nkernel = \"k\"\ngrid = [2]\n"
-                                     "block = [" +
-                                     block + "]\nargs = [ {memory = \"count\"} ]\n";
-}
-}  // namespace
-
 TEST_CASE("an init or a clear of a memory mends what lacks one") {
   const Folder f;
   // In the second call the count goes on from two.
@@ -187,13 +139,45 @@ TEST_CASE("threads that do not meet at a barrier are told with both their places
   write_case(f,
              "  mov.u32 %v, %tid.x;\n  setp.lt.u32 %p, %v, 32;\n  @%p bra A;\n  ret;\n"
              "A: bar.sync 0;\n",
-             "", "", "64");
+             "", "", {.block = "64"});
   const Told exited = told(f / "c.toml", "--no-remedies --policy syncthreads=cuda");
   CHECK(says(exited.message, "thread 0 waits at a barrier of all threads of its block at k.ptx:1"));
   CHECK(says(exited.message, "thread 32 has exited at k.ptx:10"));
   CHECK(says(exited.cause, "is at the barrier of all threads at k.ptx:11"));
   CHECK(says(exited.cause, "has exited at k.ptx:10"));
   CHECK(says(exited.fix, "outside of the branch"));
+}
+
+// tests/cases/files/collectives.cu: with `drop`, element 5 of the last rank lacks the last term; op
+// 8 copies rank 0's input.
+TEST_CASE("of a sum that lacks terms it is told where it was formed, and what was read for it") {
+  const Folder f;
+  const auto write =
+      [&](int op, int drop) {
+        std::ofstream(f / "c.toml")
+            << "version = 1\nranks = 3\n"
+               "[memory.data]\nkind = \"symmetric\"\nbytes = 96\ninit = { u32 = \"integers\" }\n"
+               "[memory.out]\nkind = \"local\"\nbytes = 96\n"
+               "[memory.pad]\nkind = \"symmetric\"\nbytes = 64\n"
+               "[memory.epoch]\nkind = \"local\"\nbytes = 4\n[[launch]]\nptx = \""
+            << fs::absolute("tests/cases/files/collectives.ptx").string()
+            << "\"\nkernel = \"of_u32\"\ngrid = [1]\nblock = [32]\n"
+               "args = [ {peers = \"data\"}, {memory = \"out\"}, {peers = \"pad\"}, \"rank\", "
+               "\"world\", {s32 = 24}, {s32 = "
+            << op << "}, {s32 = " << drop
+            << "}, {memory = \"epoch\"} ]\n[check.expected.out]\nsum = \"data\"\n";
+      };
+  write(0, 0);
+  CHECK(ringfence(f, "fuzz --executor inline --schedules 20 --case c.toml").status == 0);
+  write(0, 1);
+  const Told lacks = told(f / "c.toml", "--no-remedies");
+  CHECK(says(lacks.cause, "the sum was formed by rank 2, block 0, thread 5 at collectives.ptx:"));
+  CHECK(says(lacks.cause, "which had read 'data' of ranks 0, 1 (at collectives.ptx:"));
+  CHECK(says(lacks.cause, "and of no other rank"));
+  CHECK(says(lacks.fix, "add the terms of all ranks at collectives.ptx:"));
+  write(8, 0);
+  const Told copies = told(f / "c.toml", "--no-remedies");
+  CHECK(says(copies.cause, "which had read 'data' of rank 0 (at collectives.ptx:"));
 }
 
 TEST_CASE("what no order and no scope mends is told with what does") {
