@@ -124,6 +124,9 @@ class Interleaver {
       case Kind::MbarrierWait:
       case Kind::MbarrierTest:
         throw std::logic_error("unknown barrier");
+      case Kind::Copy:
+      case Kind::GroupWait:
+        throw std::logic_error("a copy");
       case Kind::Fence:
       case Kind::Bridge:
       case Kind::Nothing:
