@@ -34,6 +34,7 @@ struct Allocation {
   // Memory that the host sees too: the bytes are there. `content` is what a run began with.
   std::shared_ptr<std::uint8_t> host;
   bool managed = false;
+  std::string file;  // that is mapped there
   // Where a run got stuck: what the host was shown of it, over what had been there. What the host
   // makes of that is there for the next one.
   std::vector<std::uint8_t> shown, ground;
@@ -55,7 +56,8 @@ struct Module {
   ptx::Module parsed;
   std::map<std::string, std::unique_ptr<ptx::Program>, std::less<>> kernels;
   bool has_variables = false;
-  std::vector<std::uint64_t> variables;  // addresses, by device
+  std::vector<std::uint64_t> variables;          // addresses, by device
+  std::map<std::string, std::uint64_t> managed;  // addresses of __managed__ variables, by name
 };
 
 struct Stream {

@@ -10,6 +10,7 @@
 
 #include "emulator/cases/residency.hpp"
 #include "emulator/cases/space.hpp"
+#include "emulator/exec/managed.hpp"
 #include "emulator/ptx/decode.hpp"
 #include "emulator/ptx/error.hpp"
 #include "emulator/ptx/execution.hpp"
@@ -38,6 +39,7 @@ bool ends_window(Call call) {
     case Call::pointer:
     case Call::memory_info:
     case Call::kernel:
+    case Call::managed:
     case Call::module_add:
       return false;
     default:
@@ -137,6 +139,8 @@ void Engine::serve(Turn& turn, In& in) {
       return tell_kernel(turn, in);
     case Call::symbol:
       return find_symbol(turn, in);
+    case Call::managed:
+      return tell_managed(turn, in);
     case Call::allocate:
       return allocate(turn, in);
     case Call::release:
@@ -203,7 +207,9 @@ void Engine::serve(Turn& turn, In& in) {
       // Of one device, where nothing is wrong; an error took all with it.
       sticky_ = kSuccess;
       devices_.pending.clear();
-      std::erase_if(devices_.memory, [&](const auto& m) { return m.second.device == r.device; });
+      std::erase_if(devices_.memory, [&](const auto& m) {
+        return m.second.device == r.device && !m.second.memory.starts_with("managed_variable");
+      });
       for (Module& m : devices_.modules) m.variables.clear();
       std::erase_if(devices_.memory,
                     [&](const auto& m) { return m.second.memory.starts_with("variables"); });
@@ -276,8 +282,48 @@ void Engine::add_module(Turn& turn, In& in) {
     m.files.push_back(std::move(files[i]));
   }
   m.parsed = ptx::link(std::move(linked));
+  place_managed(m);
   devices_.modules.push_back(std::move(m));
   turn.out.put(std::uint64_t{devices_.modules.size() - 1});
+}
+
+// __managed__ variables: one for the host and all devices. What names them says where they are from
+// now on, as an address that no module has a copy of.
+void Engine::place_managed(Module& module) {
+  std::map<std::string, std::uint64_t, std::less<>> addresses;
+  for (auto& [file, text] : module.files) {
+    const ptx::Module parsed = ptx::parse(text, file);
+    for (const std::string& name : managed_variables(text)) {
+      const auto v = std::find_if(parsed.variables.begin(), parsed.variables.end(),
+                                  [&](const ptx::Variable& one) { return one.name == name; });
+      if (v == parsed.variables.end() || v->external || options_.folder.empty()) continue;
+      Allocation* const a = add_shared(0, v->bytes, fmt::format("managed_variable{}", shared_++));
+      if (a == nullptr) throw ptx::Error(file, v->line, "no memory for a managed variable");
+      a->managed = true;
+      std::copy(v->initial.begin(), v->initial.end(), a->host.get());
+      addresses[name] = module.managed[name] = a->address;
+    }
+  }
+  if (addresses.empty()) return;
+  std::vector<ptx::Module> parsed;
+  for (auto& [file, text] : module.files) {
+    text = with_addresses(text, addresses);
+    parsed.push_back(ptx::parse(text, file));
+  }
+  module.parsed = ptx::link(std::move(parsed));
+}
+
+void Engine::tell_managed(Turn& turn, In& in) {
+  const auto number = in.get<std::uint64_t>();
+  const std::string name(in.blob());
+  const Module& m = devices_.modules.at(number);
+  const auto at = m.managed.find(name);
+  const Allocation* const a = at == m.managed.end() ? nullptr : devices_.at(at->second);
+  if (a == nullptr) {
+    turn.status = kInvalidSymbol;
+    return;
+  }
+  turn.out.put(a->address).put(a->bytes).blob(a->file);
 }
 
 const ptx::Program& Engine::program_of(std::uint64_t module, const std::string& kernel) {
@@ -410,7 +456,8 @@ void Engine::release(Turn& turn, In& in) {
   const auto address = in.get<std::uint64_t>();
   const bool ordered = in.get<std::uint32_t>() != 0;
   const auto at = devices_.memory.find(address);
-  if (at == devices_.memory.end() || at->second.memory.starts_with("variables")) {
+  if (at == devices_.memory.end() || at->second.memory.starts_with("variables") ||
+      at->second.memory.starts_with("managed_variable")) {
     turn.status = kInvalidValue;
     return;
   }
@@ -430,7 +477,18 @@ void Engine::share(Turn& turn, In& in) {
     turn.status = kOutOfMemory;
     return;
   }
-  const std::string memory = fmt::format("{}{}", managed ? "managed" : "host", shared_++);
+  Allocation* const a = add_shared(managed ? turn.request.device : 0, bytes,
+                                   fmt::format("{}{}", managed ? "managed" : "host", shared_++));
+  if (a == nullptr) {
+    turn.status = kOutOfMemory;
+    return;
+  }
+  a->managed = managed;
+  turn.out.put(a->address).blob(a->file);
+}
+
+Allocation* Engine::add_shared(std::uint32_t device, std::uint64_t bytes,
+                               const std::string& memory) {
   const std::string file = options_.folder + "/" + memory;
   const int descriptor = open(file.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   void* there = MAP_FAILED;
@@ -438,19 +496,16 @@ void Engine::share(Turn& turn, In& in) {
     there = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
   }
   if (descriptor >= 0) close(descriptor);
-  if (there == MAP_FAILED) {
-    turn.status = kOutOfMemory;
-    return;
-  }
-  Allocation& a = add_allocation(managed ? turn.request.device : 0, bytes, memory);
+  if (there == MAP_FAILED) return nullptr;
+  Allocation& a = add_allocation(device, bytes, memory);
   a.unset.clear();  // the host has its own ways to write
   if (window_) a.base.assign(bytes, 0);
-  a.managed = managed;
+  a.file = file;
   a.host = {static_cast<std::uint8_t*>(there), [bytes, file](std::uint8_t* p) {
               munmap(p, bytes);
               unlink(file.c_str());
             }};
-  turn.out.put(a.address).blob(file);
+  return &a;
 }
 
 bool Engine::refuses(Turn& turn, std::uint64_t address, std::uint64_t bytes, const char* what) {

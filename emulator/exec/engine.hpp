@@ -72,6 +72,8 @@ class Engine {
   void serve(Turn& turn, In& in);
   void add_module(Turn& turn, In& in);
   void tell_kernel(Turn& turn, In& in);
+  void tell_managed(Turn& turn, In& in);
+  void place_managed(Module& module);
   void find_symbol(Turn& turn, In& in);
   void allocate(Turn& turn, In& in);
   void release(Turn& turn, In& in);
@@ -95,6 +97,8 @@ class Engine {
   const ptx::Program& program_of(std::uint64_t module, const std::string& kernel);
   void place_variables(Module& module, const ptx::Program& program);
   Allocation& add_allocation(std::uint32_t device, std::uint64_t bytes, const std::string& memory);
+  // Memory that the host sees too; null: there is none to be had.
+  Allocation* add_shared(std::uint32_t device, std::uint64_t bytes, const std::string& memory);
   std::string memory_for(std::uint32_t device, std::uint64_t bytes);
   std::uint64_t stream_of(const Request& request);
   Operation& enqueue(const Request& request, Operation::Kind kind);

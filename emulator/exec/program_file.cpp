@@ -69,10 +69,13 @@ ProgramFile read_program(const std::string& path) {
 std::string why_not(const std::string& path, const ProgramFile& program) {
   bool runtime = false;
   for (const std::string& library : program.libraries) {
-    if (library == "libcudart.so.13") runtime = true;
-    if (library.starts_with("libcudart.so") && library != "libcudart.so.13") {
-      return fmt::format("{}: linked with {}; exec replaces only CUDA 13's libcudart.so.13", path,
-                         library);
+    const bool known = library == "libcudart.so.13" || library == "libcudart.so.12";
+    runtime = runtime || known;
+    if (library.starts_with("libcudart.so") && !known) {
+      return fmt::format(
+          "{}: linked with {}; exec replaces libcudart.so.13 and libcudart.so.12, of CUDA 13 and "
+          "12",
+          path, library);
     }
     for (const char* own : {"libcublas", "libcudnn", "libnccl", "libcufft", "libcusolver",
                             "libcusparse", "libcurand", "libnvshmem"}) {
@@ -84,7 +87,7 @@ std::string why_not(const std::string& path, const ProgramFile& program) {
   }
   if (program.kernels && !runtime) {
     return fmt::format(
-        "{}: holds kernels, and no libcudart.so.13 is asked for: link with -cudart shared, as "
+        "{}: holds kernels, and no libcudart.so is asked for: link with -cudart shared, as "
         "ringfence nvcc does",
         path);
   }

@@ -28,6 +28,7 @@ enum class Call : std::uint32_t {
   module_add,      // count, images -> module
   kernel,          // module, name -> what is known of it
   symbol,          // module, name -> address on the device, bytes
+  managed,         // module, name -> address, bytes, file: of a __managed__ variable
   allocate,        // bytes, in stream order or not -> address
   release,         // address, in stream order or not
   share,           // bytes, managed or not -> address, file: memory of the host and the devices

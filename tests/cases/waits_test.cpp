@@ -271,6 +271,10 @@ TEST_CASE("to give up is a choice where the kernel then goes on") {
       "add.u32 %n, %n, 1;\n setp.ne.u32 %p, %n, 1000;\n @%p bra L;\n",
       "mov.u64 %t1, %globaltimer;\n sub.u64 %t1, %t1, %t0;\n setp.lt.u64 %p, %t1, 100000;\n @%p "
       "bra L;\n",
+      // The clock is looked at in every fourth attempt, and starts with the first of these.
+      "add.u32 %n, %n, 1;\n and.b32 %x, %n, 3;\n setp.ne.u32 %p, %x, 0;\n @%p bra L;\n"
+      "mov.u64 %t1, %globaltimer;\n setp.eq.u32 %p, %n, 4;\n @%p mov.u64 %t0, %t1;\n"
+      "sub.u64 %t1, %t1, %t0;\n setp.lt.u64 %p, %t1, 100000;\n @%p bra L;\n",
   };
   for (const std::string& end : ends) {
     INFO(end);

@@ -164,6 +164,19 @@ TEST_CASE("variables of a module are each device's own") {
   if (!made("symbols")) return;
   const Folder folder;
   right(folder, "symbols", "symbols: right");
+  found(folder, "symbols race", "data-race");
+}
+
+TEST_CASE("managed variables are the host's and every device's") {
+  if (!made("managed")) return;
+  const Folder folder;
+  right(folder, "managed", "managed: right", "--capture run");
+  const Result r = ringfence(folder, "run --case run/001.toml --executor inline");
+  CAPTURE(r.out);
+  CHECK(r.status == 0);
+#ifdef __x86_64__
+  found(folder, "managed beside", "data-race");
+#endif
 }
 
 TEST_CASE("waiting: legacy streams, callbacks, queries, and launches that only come later") {
@@ -171,6 +184,8 @@ TEST_CASE("waiting: legacy streams, callbacks, queries, and launches that only c
   const Folder folder;
   right(folder, "waits", "waits: right");
   right(folder, "waits query", "waits: right");
+  right(folder, "waits query-copy", "waits: right");
+  found(folder, "waits query-stray", "data-race");
   right(folder, "waits later", "waits: right");
   const Result r = exec(folder, "waits never");
   CHECK(r.status == 1);
@@ -335,13 +350,27 @@ TEST_CASE("a program with another runtime inside, or none to run, is one line") 
   r = ringfence(folder, "exec -- ./k");
   CHECK(r.status == 2);
   CHECK(says(r.err,
-             "./k: holds kernels, and no libcudart.so.13 is asked for: link with -cudart shared"));
+             "./k: holds kernels, and no libcudart.so is asked for: link with -cudart shared"));
   // One with code for a GPU alone is told at its first launch.
   REQUIRE(std::system(("cd " + folder.path().string() + " && " + RINGFENCE_NVCC +
                        " -cudart shared -gencode arch=compute_90,code=sm_90 k.cu -o k > log 2>&1")
                           .c_str()) == 0);
   r = ringfence(folder, "exec -- ./k");
   CHECK(says(r.err, "hold no PTX: compile with ringfence nvcc"));
+#endif
+}
+
+TEST_CASE("a program of CUDA 12 finds its own runtime, with its layouts") {
+#ifndef RINGFENCE_CUDA12_PROGRAM
+  MESSAGE("not run: the stand-ins are no part of a static build");
+#else
+  const Folder folder;
+  const Result r = ringfence(folder, "exec --gpus 1 -- " RINGFENCE_CUDA12_PROGRAM);
+  CAPTURE(r.out);
+  CAPTURE(r.err);
+  CHECK(r.status == 0);
+  CHECK(says(r.out, "cuda12: right"));
+  CHECK(says(r.err, "called but not supported: cudaGraphAddNode_v2"));
 #endif
 }
 

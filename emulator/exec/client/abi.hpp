@@ -1,10 +1,14 @@
 #pragma once
 // The types of the CUDA runtime's interface that the stand-in takes and gives, laid out as in CUDA
-// 13's headers (tests/exec/abi_test.cu compares them where a toolkit is found), so that it builds
-// where none is.
+// RF_CUDART's headers, 13's unless something else is said (tests/exec/abi_test.cu compares them
+// where a toolkit is found), so that it builds where none is.
 
 #include <cstddef>
 #include <cstdint>
+
+#ifndef RF_CUDART
+#define RF_CUDART 13
+#endif
 
 #define RF_API extern "C" __attribute__((visibility("default")))
 
@@ -63,6 +67,46 @@ struct DeviceProp {
   int hostNumaMultinodeIpcSupported, reserved[56];
 };
 
+// CUDA 12's.
+struct DeviceProp12 {
+  char name[256];
+  char uuid[16];
+  char luid[8];
+  unsigned luidDeviceNodeMask;
+  std::size_t totalGlobalMem, sharedMemPerBlock;
+  int regsPerBlock, warpSize;
+  std::size_t memPitch;
+  int maxThreadsPerBlock, maxThreadsDim[3], maxGridSize[3], clockRate;
+  std::size_t totalConstMem;
+  int major, minor;
+  std::size_t textureAlignment, texturePitchAlignment;
+  int deviceOverlap, multiProcessorCount, kernelExecTimeoutEnabled, integrated;
+  int canMapHostMemory, computeMode;
+  int textures[40];  // maxTexture1D to maxSurfaceCubemapLayered
+  std::size_t surfaceAlignment;
+  int concurrentKernels, ECCEnabled, pciBusID, pciDeviceID, pciDomainID, tccDriver;
+  int asyncEngineCount, unifiedAddressing, memoryClockRate, memoryBusWidth, l2CacheSize;
+  int persistingL2CacheMaxSize, maxThreadsPerMultiProcessor, streamPrioritiesSupported;
+  int globalL1CacheSupported, localL1CacheSupported;
+  std::size_t sharedMemPerMultiprocessor;
+  int regsPerMultiprocessor, managedMemory, isMultiGpuBoard, multiGpuBoardGroupID;
+  int hostNativeAtomicSupported, singleToDoublePrecisionPerfRatio, pageableMemoryAccess;
+  int concurrentManagedAccess, computePreemptionSupported, canUseHostPointerForRegisteredMem;
+  int cooperativeLaunch, cooperativeMultiDeviceLaunch;
+  std::size_t sharedMemPerBlockOptin;
+  int pageableMemoryAccessUsesHostPageTables, directManagedMemAccessFromHost;
+  int maxBlocksPerMultiProcessor, accessPolicyMaxWindowSize;
+  std::size_t reservedSharedMemPerBlock;
+  int hostRegisterSupported, sparseCudaArraySupported, hostRegisterReadOnlySupported;
+  int timelineSemaphoreInteropSupported, memoryPoolsSupported, gpuDirectRDMASupported;
+  unsigned gpuDirectRDMAFlushWritesOptions;
+  int gpuDirectRDMAWritesOrdering;
+  unsigned memoryPoolSupportedHandleTypes;
+  int deferredMappingCudaArraySupported, ipcEventSupported, clusterLaunch;
+  int unifiedFunctionPointers, reserved[63];
+};
+static_assert(sizeof(DeviceProp12) == 1032);
+
 struct FuncAttributes {
   std::size_t sharedSizeBytes, constSizeBytes, localSizeBytes;
   int maxThreadsPerBlock, numRegs, ptxVersion, binaryVersion, cacheModeCA;
@@ -80,7 +124,9 @@ struct PointerAttributes {
   int device;
   void* devicePointer;
   void* hostPointer;
+#if RF_CUDART >= 13
   long reserved[8];
+#endif
 };
 
 struct LaunchAttribute {

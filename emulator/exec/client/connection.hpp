@@ -31,6 +31,9 @@ struct Devices {
 };
 const Devices& devices();
 
+// cudaGetDeviceProperties.
+Error properties_of(int device, DeviceProp* out);
+
 // The calling thread's.
 int current_device();
 void set_current_device(int device);

@@ -117,7 +117,7 @@ RF_API Error cudaDeviceGetByPCIBusId(int* out, const char* text) {
   return *out = static_cast<int>(bus) - 1, kSuccess;
 }
 
-RF_API Error cudaGetDeviceProperties(DeviceProp* out, int device) {
+Error properties_of(int device, DeviceProp* out) {
   if (!exists(device)) return keep(kInvalidDevice);
   DeviceProp& p = *out;
   p = {};
@@ -165,10 +165,16 @@ RF_API Error cudaGetDeviceProperties(DeviceProp* out, int device) {
   return kSuccess;
 }
 
+#if RF_CUDART >= 13
+RF_API Error cudaGetDeviceProperties(DeviceProp* out, int device) {
+  return properties_of(device, out);
+}
+#endif
+
 // For the stand-in for libcuda.so.1.
 RF_API Error ringfence_device(int device, const char** name, char* uuid, std::size_t* memory) {
   thread_local DeviceProp p;
-  if (const Error e = cudaGetDeviceProperties(&p, device); e != kSuccess) return e;
+  if (const Error e = properties_of(device, &p); e != kSuccess) return e;
   *name = p.name;
   std::memcpy(uuid, p.uuid, sizeof p.uuid);
   return *memory = p.totalGlobalMem, kSuccess;
@@ -176,7 +182,7 @@ RF_API Error ringfence_device(int device, const char** name, char* uuid, std::si
 
 RF_API Error cudaDeviceGetAttribute(int* out, int attribute, int device) {
   DeviceProp p;
-  if (const Error e = cudaGetDeviceProperties(&p, device); e != kSuccess) return e;
+  if (const Error e = properties_of(device, &p); e != kSuccess) return e;
   if (const auto at = devices().attributes.find(attribute); at != devices().attributes.end()) {
     return *out = at->second, kSuccess;
   }

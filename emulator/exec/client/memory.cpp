@@ -66,20 +66,8 @@ Error share(void** out, std::size_t bytes, bool managed) {
   In in = answer.in();
   const auto address = in.get<std::uint64_t>();
   const std::string file(in.blob());
-  const int descriptor = open(file.c_str(), O_RDWR | O_CLOEXEC);
-  void* const there = descriptor < 0
-                          ? MAP_FAILED
-                          : mmap(reinterpret_cast<void*>(address), bytes, PROT_READ | PROT_WRITE,
-                                 MAP_SHARED | MAP_FIXED, descriptor, 0);
-  if (descriptor >= 0) close(descriptor);
-  if (there == MAP_FAILED) return keep(kOutOfMemory);
-  {
-    const std::lock_guard lock(blocks().mutex);
-    blocks().known[address] = {bytes, managed ? Place::managed : Place::host, true};
-  }
-  watch(address, bytes);
-  watch_memory();
-  *out = there;
+  if (!map_shared(address, bytes, file, managed)) return keep(kOutOfMemory);
+  *out = reinterpret_cast<void*>(address);
   return kSuccess;
 }
 
@@ -188,6 +176,23 @@ constexpr Kind kPeer = Kind::device_to_device;
 
 }  // namespace
 
+bool map_shared(std::uint64_t address, std::size_t bytes, const std::string& file, bool managed) {
+  const int descriptor = open(file.c_str(), O_RDWR | O_CLOEXEC);
+  void* const there = descriptor < 0
+                          ? MAP_FAILED
+                          : mmap(reinterpret_cast<void*>(address), bytes, PROT_READ | PROT_WRITE,
+                                 MAP_SHARED | MAP_FIXED, descriptor, 0);
+  if (descriptor >= 0) close(descriptor);
+  if (there == MAP_FAILED) return false;
+  {
+    const std::lock_guard lock(blocks().mutex);
+    blocks().known[address] = {bytes, managed ? Place::managed : Place::host, true};
+  }
+  watch(address, bytes);
+  watch_memory();
+  return true;
+}
+
 // -- allocations ----------------------------------------------------------------------------------
 
 RF_API Error cudaMalloc(void** out, std::size_t bytes) {
@@ -237,6 +242,7 @@ RF_API Error cudaHostUnregister(void* p) {
   const std::lock_guard lock(blocks().mutex);
   return blocks().known.erase(number(p)) == 1 ? kSuccess : keep(713);
 }
+#if RF_CUDART >= 13
 // Where managed memory is makes no difference here.
 RF_API Error cudaMemPrefetchAsync(const void*, std::size_t, Location, unsigned, Handle) {
   return kSuccess;
@@ -245,6 +251,7 @@ RF_API Error cudaMemPrefetchAsync_ptsz(const void*, std::size_t, Location, unsig
   return kSuccess;
 }
 RF_API Error cudaMemAdvise(const void*, std::size_t, int, Location) { return kSuccess; }
+#endif
 
 // The one pool of each device.
 RF_API Error cudaDeviceGetDefaultMemPool(Handle* out, int device) {

@@ -24,7 +24,13 @@ struct Variable {
   Module* module = nullptr;
   std::string name;
   std::size_t bytes = 0;
-  bool managed = false;
+};
+
+// A __managed__ one: the program goes through a pointer of its own.
+struct Managed {
+  Module* module = nullptr;
+  std::string name;
+  void** pointer = nullptr;
 };
 
 struct Registry {
@@ -33,6 +39,7 @@ struct Registry {
   std::deque<Kernel> kernels;
   std::map<const void*, Kernel*> by_stub;
   std::map<const void*, Variable> variables;
+  std::vector<Managed> managed;
 };
 
 // Host stubs register before main, in no order of files.
@@ -162,9 +169,18 @@ Error symbol_at(const void* symbol, std::uint64_t& address, std::uint64_t& bytes
   Registry& r = registry();
   const std::lock_guard lock(r.mutex);
   const auto at = r.variables.find(symbol);
-  if (at == r.variables.end()) return keep(kInvalidSymbol);
+  if (at == r.variables.end()) {
+    // A managed variable goes by where it is.
+    const Answer answer =
+        ask(Call::pointer, nullptr, Out().put(reinterpret_cast<std::uintptr_t>(symbol)));
+    In in = answer.in();
+    if (answer.status != kSuccess || in.get<Place>() != Place::managed) return keep(kInvalidSymbol);
+    in.get<std::uint32_t>();
+    address = reinterpret_cast<std::uintptr_t>(symbol);
+    bytes = in.get<std::uint64_t>();
+    return kSuccess;
+  }
   const Variable& v = at->second;
-  if (v.managed) return refuse("__managed__ variables");
   return keep(variable_at(v.module, v.name, address, bytes));
 }
 
@@ -234,7 +250,25 @@ RF_API void** __cudaRegisterFatBinary(void* wrapper) {
 }
 RF_API void __cudaRegisterFatBinaryEnd(void**) {}
 RF_API void __cudaUnregisterFatBinary(void**) {}
-RF_API char __cudaInitModule(void**) { return 1; }
+// Before the program's first look at a managed variable.
+RF_API char __cudaInitModule(void** module) {
+  Registry& r = registry();
+  const std::lock_guard lock(r.mutex);
+  for (const Managed& m : r.managed) {
+    if (m.module != reinterpret_cast<Module*>(module)) continue;
+    if (const Error e = send(*m.module); e != kSuccess)
+      return static_cast<char>(keep(e) == kSuccess);
+    const Answer answer = ask(Call::managed, nullptr, Out().put(m.module->number).blob(m.name));
+    In in = answer.in();
+    const auto address = in.get<std::uint64_t>();
+    const auto bytes = in.get<std::uint64_t>();
+    if (answer.status != kSuccess || !map_shared(address, bytes, std::string(in.blob()), true)) {
+      return static_cast<char>(keep(kInvalidSymbol) == kSuccess);
+    }
+    *m.pointer = reinterpret_cast<void*>(address);
+  }
+  return 1;
+}
 RF_API void __cudaRegisterHostVar(void**, const char*, char*, std::size_t) {}
 RF_API Error __cudaRegisterUnifiedTable(void**, void*, unsigned) { return kSuccess; }
 
@@ -249,14 +283,14 @@ RF_API void __cudaRegisterVar(void** module, char* host, char*, const char* name
                               std::size_t bytes, int, int) {
   Registry& r = registry();
   const std::lock_guard lock(r.mutex);
-  r.variables[host] = {reinterpret_cast<Module*>(module), name, bytes, false};
+  r.variables[host] = {reinterpret_cast<Module*>(module), name, bytes};
 }
 
 RF_API void __cudaRegisterManagedVar(void** module, void** host, char*, const char* name, int,
-                                     std::size_t bytes, int, int) {
+                                     std::size_t, int, int) {
   Registry& r = registry();
   const std::lock_guard lock(r.mutex);
-  r.variables[host] = {reinterpret_cast<Module*>(module), name, bytes, true};
+  r.managed.push_back({reinterpret_cast<Module*>(module), name, host});
 }
 
 RF_API unsigned __cudaPushCallConfiguration(Dim3 grid, Dim3 block, std::size_t shared,

@@ -28,6 +28,9 @@ struct Kernel {
   std::vector<std::pair<std::uint64_t, std::uint64_t>> parameters;  // offset, bytes
 };
 
+// Pages that the engine has too, at an address of device memory.
+bool map_shared(std::uint64_t address, std::size_t bytes, const std::string& file, bool managed);
+
 // By the host stub or as a handle; null: neither.
 Kernel* kernel_of(const void* function);
 Error look_up(Kernel& kernel);

@@ -6,3 +6,6 @@
 #define RF_REFUSED(NAME) \
   RF_API ringfence::exec::client::Error NAME() { return ringfence::exec::client::refuse(#NAME); }
 #include "emulator/exec/client/refused.inc"
+#if RF_CUDART < 13
+#include "emulator/exec/client/refused12.inc"
+#endif

@@ -119,7 +119,10 @@ void on_trap(int number, siginfo_t* info, void* context) {
   step.count = 0;
 }
 
+// Before each time that it is needed: the program may have put handlers of its own there meanwhile.
 void install() {
+  struct sigaction now = {};
+  if (sigaction(SIGSEGV, nullptr, &now) == 0 && now.sa_sigaction == on_fault) return;
   struct sigaction a = {};
   sigfillset(&a.sa_mask);
   a.sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK;
@@ -136,8 +139,6 @@ std::size_t taken = 0;
 
 void watch(std::uintptr_t begin, std::size_t bytes) {
   const std::lock_guard lock(mutex);
-  static std::once_flag once;
-  std::call_once(once, install);
   std::size_t i = 0;
   while (i < region_count && regions[i].bytes != 0) ++i;
   if (i == kMostRegions) return;
@@ -161,6 +162,7 @@ void guard(bool on) {
     lifted = false;
     if (guarded.exchange(false)) protect(PROT_READ | PROT_WRITE);
   } else if (!guarded && !lifted) {
+    install();
     lifted = true;  // once for all that is pending
     access_count = taken = 0;
     for (std::atomic<bool>& c : complete) c = false;

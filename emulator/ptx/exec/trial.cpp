@@ -14,6 +14,7 @@ namespace {
 constexpr unsigned kMostOps = 4096;
 constexpr std::size_t kMostLooks = 16;
 constexpr unsigned kMostAttempts = 1U << 14;
+constexpr unsigned kMostLooksAtClock = 4;  // that are tried at later times
 
 bool shows_time(Special special) {
   switch (special) {
@@ -268,10 +269,11 @@ Trial::End Execution::State::LaneTrial::last_attempt(std::span<const std::uint64
                                                      Values& times, std::uint64_t& now) const {
   const Looks& looks = *state_->program_.looks;
   Frame& f = frame();
+  bool clocks = false;
   const auto leaves = [&](const Values& from, std::uint64_t at, Values* next) {
     load(f, from);
     std::uint32_t pc = pc_;
-    bool clocks = false;
+    clocks = false;
     for (std::size_t i = 0; i < kMostLooks; ++i) {
       if (!go_round(f, pc, values, at, clocks)) {
         return std::optional(looks.only_traps(pc) ? End::traps : End::gives_up);
@@ -281,21 +283,32 @@ Trial::End Execution::State::LaneTrial::last_attempt(std::span<const std::uint64
     if (next != nullptr) *next = get(f.warp, looks.of_look(pc_).times);
     return std::optional<End>();
   };
-  bool clocks = false;
   load(f, times);
   if (!comes_back(f, values, clocks)) return End::moves_on;
   const Values after = get(f.warp, looks.of_look(pc_).times);
   if (after == times && !clocks) return End::repeats;
-  for (unsigned k = 4; clocks && k < 62; ++k) {
-    const std::uint64_t later = now + (std::uint64_t{1} << k);
-    if (const auto end = leaves(times, later, nullptr)) {
-      now = later;
-      return *end;
+  const auto leaves_later = [&] {
+    for (unsigned k = 4; k < 62; ++k) {
+      const std::uint64_t later = now + (std::uint64_t{1} << k);
+      if (const auto end = leaves(times, later, nullptr)) {
+        now = later;
+        return end;
+      }
     }
+    return std::optional<End>();
+  };
+  if (clocks) {
+    if (const auto end = leaves_later()) return *end;
   }
+  // A loop may look at the clock in one of many attempts, and the first of these looks starts it.
+  unsigned looks_at_clock = 0;
   Values next;
   for (unsigned i = 0; i < kMostAttempts; ++i) {
     if (const auto end = leaves(times, now, &next)) return *end;
+    if (clocks && looks_at_clock < kMostLooksAtClock) {
+      ++looks_at_clock;
+      if (const auto end = leaves_later()) return *end;
+    }
     if (next == times) break;
     times = next;
   }

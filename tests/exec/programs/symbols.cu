@@ -1,4 +1,4 @@
-// Variables of the module: on each device its own.
+// Variables of the module: on each device its own. `race`: two kernels that nothing orders use them.
 #include "check.hpp"
 
 __device__ int counter = 5;
@@ -12,7 +12,7 @@ __global__ void work(float* out) {
   out[threadIdx.x] = factors[threadIdx.x % 4] * static_cast<float>(where[threadIdx.x]);
 }
 
-int main() {
+int main(int argc, char** argv) {
   int devices = 0;
   CHECK_CUDA(cudaGetDeviceCount(&devices));
   for (int d = 0; d < devices; ++d) {
@@ -35,8 +35,11 @@ int main() {
     CHECK_CUDA(cudaMemcpyToSymbol(where, &ints, sizeof ints));
     const float mine = 7;
     CHECK_CUDA(cudaMemcpyToSymbol(factors, &mine, sizeof mine, 3 * sizeof mine));
+    cudaStream_t other;
+    CHECK_CUDA(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking));
     work<<<1, 8>>>(out);
-    work<<<1, 8>>>(out);
+    work<<<1, 8, 0, asked(argc, argv, "race") ? other : nullptr>>>(out);
+    CHECK_CUDA(cudaDeviceSynchronize());
     int count = 0, back[8];
     float results[8];
     CHECK_CUDA(cudaMemcpyFromSymbol(&count, counter, sizeof count));

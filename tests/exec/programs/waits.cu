@@ -1,4 +1,5 @@
-// Who waits for what. `query`: a loop of cudaEventQuery; `later`: a kernel that waits for one that
+// Who waits for what. `query`: a loop of cudaEventQuery; `query-copy`: for a copy behind a kernel of
+// another stream, `query-stray`: which does not wait for that; `later`: a kernel that waits for one that
 // the host launches only after it has waited for a third; `never`: for one that never comes;
 // `legacy`: cudaMemcpy, which waits for no stream that does not block.
 #include <vector>
@@ -50,6 +51,19 @@ int main(int argc, char** argv) {
     CHECK_CUDA(e);
     CHECK_CUDA(cudaMemcpy(&back, out, sizeof back, cudaMemcpyDeviceToHost));
     EXPECT(back == 3);
+  } else if (asked(argc, argv, "query-copy") || asked(argc, argv, "query-stray")) {
+    cudaEvent_t ready;
+    CHECK_CUDA(cudaEventCreate(&ready));
+    set<<<1, 1, 0, a>>>(out, 3);
+    CHECK_CUDA(cudaEventRecord(ready, a));
+    if (asked(argc, argv, "query-copy")) CHECK_CUDA(cudaStreamWaitEvent(b, ready, 0));
+    CHECK_CUDA(cudaMemcpyAsync(pinned, out, sizeof(int), cudaMemcpyDeviceToHost, b));
+    CHECK_CUDA(cudaEventRecord(event, b));
+    cudaError_t e;
+    while ((e = cudaEventQuery(event)) == cudaErrorNotReady) {
+    }
+    CHECK_CUDA(e);
+    EXPECT(*pinned == 3);
   } else if (asked(argc, argv, "later") || asked(argc, argv, "never")) {
     wait_for<<<1, 1, 0, a>>>(flag, out);
     set<<<1, 1, 0, b>>>(out + 1, 4);
