@@ -97,6 +97,8 @@ struct Operation {
   std::uint32_t before = 0;  // the word that the host knew to be there
 };
 
+// Operations that may wait: beyond, what is pending runs, as a launch waits where a queue is full.
+inline constexpr std::size_t kQueue = 96;
 // The host's accesses are a stream of the first device.
 inline constexpr std::uint64_t kHostStream = 0x90;
 
