@@ -190,6 +190,7 @@ std::vector<std::string> same_line(const Subject& subject, const schedule::Progr
 Clues clues_of(const Subject& subject, const schedule::Outcome& outcome,
                const schedule::Program& program, const trace::Verdict& verdict) {
   Clues clues;
+  clues.cause_known = !verdict.cause.empty();
   const auto add = [&](std::uint16_t site) {
     const std::string key = subject.site_key(program, site);
     const auto& known = clues.sites;
@@ -214,6 +215,10 @@ Clues clues_of(const Subject& subject, const schedule::Outcome& outcome,
     }
     const std::string key = subject.site_key(program, hint.site);
     if (key.empty()) continue;
+    if (hint.what == What::strong) {
+      clues.flags.push_back(key);
+      continue;
+    }
     const char* what = "";
     switch (hint.what) {
       case What::barrier:
@@ -239,6 +244,7 @@ Clues clues_of(const Subject& subject, const schedule::Outcome& outcome,
         break;
       case What::init:
       case What::clear:
+      case What::strong:
         break;
     }
     const char* const place = hint.behind ? "/after" : "/before";

@@ -186,6 +186,10 @@ class Finder {
   void run() {
     if (undo()) return;
     std::vector<Ladder> all = ladders(subject_);
+    std::erase_if(all, [&](const Ladder& l) {
+      return out_.kernel && clues_.cause_known && l.front().from == "weak" &&
+             !at_any(l.front(), clues_.flags);
+    });
     std::vector<Ladder> near;
     for (const Ladder& l : all) {
       if (at_any(l.front(), clues_.sites)) near.push_back(l);
@@ -252,7 +256,8 @@ class Finder {
   void pairs(const std::vector<Ladder>& near) {
     std::vector<Step> steps = clues_.insertions;
     for (const Ladder& l : near) {
-      if (l.front().from != "weak") steps.push_back(l.back());
+      const bool flag = at_any(l.front(), clues_.flags);
+      if (flag || l.front().from != "weak") steps.push_back(l.back());
     }
     for (std::size_t i = 0; i < steps.size(); ++i) {
       for (std::size_t j = i + 1; j < steps.size(); ++j) {

@@ -23,6 +23,10 @@ struct RemedyLimits {
 struct Clues {
   std::vector<Step> insertions;    // what is missing (Step::from is empty)
   std::vector<std::string> sites;  // FILE:LINE of the kernels' text
+  // Those of plain accesses that are to synchronise; of others, where the cause is known, a strong
+  // form would hide a race and order nothing.
+  std::vector<std::string> flags{};
+  bool cause_known = false;
 };
 
 // Changes that together let the finding's schedule and the search pass. Several only where no

@@ -55,6 +55,9 @@ std::string mend_of_bounds(const Telling& t) {
   if (expected != std::string::npos) {
     return "give the launch as much dynamic shared memory as the kernel uses";
   }
+  if (numbers.find("it is too small for this launch") != std::string::npos) {
+    return "a memory as large as the grid and the arguments need, or a smaller grid";
+  }
   return "";
 }
 
@@ -106,7 +109,7 @@ Cause cause_of(const schedule::Outcome& outcome, const machine::Finding& finding
   constexpr std::size_t kMost = 4'000'000;
   if (outcome.history.size() > kMost) return {};
   const History history(outcome.history, policy);
-  const Telling telling{history, finding, program};
+  const Telling telling{history, finding, program, policy};
   switch (finding.kind) {
     case FindingKind::data_race:
     case FindingKind::stale_read:

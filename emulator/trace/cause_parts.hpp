@@ -12,6 +12,7 @@ struct Telling {
   const History& history;
   const machine::Finding& finding;
   const schedule::Program& program;
+  const machine::Policy& policy;
 
   std::string line(std::uint16_t site) const { return line_of(program.site_name(site)); }
   std::string line(const machine::Event& e) const { return line(e.site); }

@@ -102,11 +102,21 @@ class Race {
                   fmt::format("scope {} at that release and at the acquire that takes it in",
                               far ? ".sys" : ".cluster (or .gpu)")};
         }
-        return {fmt::format(
-                    "{} has scope .{}, which ends at its {}: {} does not synchronise with "
-                    "it",
-                    line(narrow), machine::name(narrow.scope), far ? "GPU" : "block",
-                    who((missing == Missing::first_scope ? second_ : first_).label, t_.program)),
+        const AccessInfo& met = missing == Missing::first_scope ? second_ : first_;
+        const bool both = machine::is_strong(met.order) && (far ? met.scope != machine::Scope::sys
+                                                                : met.scope == machine::Scope::cta);
+        if (both && line(met) != line(narrow)) {
+          return {
+              fmt::format("{} has scope .{} and {} scope .{}, which end at their {}: the two do "
+                          "not synchronise",
+                          line(narrow), machine::name(narrow.scope), line(met),
+                          machine::name(met.scope), far ? "GPU" : "block"),
+              fmt::format("scope {} at {} and at {}", due, line(narrow), line(met))};
+        }
+        return {fmt::format("{} has scope .{}, which ends at its {}: {} does not synchronise with "
+                            "it",
+                            line(narrow), machine::name(narrow.scope), far ? "GPU" : "block",
+                            who(met.label, t_.program)),
                 fmt::format("scope {} at {} and at what it is to meet", due, line(narrow))};
       }
       default:
@@ -117,7 +127,9 @@ class Race {
   // A flag that one side accesses plainly: no order of the other side helps.
   Cause flag_is_plain() const {
     const bool first_strong = machine::is_strong(first_.order);
-    if (first_strong == machine::is_strong(second_.order)) return {};
+    if (first_strong == machine::is_strong(second_.order)) {
+      return first_strong ? Cause{} : both_are_plain();
+    }
     const AccessInfo& plain = first_strong ? second_ : first_;
     const AccessInfo& strong = first_strong ? first_ : second_;
     if (strong.kind == AccessKind::none || plain.kind == AccessKind::none) return {};
@@ -126,6 +138,7 @@ class Race {
       if (!polled(plain) && !machine::releases(strong.order) && strong.kind != AccessKind::rmw) {
         return {};
       }
+      hint(Hint::What::strong, plain.site, false);
       return {fmt::format("{} reads by a plain load what {} signals: a plain load does not "
                           "synchronise",
                           line(plain), rank(strong.label)),
@@ -145,6 +158,21 @@ class Race {
           "the signal, or after a barrier of all ranks"};
     }
     return {};
+  }
+
+  // A flag that nobody takes for one.
+  Cause both_are_plain() const {
+    const AccessInfo& read = first_.kind == AccessKind::read ? first_ : second_;
+    const AccessInfo& write = &read == &first_ ? second_ : first_;
+    if (read.kind != AccessKind::read || write.kind != AccessKind::write || !polled(read)) {
+      return {};
+    }
+    hint(Hint::What::strong, read.site, false);
+    hint(Hint::What::strong, write.site, false);
+    return {fmt::format("{} polls by a plain load what {} signals by a plain store: neither "
+                        "synchronises",
+                        line(read), line(write)),
+            fmt::format("st.release.sys at {}, and ld.acquire.sys at {}", line(write), line(read))};
   }
 
   bool polled(const AccessInfo& a) const {
@@ -232,6 +260,13 @@ class Race {
     return false;
   }
 
+  // Whether the end of one launch and the start of a later one of its rank stand between, each of
+  // which is a fence of its threads except in strict (docs/modes.md).
+  bool launched_behind(std::uint64_t earlier, std::uint64_t later) const {
+    return t_.policy.boundary != machine::Boundary::strict && rank_of(earlier) == rank_of(later) &&
+           number_of(earlier) < number_of(later);
+  }
+
   // From the wait nearest to the second access, backwards to a put that comes behind the first one.
   Cause broken_link() const {
     constexpr int kMostLooks = 64;
@@ -274,8 +309,9 @@ class Race {
     for (EventIndex i = a_; i < p; ++i) {
       if (h_[i].label == put.label && h_[i].kind == Event::Kind::barrier) entered = i;
     }
-    const bool released =
-        machine::releases(put.order) || fence_between(put.label, entered, p, true);
+    const bool released = machine::releases(put.order) ||
+                          fence_between(put.label, entered, p, true) ||
+                          launched_behind(first_.label, put.label);
     EventIndex left = b_;
     for (EventIndex i = w; i < b_; ++i) {
       if (h_[i].label == wait.label && h_[i].kind == Event::Kind::barrier) {
@@ -283,8 +319,9 @@ class Race {
         break;
       }
     }
-    const bool acquired =
-        machine::acquires(wait.order) || fence_between(wait.label, w, left, false);
+    const bool acquired = machine::acquires(wait.order) ||
+                          fence_between(wait.label, w, left, false) ||
+                          launched_behind(wait.label, second_.label);
     Cause c;
     const auto add = [](std::string& to, const std::string& text, const char* between) {
       to += (to.empty() ? "" : between) + text;

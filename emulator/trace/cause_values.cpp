@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <map>
 #include <set>
 #include <string>
@@ -198,11 +199,26 @@ Sum sum_of(const Telling& t, EventIndex write) {
   return {};
 }
 
+// "3 of 67 elements mismatch, first [64]": all from there to the end.
+bool is_tail(const std::string& numbers) {
+  const std::size_t at = numbers.find(" elements mismatch, first [");
+  const std::size_t begin = at == std::string::npos ? at : numbers.rfind(": ", at);
+  unsigned long wrong = 0, all = 0, first = 0;
+  return begin != std::string::npos &&
+         std::sscanf(numbers.c_str() + begin, ": %lu of %lu elements mismatch, first [%lu]", &wrong,
+                     &all, &first) == 3 &&
+         first + wrong == all;
+}
+
 // No order and no scope changes what is computed wrongly.
 std::string mend_of_value(const Telling& t, const machine::AccessInfo& a) {
   const EventIndex last = written(t, a);
   if (last == kNoEvent) {
-    return "let a thread write it: how the work is divided among blocks and threads leaves it out";
+    const std::string out =
+        "let a thread write it: how the work is divided among blocks and threads leaves it out";
+    return is_tail(t.program.last_mismatch())
+               ? out + " (it is the end of the memory, as where a division rounds down)"
+               : out;
   }
   const Sum sum = sum_of(t, last);
   if (!sum.text.empty()) {

@@ -16,7 +16,8 @@ struct Hint {
     copy_wait,          // cp.async.wait_group
     grid_wait,          // griddepcontrol.wait
     init,               // of the memory
-    clear               // of the memory, between calls or launches
+    clear,              // of the memory, between calls or launches
+    strong              // the access is a flag's: it has to be no plain one
   } what = What::barrier;
   std::uint16_t site = 0;
   bool behind = false;       // else before it

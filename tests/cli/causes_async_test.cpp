@@ -263,6 +263,9 @@ TEST_CASE("a bulk copy's wait and a block barrier are put in together where one 
   CHECK(says(t.remedies.front(), "/before=cp.async.bulk.wait_group+bar.sync"));
   CHECK(says(t.story, "cp.async.bulk.wait_group and __syncthreads() before k.cu:33"));
   CHECK(ringfence(f, kClean + " --set " + t.remedies.front()).status == 0);
+  const Result bad = ringfence(f, kClean + " --set k.ptx:17/before=bar.sync+nothing");
+  CHECK(bad.status == 2);
+  CHECK(says(bad.err, "or several joined by +"));
 }
 
 }  // namespace

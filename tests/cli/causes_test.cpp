@@ -148,6 +148,105 @@ TEST_CASE("threads that do not meet at a barrier are told with both their places
   CHECK(says(exited.fix, "outside of the branch"));
 }
 
+TEST_CASE("a flag that both sides access plainly is told, and made strong on both") {
+  const Folder f;
+  const auto write = [&](const std::string& store, const std::string& load) {
+    write_case(f,
+               "  mov.u32 %v, %ctaid.x;\n"
+               "  setp.eq.u32 %p, %v, 0;\n"
+               "  @%p bra R;\n"
+               "  st.global.u32 [%m+32], 7;\n"
+               "  st" +
+                   store +
+                   ".global.u32 [%m], 1;\n"
+                   "  ret;\n"
+                   "R: ld" +
+                   load +
+                   ".global.u32 %v, [%m];\n"
+                   "  setp.ne.u32 %p, %v, 1;\n"
+                   "  @%p bra R;\n"
+                   "  ld.global.u32 %v, [%m+32];\n",
+               "", "");
+  };
+  const std::string clean = "fuzz --executor inline --no-remedies --schedules 100 --case c.toml";
+  write(".release.gpu", ".acquire.gpu");
+  CHECK(ringfence(f, clean).status == 0);
+  write("", "");
+  const Told t = told(f / "c.toml", "--remedies 20s");
+  CHECK(says(t.cause, "k.ptx:13 polls by a plain load what k.ptx:11 signals by a plain store"));
+  CHECK(t.fix == "st.release.sys at k.ptx:11, and ld.acquire.sys at k.ptx:13");
+  std::string both;
+  for (const std::string& change : t.remedies) both += " --set " + change;
+  CHECK(says(both, "k.ptx:11/order=release"));
+  CHECK(says(both, "k.ptx:13/order=acquire"));
+  CHECK(ringfence(f, clean + both).status == 0);
+}
+
+// The flag and the data are words of one store: a strong load of the data would be no race, and
+// could still read old data.
+TEST_CASE("no remedy makes data strong, which would hide the race and order nothing") {
+  const Told t = told("tests/zoo/flag-in-vector-fault.toml", "--remedies 20s");
+  CHECK(!says(t.story, "(it is weak"));
+}
+
+// Rank 0's inputs are written by a launch before its kernel, whose threads fence at their start,
+// except in strict (docs/modes.md): there alone the relaxed put lacks a release.
+TEST_CASE("a put of what an earlier launch wrote lacks a release in strict alone") {
+  const Folder f;
+  const auto write = [&](const std::string& put, const std::string& wait) {
+    std::ofstream(f / "k.ptx") << R"(.version 8.6
+.target sm_90
+.address_size 64
+.visible .entry k(.param .u64 data, .param .u64 pad, .param .u32 rank) {
+  .reg .pred %p; .reg .b32 %v; .reg .b64 %d, %s;
+  ld.param.u64 %d, [data];
+  ld.param.u64 %s, [pad];
+  ld.param.u32 %v, [rank];
+  ld.global.u64 %d, [%d];
+  ld.global.u64 %s, [%s+8];
+  setp.ne.u32 %p, %v, 0;
+  @%p bra W;
+  st.)" << put << R"(.sys.global.u32 [%s], 1;
+  ret;
+W: ld.)" << wait << R"(.sys.global.u32 %v, [%s];
+  setp.ne.u32 %p, %v, 1;
+  @%p bra W;
+  ld.global.u32 %v, [%d];
+  ret;
+}
+)";
+    std::ofstream(f / "c.toml") << R"(version = 1
+ranks = 2
+[memory.data]
+kind = "symmetric"
+bytes = 64
+init = { u32 = "integers" }
+[memory.pad]
+kind = "symmetric"
+bytes = 16
+[[launch]]
+ptx = "k.ptx"
+kernel = "k"
+grid = [1]
+block = [1]
+args = [ {peers = "data"}, {peers = "pad"}, "rank" ]
+)";
+  };
+  const std::string clean = "fuzz --executor inline --no-remedies --schedules 50 --case c.toml ";
+  write("release", "acquire");
+  CHECK(ringfence(f, clean + "--boundary strict").status == 0);
+  write("relaxed", "acquire");
+  CHECK(ringfence(f, clean + "--boundary stream").status == 0);
+  CHECK(ringfence(f, clean + "--boundary strict").status == 1);
+  write("relaxed", "relaxed");
+  const Told strict = told(f / "c.toml", "--no-remedies --boundary strict");
+  CHECK(says(strict.cause, "the put at k.ptx:13"));
+  CHECK(says(strict.cause, "the wait at k.ptx:15"));
+  const Told stream = told(f / "c.toml", "--no-remedies --boundary stream");
+  CHECK(!says(stream.cause, "the put at"));
+  CHECK(says(stream.cause, "the wait at k.ptx:15"));
+}
+
 // tests/cases/files/collectives.cu: with `drop`, element 5 of the last rank lacks the last term; op
 // 8 copies rank 0's input.
 TEST_CASE("of a sum that lacks terms it is told where it was formed, and what was read for it") {
