@@ -77,8 +77,8 @@ int main(int argc, char** argv) {
   CHECK_CUDA(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &entry, 12000,
                                               cudaEnableDefault, &found));
   EXPECT(found == cudaDriverEntryPointSuccess);
-  CHECK_CUDA(cudaGetDriverEntryPointByVersion("cuNotThere", &entry, 12000, cudaEnableDefault,
-                                              &found));
+  CHECK_CUDA(
+      cudaGetDriverEntryPointByVersion("cuNotThere", &entry, 12000, cudaEnableDefault, &found));
   EXPECT(found == cudaDriverEntryPointSymbolNotFound && entry == nullptr);
   CHECK_CUDA(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &entry, 12000,
                                               cudaEnableDefault, &found));

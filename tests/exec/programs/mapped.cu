@@ -1,9 +1,9 @@
 // Memory that the host and the devices see. Without an argument: pinned memory that a kernel
 // writes, managed memory that both write. `told`: the host waits in a loop for what a kernel
-// writes, `told-early`: which does not order the data before its flag; `released`: a kernel waits for
-// what the host writes; `turns`: both, several times; `beside`: the host prepares what a second kernel
-// reads while the first one is pending. `peek` and `scribble`: the host reads what a pending kernel
-// writes, and writes what one reads.
+// writes, `told-early`: which does not order the data before its flag; `released`: a kernel waits
+// for what the host writes; `turns`: both, several times; `beside`: the host prepares what a second
+// kernel reads while the first one is pending. `peek` and `scribble`: the host reads what a pending
+// kernel writes, and writes what one reads.
 #include <atomic>
 
 #include "check.hpp"

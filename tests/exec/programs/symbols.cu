@@ -1,4 +1,5 @@
-// Variables of the module: on each device its own. `race`: two kernels that nothing orders use them.
+// Variables of the module: on each device its own. `race`: two kernels that nothing orders use
+// them.
 #include "check.hpp"
 
 __device__ int counter = 5;

@@ -1,7 +1,7 @@
-// Who waits for what. `query`: a loop of cudaEventQuery; `query-copy`: for a copy behind a kernel of
-// another stream, `query-stray`: which does not wait for that; `later`: a kernel that waits for one that
-// the host launches only after it has waited for a third; `never`: for one that never comes;
-// `legacy`: cudaMemcpy, which waits for no stream that does not block.
+// Who waits for what. `query`: a loop of cudaEventQuery; `query-copy`: for a copy behind a kernel
+// of another stream, `query-stray`: which does not wait for that; `later`: a kernel that waits for
+// one that the host launches only after it has waited for a third; `never`: for one that never
+// comes; `legacy`: cudaMemcpy, which waits for no stream that does not block.
 #include <vector>
 
 #include "check.hpp"
