@@ -196,21 +196,10 @@ std::uint64_t value_of(const ptx::BarrierStep& step) {
 }
 
 machine::Wanted wanted_of(const ptx::BarrierLook& look) {
-  if (look.parity) return {machine::Compare::ne, std::uint64_t{look.phase & 1U} << 32, 1ULL << 32};
-  return {machine::Compare::gt, std::uint64_t{look.phase} << 32 | 0xFFFFFFFFU};
+  return look.parity ? machine::over(look.phase) : machine::more_than(look.phase);
 }
 
 }  // namespace
-
-machine::Access step_access(std::uint16_t site) {
-  machine::Access how;
-  how.order = machine::Order::relaxed;
-  how.scope = machine::Scope::cluster;
-  how.element = 8;
-  how.site = site;
-  how.of_barrier = true;
-  return how;
-}
 
 // Which arrivals form a generation is an order of steps at one place: each joins the generation
 // that those before it leave open.
@@ -219,7 +208,7 @@ void KernelRun::barrier_step(const ptx::Agents& agents, const ptx::BarrierStep& 
   if (!settings_.first_shared) return;
   Warp& warp = warp_of(agents);
   const machine::Address at = barrier_address(agents, step.mbarrier, step.place);
-  const machine::Access how = step_access(settings_.barrier_site);
+  const machine::Access how = machine::step_access(settings_.barrier_site);
   had_effect(warp, agents.mask);
   warp.moved = true;
   warp.agent->act(how.site, [&](machine::Machine& m) {
@@ -234,7 +223,7 @@ ptx::GlobalMemory::Look KernelRun::look(const ptx::Agents& agents, const ptx::Ba
   if (!settings_.first_shared) return now ? Look::complete : Look::incomplete;
   Warp& warp = warp_of(agents);
   const machine::Address at = barrier_address(agents, true, look.place);
-  const machine::Access how = step_access(kernel_.site[look.instruction]);
+  const machine::Access how = machine::step_access(kernel_.site[look.instruction]);
   const machine::Wanted wanted = wanted_of(look);
   const std::uint32_t lane = ptx::first_lane(agents.mask);
   Look result = Look::complete;

@@ -14,8 +14,6 @@ inline constexpr int kMostSingleLanes = 8;
 
 // How the machine makes an access of a kernel.
 machine::Access how_of(const ptx::Access& access, std::uint16_t site);
-// How it makes a step of a barrier, or a look at one.
-machine::Access step_access(std::uint16_t site);
 // The operator of an atomic as the machine takes it; valid until the next call.
 machine::CombineFunction combine_of(const ptx::Access& access);
 

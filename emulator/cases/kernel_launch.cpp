@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "emulator/cases/kernel_detail.hpp"
+#include "emulator/machine/barrier_step.hpp"
 
 namespace ringfence::cases {
 
@@ -91,7 +92,7 @@ void KernelRun::launch_dependents(const ptx::Agents& agents, std::span<const ptx
       if (a.warp != agents.warp && warp_of(a).agent != nullptr) add(a, others);
     }
     fences = m.trigger(threads, others);
-    if (ordered) m.come_first(threads.front(), at, step_access(site));
+    if (ordered) m.come_first(threads.front(), at, machine::step_access(site));
   });
   Trigger& trigger = triggered_[warp.block];
   if (trigger.done) {

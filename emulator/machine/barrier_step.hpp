@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "emulator/machine/machine.hpp"
+
 namespace ringfence::machine {
 
 struct StepValue {
@@ -26,6 +28,26 @@ constexpr StepValue unpack(std::uint64_t value) {
   return {static_cast<std::uint32_t>(value >> 32),
           static_cast<std::uint32_t>(value & (kStepRaises - 1)), (value & kStepArrives) != 0,
           (value & kStepRaises) != 0};
+}
+
+// How a step, or a look, accesses the barrier's place.
+inline Access step_access(std::uint16_t site) {
+  Access how;
+  how.order = Order::relaxed;
+  how.scope = Scope::cluster;
+  how.element = 8;
+  how.site = site;
+  how.of_barrier = true;
+  return how;
+}
+
+// What a look waits for: a phase of that parity is over (so many are complete that the number is
+// odd for 0, and even for 1), or more than `phases` are complete.
+constexpr Wanted over(std::uint32_t parity) {
+  return {Compare::ne, std::uint64_t{parity & 1U} << 32, std::uint64_t{1} << 32};
+}
+constexpr Wanted more_than(std::uint32_t phases) {
+  return {Compare::gt, std::uint64_t{phases} << 32 | 0xFFFFFFFFU};
 }
 
 }  // namespace ringfence::machine
