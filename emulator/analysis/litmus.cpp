@@ -5,6 +5,7 @@
 #include "emulator/analysis/errors.hpp"
 #include "emulator/analysis/task.hpp"
 #include "emulator/check/explorer.hpp"
+#include "emulator/litmus/polls.hpp"
 #include "emulator/machine/names.hpp"
 #include "emulator/schedule/interrupt.hpp"
 
@@ -45,13 +46,15 @@ LitmusOutcome explore_litmus(const litmus::Test& test, const std::string& file,
     const auto kind = static_cast<machine::FindingKind>(k);
     if (kind != machine::FindingKind::deadlock) spec.run.ignore.push_back(kind);
   }
+  // What no thread executes in program order has no dependencies on reads: in order alone.
+  if (litmus::is_asynchronous(test)) spec.run.policy.load_buffering = machine::LoadBuffering::off;
   spec.all = true;
   spec.executions = of.executions;
   spec.seconds = of.seconds;
   spec.straight = litmus::straight;
   const schedule::TimeLimit limit(of.seconds);
   r.searched = true;
-  r.load_buffering = of.policy.load_buffering == machine::LoadBuffering::on &&
+  r.load_buffering = spec.run.policy.load_buffering == machine::LoadBuffering::on &&
                      of.policy.boundary != machine::Boundary::coherent;
   const auto visit = [&](const check::Execution& e) {
     const auto& run = dynamic_cast<const litmus::LitmusProgram&>(e.program);

@@ -35,6 +35,15 @@
 //   clusters     `P0@cta 0,cluster 0,gpu 0`, scope `.cluster`. Without one, each cta is a cluster
 //                of its own (cta numbers count within a gpu).
 //   fences       `fence.acquire.SCOPE` and `fence.release.SCOPE`; `fence.proxy.async`.
+//   mbarriers    `mbarrier m=2;` declares one whose phases take two arrivals;
+//                `mbarrier.arrive.ORDER.SCOPE m`, `mbarrier.arrive.expect_tx.ORDER.SCOPE m, 16`,
+//                `mbarrier.try_wait.parity.ORDER.SCOPE m, 0` (which stands for the loop round it)
+//                and `mbarrier.test_wait.parity.ORDER.SCOPE r0, m, 0` (one look). Without order and
+//                scope: .release.cta, .acquire.cta.
+//   cluster      `barrier.cluster.arrive` (or .relaxed) and `barrier.cluster.wait`.
+//   copies       `cp.async.bulk x, y, m` copies y to x, 16 bytes that complete at m;
+//                `cp.async.bulk x, y` and `cp.reduce.async.bulk.add x, y` are a bulk group each,
+//                for which `cp.async.bulk.wait_group 0` waits (or `.wait_group.read 0`).
 //   volatile     `ld.volatile r0, x` is read as relaxed.sys, so is `st.volatile`.
 #pragma once
 
@@ -90,6 +99,8 @@ struct Location {
   // A second name of locations[alias_of], reached through proxy.
   std::optional<LocationId> alias_of;
   Proxy proxy = Proxy::Generic;
+  // Arrivals of a phase of an mbarrier; 0: it is none. Nothing else may access one.
+  int arrivals = 0;
   // A multicast address: the replica on gpu i is locations[replicas[i]]. Empty for all others.
   std::vector<LocationId> replicas;
   Position at;
@@ -175,6 +186,41 @@ struct Barrier {
   std::optional<Operand> count;
 };
 
+// Which accesses are an mbarrier's: see `mbarriers` above. A wait is over once a phase of that
+// parity is.
+struct Mbarrier {
+  enum class Form { Arrive, Wait, Test };
+  Form form = Form::Arrive;
+  Order order = Order::release;
+  Scope scope = Scope::cta;
+  LocationId object = 0;
+  std::int64_t bytes = 0;      // Arrive: that its phase waits for besides
+  int parity = 0;              // Wait, Test
+  RegisterId destination = 0;  // Test: 1 or 0
+};
+
+// order is Release or Relaxed of an arrival, Acquire of a wait.
+struct ClusterBarrier {
+  bool wait = false;
+  Order order = Order::release;
+};
+
+// What a thread issues and does not wait for, through the async proxy: one element of `from` is
+// written or added to one of `to`, both locations by name.
+struct Copy {
+  bool adds = false;
+  Address to;
+  Address from;
+  // The mbarrier at which its bytes complete; without one it is a bulk group.
+  std::optional<LocationId> signals;
+};
+inline constexpr std::int64_t kCopyBytes = 16;
+
+// For the thread's bulk groups: all of each, or what it reads alone.
+struct GroupWait {
+  bool reads_only = false;
+};
+
 // destination = a op b; Move takes a.
 struct Local {
   LocalOp op = LocalOp::Move;
@@ -199,7 +245,9 @@ struct Label {
 struct Launch {};
 
 struct Instruction {
-  std::variant<Load, Store, Atomic, Fence, ProxyFence, Barrier, Local, Branch, Label, Launch> what;
+  std::variant<Load, Store, Atomic, Fence, ProxyFence, Barrier, Mbarrier, ClusterBarrier, Copy,
+               GroupWait, Local, Branch, Label, Launch>
+      what;
   Position at;
 };
 

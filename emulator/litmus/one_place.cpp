@@ -4,6 +4,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "emulator/litmus/polls.hpp"
 #include "emulator/litmus/values.hpp"
 #include "emulator/schedule/interrupt.hpp"
 
@@ -241,7 +242,7 @@ class Orders {
 std::vector<OnePlace> OnePlace::find(const Test& test, const std::vector<LocationId>& memory_of) {
   std::vector<OnePlace> found;
   const Finder finder(test, memory_of);
-  if (finder.anywhere()) return found;
+  if (finder.anywhere() || is_asynchronous(test)) return found;
   for (std::size_t l = 0; l < test.locations.size(); ++l) {
     std::size_t accesses = 0;
     std::vector<std::size_t> threads = finder.threads(static_cast<LocationId>(l), accesses);

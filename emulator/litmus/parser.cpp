@@ -116,6 +116,7 @@ Test Reader::read() {
   resolve_labels();
   read_condition_part();
   check_registers();
+  check_phases();
   return std::move(test_);
 }
 

@@ -1,5 +1,7 @@
 #include "emulator/litmus/polls.hpp"
 
+#include <algorithm>
+
 #include "emulator/litmus/values.hpp"
 
 namespace ringfence::litmus {
@@ -67,6 +69,15 @@ struct Uses {
     use(x.a);
     use(x.b);
   }
+  void operator()(const Mbarrier& x) const {
+    if (x.form == Mbarrier::Form::Test) set(x.destination);
+  }
+  void operator()(const Copy& x) const {
+    use(x.to);
+    use(x.from);
+  }
+  void operator()(const ClusterBarrier&) const {}
+  void operator()(const GroupWait&) const {}
   void operator()(const Fence&) const {}
   void operator()(const ProxyFence&) const {}
   void operator()(const Label&) const {}
@@ -122,6 +133,7 @@ std::vector<bool> is_last(const Thread& thread) {
     return std::holds_alternative<Load>(i.what) || std::holds_alternative<Store>(i.what) ||
            std::holds_alternative<Atomic>(i.what) || std::holds_alternative<Barrier>(i.what) ||
            std::holds_alternative<Launch>(i.what) ||
+           (is_asynchronous(i) && !std::holds_alternative<ProxyFence>(i.what)) ||
            (fence != nullptr && fence->order == Order::sc);
   };
   // From each instruction on, it included.
@@ -142,6 +154,22 @@ std::vector<bool> is_last(const Thread& thread) {
   std::vector<bool> last(code.size());
   for (std::size_t i = 0; i < code.size(); ++i) last[i] = !behind(i);
   return last;
+}
+
+bool is_asynchronous(const Instruction& i) {
+  const auto* fence = std::get_if<ProxyFence>(&i.what);
+  return std::holds_alternative<Mbarrier>(i.what) ||
+         std::holds_alternative<ClusterBarrier>(i.what) || std::holds_alternative<Copy>(i.what) ||
+         std::holds_alternative<GroupWait>(i.what) ||
+         (fence != nullptr && fence->kind == ProxyFence::Kind::Async);
+}
+
+bool is_asynchronous(const Test& test) {
+  return std::any_of(test.threads.begin(), test.threads.end(), [](const Thread& t) {
+    return std::any_of(t.instructions.begin(), t.instructions.end(), [](const Instruction& i) {
+      return is_asynchronous(i) && !std::holds_alternative<ProxyFence>(i.what);
+    });
+  });
 }
 
 std::vector<bool> written_registers(const Thread& thread) {

@@ -33,6 +33,11 @@ std::vector<std::vector<bool>> live_registers(const Thread& thread,
 // then could order: no access, fence.sc, barrier or end of a launch.
 std::vector<bool> is_last(const Thread& thread);
 
+// Barriers with phases, copies, their fence. Of a test with one of these (the fence alone orders
+// nothing) the executions in program order are searched alone.
+bool is_asynchronous(const Instruction& instruction);
+bool is_asynchronous(const Test& test);
+
 // The registers that some instruction writes.
 std::vector<bool> written_registers(const Thread& thread);
 

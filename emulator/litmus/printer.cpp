@@ -78,6 +78,34 @@ class InstructionPrinter {
     return s;
   }
 
+  std::string operator()(const Mbarrier& barrier) const {
+    using Form = Mbarrier::Form;
+    const std::string object = test_.locations[index(barrier.object)].name;
+    const std::string how = orders(barrier.order, barrier.scope) + " ";
+    if (barrier.form == Form::Arrive) {
+      if (barrier.bytes == 0) return "mbarrier.arrive" + how + object;
+      return "mbarrier.arrive.expect_tx" + how + object + ", " + number(barrier.bytes);
+    }
+    const std::string rest = object + ", " + number(barrier.parity);
+    if (barrier.form == Form::Wait) return "mbarrier.try_wait.parity" + how + rest;
+    return "mbarrier.test_wait.parity" + how + name(barrier.destination) + ", " + rest;
+  }
+
+  std::string operator()(const ClusterBarrier& barrier) const {
+    return (barrier.wait ? "barrier.cluster.wait" : "barrier.cluster.arrive") +
+           dotted(kOrderNames, barrier.order);
+  }
+
+  std::string operator()(const Copy& copy) const {
+    return (copy.adds ? "cp.reduce.async.bulk.add " : "cp.async.bulk ") + address(copy.to) + ", " +
+           address(copy.from) +
+           (copy.signals ? ", " + test_.locations[index(*copy.signals)].name : std::string());
+  }
+
+  std::string operator()(const GroupWait& wait) const {
+    return wait.reads_only ? "cp.async.bulk.wait_group.read 0" : "cp.async.bulk.wait_group 0";
+  }
+
   std::string operator()(const Local& local) const {
     if (local.op == LocalOp::Move)
       return "mov " + name(local.destination) + ", " + operand(local.a);
@@ -154,6 +182,10 @@ std::string print_state(const Test& test) {
         s += (i > 0 ? ", " : "") + test.locations[index(location.replicas[i])].name;
       }
       s += ";\n";
+      continue;
+    }
+    if (location.arrivals > 0) {
+      s += "mbarrier " + location.name + "=" + number(location.arrivals) + ";\n";
       continue;
     }
     if (location.initial_address) {

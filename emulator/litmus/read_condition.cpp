@@ -147,6 +147,9 @@ Variable Reader::read_variable() {
   }
   const LocationId id = use_location(name);
   const Location& location = test_.locations[static_cast<std::size_t>(id)];
+  if (location.arrivals > 0) {
+    fail(name.at, describe(name) + " is an mbarrier, whose bits say nothing; name a location");
+  }
   if (!location.replicas.empty()) {
     fail(name.at, describe(name) + " is a multicast address; name the replica that is meant");
   }

@@ -103,6 +103,10 @@ void Reader::read_instruction(int thread) {
     add(read_fence(mnemonic));
   } else if (name == "bar" || name == "barrier") {
     add(read_barrier(thread, mnemonic));
+  } else if (name == "mbarrier") {
+    add(read_mbarrier(thread, mnemonic));
+  } else if (name == "cp") {
+    add(read_copy(mnemonic));
   } else if (name == "launch") {
     add({Launch{}, {}});
   } else if (name == "goto") {
@@ -112,10 +116,11 @@ void Reader::read_instruction(int thread) {
   } else if (const auto op = find_name(kLocalOpNames, name)) {
     add(read_local(thread, *op));
   } else {
-    fail(mnemonic.at,
-         "unknown instruction " + describe(mnemonic) +
-             "; known are ld, st, tld, suld, sust, cold, atom, red, multimem, fence, bar, launch, "
-             "add, sub, mul, div, and, or, xor, beq, bne, blt, ble, bgt, bge, goto and `label:`");
+    fail(mnemonic.at, "unknown instruction " + describe(mnemonic) +
+                          "; known are ld, st, tld, suld, sust, cold, atom, red, multimem, fence, "
+                          "bar, barrier.cluster, "
+                          "mbarrier, cp.async.bulk, launch, add, sub, mul, div, and, or, xor, beq, "
+                          "bne, blt, ble, bgt, bge, goto and `label:`");
   }
 }
 
@@ -347,6 +352,7 @@ Instruction Reader::read_fence(const Token& mnemonic) {
 Instruction Reader::read_barrier(int thread, const Token& mnemonic) {
   expect(".", "after " + describe(mnemonic));
   Token mode = expect_word("cta, sync or arrive");
+  if (mode.text == "cluster") return read_cluster_barrier();
   const bool instances = mode.text == "cta";
   if (instances) {
     expect(".", "after `bar.cta`");
@@ -489,6 +495,11 @@ void Reader::check_access(const Address& address, Type type, std::size_t element
   const auto* id = std::get_if<LocationId>(&address.base);
   if (id == nullptr) return;
   const Location& location = test_.locations[index(*id)];
+  if (location.arrivals > 0) {
+    fail(at, "`" + location.name +
+                 "` is an mbarrier; mbarrier.arrive, mbarrier.try_wait and "
+                 "mbarrier.test_wait access it");
+  }
   const std::int64_t size = std::int64_t{location.element_bytes()} * location.length;
   const std::int64_t width = type.bits != 0 ? type.bits / 8 : location.element_bytes();
   if (!location.typed && location.type == kWide && type.bits != 0 && type.bits != 64) {

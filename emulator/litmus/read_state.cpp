@@ -93,6 +93,7 @@ void Reader::read_location_declaration(const Token& first) {
   location.type = default_type_;
   location.typed = lexer_.peek().kind == TokenKind::Word;
   Token name = first;
+  if (location.typed && first.text == "mbarrier") return read_mbarrier_declaration();
   if (location.typed) {
     const auto type = find_type(first.text);
     if (!type) {

@@ -75,6 +75,17 @@ class Reader {
   Instruction read_multimem(int thread);
   Instruction read_fence(const Token& mnemonic);
   Instruction read_barrier(int thread, const Token& mnemonic);
+
+  // read_async.cpp: mbarriers, the cluster's barrier, copies
+  void read_mbarrier_declaration();
+  Instruction read_mbarrier(int thread, const Token& mnemonic);
+  Instruction read_cluster_barrier();
+  Instruction read_copy(const Token& mnemonic);
+  LocationId read_object();
+  Address read_copied();
+  void check_phases() const;
+
+  // read_instruction.cpp, again
   Instruction read_local(int thread, LocalOp op);
   Instruction read_branch(int thread, std::optional<Compare> comparison);
   Operand read_operand(int thread);

@@ -44,6 +44,7 @@ namespace {
 bool all_reach_all(const Test& test) {
   const auto plain = [](const Location& l) { return l.is_memory(); };
   if (!std::all_of(test.locations.begin(), test.locations.end(), plain)) return false;
+  if (is_asynchronous(test)) return false;
   for (const Thread& from : test.threads) {
     for (const Instruction& i : from.instructions) {
       const auto fine = [&](const auto& x) {
@@ -123,6 +124,7 @@ LitmusProgram::LitmusProgram(const Test& test, std::uint32_t reversed, int bound
   for (std::size_t t = 0; t < test.threads.size(); ++t) {
     if (launches_of_[index(test.threads[t].gpu)] > 1) last_[t].assign(last_[t].size(), false);
   }
+  find_phases();
   all_reach_all_ = all_reach_all(test);
   apart_.resize(test.threads.size());
   if (!all_run) find_places();
@@ -195,7 +197,8 @@ void LitmusProgram::name_locations() {
 }
 
 std::uint64_t LitmusProgram::shared_bytes() const {
-  std::uint64_t bytes = 4096 + 2 * ranks_ * blocks_ * kBarriers * kBarriers * 4;
+  std::uint64_t bytes =
+      4096 + 64 * (clusters_.size() + 1) + 2 * ranks_ * blocks_ * kBarriers * kBarriers * 4;
   for (const Location& l : test_.locations) {
     bytes +=
         64 + static_cast<std::uint64_t>(l.length) * static_cast<std::uint64_t>(l.element_bytes());
@@ -219,12 +222,14 @@ void LitmusProgram::set_up(machine::Machine& machine, std::pmr::memory_resource*
                           std::as_bytes(std::span(&v, 1)).first(index(l.element_bytes())));
     }
   }
+  add_cluster_barriers(machine);
   arrivals_ = machine.add_region(
       {.rank = 0, .bytes = std::uint64_t{ranks_} * blocks_ * kBarriers * kBarriers * 4});
 }
 
 void LitmusProgram::before_run(machine::Machine& machine) {
   machine.use_other_proxies(other_proxies_);
+  begin_phases(machine);
   streams_.clear();
   for (std::uint16_t r = 0; r < ranks_; ++r) streams_.push_back(machine.add_stream(r));
   states_.clear();

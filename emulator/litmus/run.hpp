@@ -19,6 +19,7 @@
 // direction: once for each set of `reversed` ones.
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -128,6 +129,28 @@ class LitmusProgram final : public schedule::Program {
     };
     std::vector<Visit> visits;  // by instruction
     std::size_t turn = 0;       // of `looks`: where the turn begins
+    // Its bulk groups: an engine, and the times at which its reads end, and all of it.
+    struct Group {
+      machine::ThreadId engine = machine::kNoThread;
+      std::uint32_t read = 0, ended = 0;
+    };
+    std::vector<Group> groups;
+    std::uint32_t cluster_phase = 0;  // that its last arrival at the cluster's barrier joined
+  };
+
+  // A barrier with phases: an mbarrier, or a cluster's. Its steps are at `at`
+  // (machine/barrier_step.hpp).
+  struct Phases {
+    std::uint32_t count = 1, pending = 1, complete = 0;
+    std::int64_t bytes = 0;  // that are expected and have not come
+    bool awaited = true;     // a wait saw the phase before complete
+    machine::Address at;
+    // By phase; where one stands names it for the strategy.
+    using Meetings = std::deque<std::optional<machine::Machine::Meeting>>;
+    Meetings meetings = Meetings(1);
+    // The copy whose bytes came last, in this phase; of the phase before; and who saw those.
+    std::optional<std::pair<machine::ThreadId, std::uint32_t>> came, ended_by;
+    std::uint64_t seen_by = 0;
   };
 
   // What a location is besides: a memory, and the number of the address through which it is
@@ -166,6 +189,29 @@ class LitmusProgram final : public schedule::Program {
   schedule::BlockBarrier& barrier(schedule::Agent& agent, std::size_t thread,
                                   const Barrier& barrier, std::uint16_t site);
   void exit(schedule::Agent& agent, std::size_t thread);
+
+  // run_async.cpp
+  void find_phases();
+  void add_cluster_barriers(machine::Machine& machine);
+  void begin_phases(machine::Machine& machine);
+  Phases& cluster_of(std::size_t thread);
+  [[noreturn]] void undefined(std::size_t thread, const std::string& what) const;
+  void run_asynchronous(schedule::Agent& agent, std::size_t thread, const Instruction& i,
+                        std::uint16_t site);
+  void tell_step(schedule::Agent& agent, const Phases& p, std::uint32_t joined, bool arrives,
+                 std::uint16_t site);
+  static void complete_if_due(Phases& p);
+  void arrive(schedule::Agent& agent, std::size_t thread, Phases& p, const Mbarrier& how,
+              std::uint16_t site);
+  void depart(schedule::Agent& agent, Phases& p, std::uint32_t phase, Order order, Scope scope,
+              std::uint16_t site);
+  bool sees_over(schedule::Agent& agent, std::size_t thread, Phases& p, int parity,
+                 std::uint16_t site);
+  void execute(schedule::Agent& agent, std::size_t thread, const Mbarrier& barrier,
+               std::uint16_t site);
+  void execute(schedule::Agent& agent, std::size_t thread, const ClusterBarrier& barrier,
+               std::uint16_t site);
+  void execute(schedule::Agent& agent, std::size_t thread, const Copy& copy, std::uint16_t site);
   std::int64_t generation_of(schedule::Agent& agent, std::size_t thread, std::int64_t instance,
                              std::int64_t id, std::uint32_t expected, std::uint16_t site);
   std::optional<std::int64_t> fixed(std::size_t thread, const Operand& operand) const;
@@ -196,7 +242,10 @@ class LitmusProgram final : public schedule::Program {
   std::vector<std::vector<std::vector<bool>>> live_;
   std::vector<std::vector<bool>> written_;
   std::vector<std::vector<bool>> last_;  // by thread and instruction: is_last()
-  bool all_reach_all_ = true;            // every two strong accesses of one location are so morally
+  bool asynchronous_ = false;            // is_asynchronous(test)
+  std::map<LocationId, Phases> mbarriers_;
+  std::map<std::pair<int, int>, Phases> clusters_;  // by gpu and cluster, or -1 - cta
+  bool all_reach_all_ = true;  // every two strong accesses of one location are so morally
   // The threads that take no part in the runs, and how they may end: at first asked for.
   std::vector<OnePlace> places_;
   std::vector<bool> apart_;                         // by thread

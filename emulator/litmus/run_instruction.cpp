@@ -222,6 +222,7 @@ void LitmusProgram::execute(schedule::Agent& agent, std::size_t thread, const St
 bool LitmusProgram::is_reduction(std::size_t thread, const Atomic& atomic) const {
   if (atomic.op == Combine::cas) return false;
   if (!atomic.destination) return true;
+  if (asynchronous_) return false;  // waits may end acquire patterns
   const std::size_t at = states_[thread].next;
   if (live_[thread][at + 1][index(*atomic.destination)]) return false;
   // What an acq_rel takes in it hands on: the chain of release and acquire does so without it,
@@ -392,6 +393,10 @@ std::size_t LitmusProgram::step(schedule::Agent& agent, std::size_t thread, std:
   const auto site = static_cast<std::uint16_t>(i.at.line);
   ThreadState& s = states_[thread];
   std::size_t next = at + 1;
+  if (is_asynchronous(i)) {
+    run_asynchronous(agent, thread, i, site);
+    return next;
+  }
   if (await(agent, thread, at, next)) return next;
   if (const auto* load = std::get_if<Load>(&i.what)) {
     execute(agent, thread, *load, site, is_reversed(thread, at));
@@ -407,7 +412,6 @@ std::size_t LitmusProgram::step(schedule::Agent& agent, std::size_t thread, std:
                                                        : Kind::acq_rel;
     agent.fence(kind, fence->scope, site);
   } else if (const auto* proxy_fence = std::get_if<ProxyFence>(&i.what)) {
-    // No access here goes through the async proxy, so its fence orders nothing.
     if (const auto kind = fence_of(proxy_fence->kind)) agent.proxy_fence(*kind, site);
   } else if (std::holds_alternative<Label>(i.what)) {
     meet(agent, thread, at);

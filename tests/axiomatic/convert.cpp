@@ -39,6 +39,12 @@ class Converter {
         program.locations.push_back({initial, location.type.bits, location.type.kind == 'u'});
       }
     }
+    for (std::size_t l = 0; l < test_.locations.size(); ++l) {
+      if (test_.locations[l].arrivals == 0) continue;
+      objects_.resize(l + 1);
+      objects_[l] = static_cast<int>(program.mbarriers.size());
+      program.mbarriers.push_back({test_.locations[l].arrivals});
+    }
     program.names = names();
     for (const lit::Thread& thread : test_.threads) program.threads.push_back(convert(thread));
     return program;
@@ -140,7 +146,8 @@ class Converter {
         i.proxy = Proxy::Surface;
         break;
       case lit::ProxyFence::Kind::Async:
-        throw Unsupported("fence.proxy.async");
+        i.proxy = Proxy::Async;
+        break;
     }
     return i;
   }
@@ -153,6 +160,54 @@ class Converter {
     if (barrier.id) i.barrier_id = constant(*barrier.id);
     if (barrier.count) i.barrier_count = constant(*barrier.count);
     return i;
+  }
+
+  Instruction convert(const lit::Mbarrier& barrier) {
+    using Form = lit::Mbarrier::Form;
+    Instruction i;
+    i.kind = barrier.form == Form::Arrive ? Instruction::Kind::MbarrierArrive
+             : barrier.form == Form::Wait ? Instruction::Kind::MbarrierWait
+                                          : Instruction::Kind::MbarrierTest;
+    i.order = order(barrier.order);
+    i.scope = scope(barrier.scope);
+    i.mbarrier = objects_[index(barrier.object)];
+    i.parity = barrier.parity;
+    i.bytes = barrier.bytes;
+    if (barrier.form == Form::Test) i.destination = barrier.destination;
+    return i;
+  }
+
+  Instruction convert(const lit::ClusterBarrier& barrier) {
+    Instruction i;
+    i.kind = barrier.wait ? Instruction::Kind::ClusterWait : Instruction::Kind::ClusterArrive;
+    i.order = order(barrier.order);
+    return i;
+  }
+
+  Instruction convert(const lit::Copy& copy) {
+    Instruction i;
+    i.kind = Instruction::Kind::Copy;
+    i.op = copy.adds ? Op::Add : Op::Move;
+    i.address = named(copy.to);
+    i.source = named(copy.from);
+    i.signals = copy.signals.has_value();
+    if (copy.signals) i.mbarrier = objects_[index(*copy.signals)];
+    i.bytes = i.signals ? lit::kCopyBytes : 0;
+    return i;
+  }
+
+  Instruction convert(const lit::GroupWait& wait) {
+    Instruction i;
+    i.kind = Instruction::Kind::GroupWait;
+    i.reads_only = wait.reads_only;
+    return i;
+  }
+
+  Address named(const lit::Address& a) const {
+    const auto id = std::get<lit::LocationId>(a.base);
+    const int width = test_.locations[index(id)].element_bytes();
+    if (a.offset % width != 0) throw Unsupported("mixed sizes");
+    return {first_[index(id)] + static_cast<int>(a.offset / width), std::nullopt};
   }
 
   Instruction convert(const lit::Local& local) {
@@ -242,6 +297,8 @@ class Converter {
       return i.destination == id;
     } else if constexpr (std::is_same_v<Instruction, lit::Local>) {
       return i.destination == id;
+    } else if constexpr (std::is_same_v<Instruction, lit::Mbarrier>) {
+      return i.form == lit::Mbarrier::Form::Test && i.destination == id;
     } else {
       return false;
     }
@@ -353,6 +410,7 @@ class Converter {
   const lit::Test& test_;
   std::vector<int> first_;
   const bool cohere_;
+  std::vector<int> objects_;  // by location: which mbarrier it is
   const lit::Thread* thread_ = nullptr;
 };
 

@@ -1,5 +1,6 @@
 #include "tests/check/both.hpp"
 
+#include "emulator/litmus/polls.hpp"
 #include "emulator/litmus/printer.hpp"
 #include "emulator/litmus/run.hpp"
 #include "tests/axiomatic/convert.hpp"
@@ -19,6 +20,7 @@ Searched search(const litmus::Test& test, const machine::Policy& policy, bool fi
   Searched out;
   check::CheckSpec spec;
   spec.run.policy = policy;
+  if (litmus::is_asynchronous(test)) spec.run.policy.load_buffering = machine::LoadBuffering::off;
   for (int k = 0; k < machine::kFindingKinds; ++k) {
     if (k == static_cast<int>(machine::FindingKind::deadlock)) continue;
     spec.run.ignore.push_back(static_cast<machine::FindingKind>(k));
@@ -56,6 +58,7 @@ Searched search(const litmus::Test& test, const machine::Policy& policy, bool fi
 
 std::string difference(const litmus::Test& test, machine::LoadBuffering buffering,
                        machine::AliasData aliases, int jumps) {
+  if (litmus::is_asynchronous(test)) buffering = machine::LoadBuffering::off;
   machine::Policy policy = letter();
   policy.load_buffering = buffering;
   policy.alias_data = aliases;

@@ -276,9 +276,6 @@ TEST_CASE("what a capture's memories become under run --case is what they became
 }
 
 TEST_CASE("no driver is opened, by exec or by the program: neither a library nor a device file") {
-#ifndef RINGFENCE_LIBCUDA
-  MESSAGE("not run: the stand-ins are no part of a static build");
-#else
   if (!made("driver") || !made("forms")) return;
   const Folder folder;
   const std::string own = std::filesystem::path(RINGFENCE_LIBCUDA).parent_path().string() + "/";
@@ -312,7 +309,6 @@ TEST_CASE("no driver is opened, by exec or by the program: neither a library nor
   if (tests::opened_by({"/bin/true"}).traced) {
     CHECK(drivers("/bin/cat /dev/nvidiactl") == std::vector<std::string>{"/dev/nvidiactl"});
   }
-#endif
 }
 
 TEST_CASE("what programs call of the driver: tensor maps, modules that they load, launches") {

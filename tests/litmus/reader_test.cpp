@@ -220,6 +220,49 @@ TEST_CASE("filter and observed variables stand before the condition") {
   CHECK(test.condition.children[0].kind == Formula::Kind::Or);
 }
 
+TEST_CASE(
+    "mbarriers, a cluster's barrier and bulk copies are read, or refused with what is right") {
+  const std::string two = "P0@cta 0,gpu 0 | P1@cta 1,gpu 0 ;\n ", one = "P0@cta 0,gpu 0 ;\n ";
+  const auto error = [&](const std::string& table) {
+    return error_of(with("x=0; y=0; b64 z=0; mbarrier m=2;", table, "exists (x==0)"));
+  };
+  const auto says = [&](const std::string& row, const std::string& part) {
+    const std::string message = error(one + row + " ;");
+    CHECK_MESSAGE(message.find(part) != std::string::npos, message);
+  };
+  for (const char* row :
+       {"mbarrier.arrive m", "mbarrier.arrive.release.cluster.b64 [m]",
+        "mbarrier.arrive.expect_tx.relaxed.cta m, 32", "mbarrier.try_wait.parity m, 1",
+        "mbarrier.test_wait.parity.acquire.cta r0, m, 0", "cp.async.bulk x, y, m",
+        "cp.reduce.async.bulk.add x, y", "cp.async.bulk.wait_group.read 0",
+        "barrier.cluster.arrive.relaxed"}) {
+    CHECK_MESSAGE(error(one + row + " ;") == "no error", row);
+  }
+  says("mbarrier.arrive x", "`x` is no mbarrier; declare one as mbarrier x=1;");
+  says("mbarrier.init m", "known are mbarrier.arrive, mbarrier.try_wait and mbarrier.test_wait");
+  says("mbarrier.arrive.acquire.cta m", "unknown modifier `.acquire`");
+  says("mbarrier.arrive.release.gpu m", "unknown modifier `.gpu`");
+  says("mbarrier.arrive.relaxed m", "order and scope stand together, as in .relaxed.cta");
+  says("mbarrier.arrive.expect_tx m, 8", "8 bytes; a copy has 16");
+  says("mbarrier.try_wait m, 0", "a wait names a parity");
+  says("mbarrier.try_wait.parity m, 2", "the parity of a phase is 0 or 1");
+  says("st.weak m, 1", "`m` is an mbarrier");
+  says("cp.async.bulk x, z", "a copy is between locations of one type");
+  says("cp.async.bulk x, [r0]", "a copy names its locations");
+  says("cp.async.bulk.wait_group 1", "cp.async.bulk.wait_group 0");
+  says("cp.async.bulk.prefetch x, y", "unknown instruction `cp.async.bulk.prefetch`");
+  says("barrier.cluster.wait", "without an arrival before it");
+  says("barrier.cluster.arrive ;\n barrier.cluster.arrive", "a second arrival");
+  says("barrier.cluster.arrive.acquire", "barrier.cluster.arrive is .release or .relaxed");
+  const std::string waits = "mbarrier.try_wait.parity m, 0";
+  CHECK(error(two + waits + " | " + waits + " ;").find("of another cta") != std::string::npos);
+  CHECK(error(two + waits + " | mbarrier.arrive m ;").find("another cluster") != std::string::npos);
+  CHECK(error_of(with("mbarrier m=0;", one + waits + " ;", "exists (0==0)")).find("at least one") !=
+        std::string::npos);
+  CHECK(error_of(with("mbarrier m=1;", one + waits + " ;", "exists (m==0)"))
+            .find("whose bits say nothing") != std::string::npos);
+}
+
 TEST_CASE("what is wrong is told with file, line, column and what would be right") {
   const std::string one = "P0@cta 0,gpu 0 ;\n";
   const auto starts = [](const std::string& message, const std::string& start) {
