@@ -22,6 +22,8 @@ struct Telling {
 
 // Two accesses that nothing orders, and reads of old values.
 Cause cause_of_race(const Telling& telling);
+// Of those two where no chain of signals leads from one to the other.
+Cause cause_of_hand_over(const Telling& telling);
 // An asynchronous copy whose end nobody has waited for.
 Cause cause_of_copy(const Telling& telling);
 // A copy that comes behind a read of the place that it writes, where an mbarrier tells of its end;
