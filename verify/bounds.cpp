@@ -1,12 +1,10 @@
 #include "verify/bounds.hpp"
 
 #include <cmath>
-#include <limits>
 
 namespace ringfence::verify {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kFp32Roundoff = 0x1p-24;
 
 // A value known up to an error.

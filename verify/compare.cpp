@@ -11,8 +11,6 @@
 namespace ringfence::verify {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
 // The distance between representable numbers at a value's magnitude.
 double ulp_of(Dtype dtype, double value) {
   if (is_integer(dtype)) return 1;

@@ -15,7 +15,7 @@ namespace ringfence::verify {
 namespace {
 
 // Rows of the double-precision reference that are in memory at a time.
-constexpr std::int64_t kRows = 128;
+constexpr std::int64_t kRowsAtOnce = 128;
 
 template <typename Number>
 Number parse_number(const std::string& path, const char* key, const std::string& text) {
@@ -171,8 +171,8 @@ Diff diff(const std::string& a_path, const std::string& b_path, const std::strin
   const bool both = a.file.find("residual_out") && b.file.find("residual_out");
   std::vector<TensorDiff> residual_out;
   if (both) residual_out.emplace_back("residual_out", a, b);
-  for (std::int64_t row = 0; row < loaded.tokens; row += kRows) {
-    const RowRange rows{row, std::min(loaded.tokens, row + kRows)};
+  for (std::int64_t row = 0; row < loaded.tokens; row += kRowsAtOnce) {
+    const RowRange rows{row, std::min(loaded.tokens, row + kRowsAtOnce)};
     const FusedReference of_a = operator_reference(a.problem, loaded.inputs, a.summation, rows);
     FusedReference other;
     if (!same_judgement(a, b)) {

@@ -15,10 +15,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <optional>
 #include <string>
 
 namespace ringfence::verify {
+
+inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 enum class Dtype : std::uint8_t {
   bf16,

@@ -63,6 +63,8 @@ struct Position {
   int column = 0;
 };
 
+inline std::size_t index(int i) { return static_cast<std::size_t>(i); }
+
 // A weak access has no scope; what stands in its field means nothing.
 using machine::Combine;
 using machine::Compare;

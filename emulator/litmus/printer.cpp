@@ -9,7 +9,6 @@ namespace {
 
 std::string text(std::string_view view) { return std::string(view); }
 std::string number(std::int64_t value) { return std::to_string(value); }
-std::size_t index(int i) { return static_cast<std::size_t>(i); }
 std::string type_name(Type type) { return type.kind + number(type.bits); }
 
 template <class E, std::size_t N>

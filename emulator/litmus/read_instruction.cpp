@@ -25,8 +25,6 @@ void set_once(std::optional<T>& slot, T value, bool& twice) {
   slot = value;
 }
 
-std::size_t index(int i) { return static_cast<std::size_t>(i); }
-
 }  // namespace
 
 Reader::Modifiers Reader::read_modifiers(const Token& mnemonic) {

@@ -10,7 +10,6 @@
 
 namespace ringfence::litmus {
 
-inline std::size_t index(int i) { return static_cast<std::size_t>(i); }
 inline std::uint64_t bits_of(std::int64_t v) { return static_cast<std::uint64_t>(v); }
 inline std::int64_t signed_of(std::uint64_t v) { return static_cast<std::int64_t>(v); }
 

@@ -6,7 +6,7 @@ namespace ringfence::ptx {
 namespace {
 
 constexpr unsigned kDeepestOperand = 8;
-constexpr std::size_t kMostElements = 256;
+constexpr std::size_t kMostInBraces = 256;
 
 Operand integer(std::uint64_t value) {
   Operand out;
@@ -130,7 +130,7 @@ Operand OperandReader::address(unsigned depth) {
   }
   // Coordinates of textures and tensors; no supported instruction has them.
   while (cursor_.accept(",")) {
-    if (out.elements.size() == kMostElements) cursor_.fail("too many elements");
+    if (out.elements.size() == kMostInBraces) cursor_.fail("too many elements");
     out.elements.push_back(operand(depth + 1));
   }
   cursor_.expect("]");
@@ -142,7 +142,7 @@ Operand OperandReader::sequence(Operand::Kind kind, std::string_view close, unsi
   out.kind = kind;
   if (cursor_.accept(close)) return out;
   do {
-    if (out.elements.size() == kMostElements) cursor_.fail("too many elements");
+    if (out.elements.size() == kMostInBraces) cursor_.fail("too many elements");
     out.elements.push_back(operand(depth + 1));
   } while (cursor_.accept(","));
   cursor_.expect(close);

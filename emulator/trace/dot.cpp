@@ -14,7 +14,7 @@ namespace {
 
 using machine::Event;
 
-std::string quoted(std::string_view text) {
+std::string label_text(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') out += '\\';
@@ -40,18 +40,18 @@ std::string dot_graph(const Trace& trace, const schedule::Outcome& outcome,
   std::string out = fmt::format(
       "digraph run {{\n  label={};\n  labelloc=t;\n  rankdir=TB;\n  node [shape=box, fontsize=10, "
       "fontname=\"sans-serif\"];\n  edge [fontsize=9, fontname=\"sans-serif\"];\n",
-      quoted(trace.verdict.message + "\n" + case_text(trace.header.config)));
+      label_text(trace.verdict.message + "\n" + case_text(trace.header.config)));
   std::map<std::uint64_t, std::vector<EventIndex>> by_agent;
   for (const EventIndex i : shown) by_agent[events[i].label].push_back(i);
   int cluster = 0;
   for (const auto& [label, list] : by_agent) {
     out += fmt::format("  subgraph cluster_{} {{\n    label={};\n    color=\"gray60\";\n",
-                       cluster++, quoted(schedule::text(schedule::unpack(label))));
+                       cluster++, label_text(schedule::text(schedule::unpack(label))));
     for (const EventIndex i : list) {
-      out +=
-          fmt::format("    e{} [label={}{}];\n", i,
-                      quoted(fmt::format("{}  {}", events[i].step, event_text(events[i], program))),
-                      at_fault(trace, events[i]) ? ", color=\"red\", penwidth=2" : "");
+      out += fmt::format(
+          "    e{} [label={}{}];\n", i,
+          label_text(fmt::format("{}  {}", events[i].step, event_text(events[i], program))),
+          at_fault(trace, events[i]) ? ", color=\"red\", penwidth=2" : "");
     }
     for (std::size_t k = 0; k + 1 < list.size(); ++k) {
       out += fmt::format("    e{} -> e{} [style=dotted];\n", list[k], list[k + 1]);

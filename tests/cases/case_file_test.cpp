@@ -1,4 +1,5 @@
 #include "emulator/cases/case_file.hpp"
+#include "tests/support/says.hpp"
 
 #include <doctest/doctest.h>
 
@@ -54,10 +55,6 @@ std::string edited(const std::string& from, const std::string& to) {
   const auto at = text.find(from);
   REQUIRE(at != std::string::npos);
   return text.replace(at, from.size(), to);
-}
-
-bool says(const std::string& message, const std::string& part) {
-  return message.find(part) != std::string::npos;
 }
 
 }  // namespace

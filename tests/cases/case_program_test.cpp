@@ -9,6 +9,7 @@
 
 #include "emulator/ptx/error.hpp"
 #include "tests/cases/harness.hpp"
+#include "tests/support/says.hpp"
 
 using namespace ringfence;
 using namespace ringfence::cases::test;
@@ -48,10 +49,6 @@ std::string refusal(Edit edit) {
     return e.what();
   }
   return "accepted";
-}
-
-bool says(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 }  // namespace

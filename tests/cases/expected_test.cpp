@@ -9,6 +9,7 @@
 #include <string>
 
 #include "tests/cases/harness.hpp"
+#include "tests/support/says.hpp"
 #include "verify/safetensors.hpp"
 
 using namespace ringfence;
@@ -102,10 +103,6 @@ std::string refusal(const Text& t) {
     return e.what();
   }
   return "accepted";
-}
-
-bool says(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 // Right as it is; with one term of one element left out, a mismatch there on the last rank.

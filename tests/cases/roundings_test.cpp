@@ -5,6 +5,7 @@
 #include <string>
 
 #include "tests/cases/harness.hpp"
+#include "tests/support/says.hpp"
 
 using namespace ringfence;
 using namespace ringfence::cases::test;
@@ -83,10 +84,6 @@ std::string run(const Norm& n) {
   if (!f) return "clean";
   CHECK(f->kind == machine::FindingKind::numeric_mismatch);
   return program.last_mismatch();
-}
-
-bool says(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 }  // namespace

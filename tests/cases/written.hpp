@@ -12,12 +12,9 @@
 
 #include "emulator/cases/case_program.hpp"
 #include "emulator/ptx/error.hpp"
+#include "tests/support/says.hpp"
 
 namespace ringfence::cases::test {
-
-inline bool says(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 class Written {
  public:

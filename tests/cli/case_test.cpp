@@ -8,6 +8,7 @@
 #include <string>
 
 #include "tests/cli/command.hpp"
+#include "tests/support/says.hpp"
 
 namespace ringfence::cli {
 namespace {
@@ -36,10 +37,6 @@ struct Zoo {
     std::fclose(out);
   }
 };
-
-bool says(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 // A compiler in nvcc's place, in `f`: it writes the zoo's PTX, and a line to `asked`.
 void use_compiler(const Folder& f) {

@@ -7,13 +7,10 @@
 #include <string>
 
 #include "tests/cli/command.hpp"
+#include "tests/support/says.hpp"
 
 namespace ringfence::cli {
 namespace {
-
-bool says(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 void write(const std::string& path, const std::string& text) {
   std::ofstream(path, std::ios::binary) << text;

@@ -5,16 +5,13 @@
 #include <map>
 
 #include "tests/cli/command.hpp"
+#include "tests/support/says.hpp"
 
 namespace ringfence::cli {
 namespace {
 
 std::string zoo(const std::string& name) {
   return " --case " + std::filesystem::absolute("tests/zoo/" + name + ".toml").string();
-}
-
-bool says(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 TEST_CASE("check passes a kernel, fails its twin with a trace that replays, and knows its bound") {

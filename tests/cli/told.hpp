@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tests/cli/command.hpp"
+#include "tests/support/says.hpp"
 
 namespace ringfence::cli {
 
@@ -37,10 +38,6 @@ inline Told told(const std::string& file, const std::string& options = "") {
     }
   }
   return t;
-}
-
-inline bool says(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 // How the kernel is launched; `more`: further lines of the launch.

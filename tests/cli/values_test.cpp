@@ -7,14 +7,11 @@
 #include <string>
 
 #include "tests/cli/command.hpp"
+#include "tests/support/says.hpp"
 #include "verify/safetensors.hpp"
 
 namespace ringfence::cli {
 namespace {
-
-bool says(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 // A case of tests/cases/files/collectives.cu on two ranks: every rank copies rank 0's input (8), or
 // sums (0).

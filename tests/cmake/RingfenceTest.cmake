@@ -1,5 +1,6 @@
-# ringfence_test(PART SOURCES ... LIBRARIES ... [LABELS ...]): one doctest executable for a part of
-# the tree, its test cases registered with ctest by name.
+# ringfence_test(PART SOURCES ... LIBRARIES ... [ALONE ...] [LABELS ...]): one doctest executable for a
+# part of the tree, its test cases registered with ctest by name. Its sources are compiled a few at
+# a time, as those of a room are; ALONE names those whose helpers clash with another's.
 include(doctest)
 
 add_library(ringfence_test_main STATIC
@@ -7,8 +8,15 @@ add_library(ringfence_test_main STATIC
 target_link_libraries(ringfence_test_main PUBLIC ringfence_options ringfence_verify doctest::doctest)
 
 function(ringfence_test PART)
-  cmake_parse_arguments(ARG "" "" "SOURCES;LIBRARIES;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "SOURCES;LIBRARIES;ALONE;LABELS" ${ARGN})
   add_executable(test_${PART} ${ARG_SOURCES})
+  set_target_properties(test_${PART} PROPERTIES UNITY_BUILD ${RINGFENCE_UNITY} UNITY_BUILD_BATCH_SIZE 4)
+  if(ARG_ALONE)
+    set_source_files_properties(${ARG_ALONE} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+  endif()
+  # What takes time in a test is what it tests.
+  target_compile_options(test_${PART} PRIVATE
+    $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:Release,RelWithDebInfo>>:-O1>)
   target_link_libraries(test_${PART} PRIVATE ringfence_test_main ${ARG_LIBRARIES})
   doctest_discover_tests(test_${PART}
     TEST_PREFIX "${PART}: "

@@ -10,14 +10,11 @@
 
 #include "tests/cli/command.hpp"
 #include "tests/exec/opened.hpp"
+#include "tests/support/says.hpp"
 #include "verify/safetensors.hpp"
 
 namespace ringfence::cli {
 namespace {
-
-bool says(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 std::string program(const std::string& name) {
   return std::string(RINGFENCE_EXEC_PROGRAMS) + "/" + name;

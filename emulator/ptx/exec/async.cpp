@@ -8,13 +8,6 @@
 #include "emulator/ptx/lanes.hpp"
 
 namespace ringfence::ptx {
-namespace {
-
-std::uint32_t shared_offset(std::uint64_t address) {
-  if (address - kSharedWindow < kWindowBytes) address -= kSharedWindow;
-  return static_cast<std::uint32_t>(address);
-}
-}  // namespace
 
 bool Execution::State::complete_copy(Warp& warp, const PendingCopy& copy) try {
   static const Access load4{Operation::load, Space::global, Type::b32, 4, Order::weak};

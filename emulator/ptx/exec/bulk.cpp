@@ -15,10 +15,6 @@ namespace {
 // What a swizzle permutes lies inside aligned lines of so many bytes.
 constexpr std::uint32_t kTensorAlignment = 128;
 
-std::uint64_t shared_offset(std::uint64_t address) {
-  if (address - kSharedWindow < kWindowBytes) address -= kSharedWindow;
-  return address & 0xFFFFFFFFU;
-}
 std::uint64_t in_block(std::uint64_t address, std::uint32_t block) {
   return (address & kOffsetMask) | (std::uint64_t{block} + 1) << kSharedBits;
 }

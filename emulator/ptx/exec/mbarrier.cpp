@@ -15,11 +15,6 @@ namespace {
 // A loop that looks at a phase again has fewer instructions than this.
 constexpr unsigned kMostInLoop = 1024;
 
-std::uint32_t shared_offset(std::uint64_t address) {
-  if (address - kSharedWindow < kWindowBytes) address -= kSharedWindow;
-  return static_cast<std::uint32_t>(address);
-}
-
 // Whether some of the numbers make that sum.
 bool some_sum_to(const std::vector<std::uint32_t>& numbers, std::int64_t sum) {
   std::vector<bool> made(static_cast<std::size_t>(sum) + 1);

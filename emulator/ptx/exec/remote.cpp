@@ -9,14 +9,6 @@
 #include "emulator/ptx/lanes.hpp"
 
 namespace ringfence::ptx {
-namespace {
-
-std::uint64_t shared_offset(std::uint64_t address) {
-  if (address - kSharedWindow < kWindowBytes) address -= kSharedWindow;
-  return address & 0xFFFFFFFFU;
-}
-
-}  // namespace
 
 // A reduction is strong (relaxed.cluster), so its line is the model's.
 void Execution::State::remote_reduce(Warp& warp, const Access& access, std::uint64_t address,

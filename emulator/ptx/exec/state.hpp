@@ -31,6 +31,11 @@ constexpr std::uint64_t kWindowBytes = 0x100000000ULL;
 constexpr std::uint32_t kSharedBits = 24;
 /// Of such an address, the place in its block's shared memory.
 constexpr std::uint64_t kOffsetMask = (1ULL << kSharedBits) - 1;
+/// The shared address of an instruction's operand, which may be a generic one of the shared window.
+inline std::uint32_t shared_offset(std::uint64_t address) {
+  if (address - kSharedWindow < kWindowBytes) address -= kSharedWindow;
+  return static_cast<std::uint32_t>(address);
+}
 /// Bytes that a bulk or asynchronous copy moves at once.
 constexpr std::uint32_t kPiece = 16;
 /// Nanoseconds that one look at a clock adds at most: differences of 32 bits do not overflow.
