@@ -5,8 +5,6 @@
 namespace ringfence::litmus {
 namespace {
 
-std::size_t index(int i) { return static_cast<std::size_t>(i); }
-
 constexpr int kMaxArrivals = 63;  // threads are fewer
 constexpr std::int64_t kMaxBytes = (1 << 20) - 1;
 
