@@ -2,6 +2,8 @@
 // The two accesses of a race, their events, and what is noted on the way to its cause. Private to
 // emulator/trace.
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <string>
 #include <vector>

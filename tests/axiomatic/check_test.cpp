@@ -134,6 +134,6 @@ TEST_CASE("what the scalar model does not decide is refused by name") {
   CHECK(refusal("x=0;", "ld.weak.u8 r0, x") == "mixed sizes");
   CHECK(refusal("x=0; m @ multicast aliases x;", "multimem.st m, 1") == "multicast addresses");
   CHECK(refusal("x=0;", "launch") == "launches");
-  CHECK(refusal("x=0;", "fence.proxy.async") == "fence.proxy.async");
+  CHECK(refusal("x=0;", "fence.proxy.async") == "taken");
   CHECK(refusal("b32 x[2]=0;", "ld.weak r0, x[1]") == "taken");
 }
