@@ -118,19 +118,29 @@ void Walk::check_barrier_step(const Question& q, const Live& live) {
 
 // Whether a wait that saw so many phases of an mbarrier complete is in the past: else the arrival
 // in the next one may come before it (PTX ISA 9.7.15.16.5.1). Of a look that is no wait nobody
-// knows here what it was told.
-bool Walk::was_awaited(const Question& q, std::uint32_t phases) const {
+// knows here what it was told. Where it is so only because lanes of the warp act in the order in
+// which they do, another order is left out.
+bool Walk::was_awaited(const Question& q, std::uint32_t phases) {
   const CellKey cell{q.at.region, q.at.offset, q.size};
   const Prefix& past = agents_[current_].past;
+  const Prefix& lane_past = lane(current_, q.who).past;
   Name init = kUnknown;
   for (const Message* m = q.cell->newest; m != nullptr && init == kUnknown; m = m->older) {
     if (!m->initial && machine::unpack(value_of(*m, q.size)).joined == 0) init = name_of(*m);
   }
-  return std::any_of(lives_.begin(), lives_.end(), [&](const Live& l) {
-    return l.executed && !l.event.write && !l.red && l.wanted && l.event.cell == cell &&
-           machine::unpack(l.operand).completed == phases && past.has(l.event.self) &&
-           (init == kUnknown || l.past.has(init));
-  });
+  const Live* other_lanes = nullptr;
+  for (const Live& l : lives_) {
+    if (!l.executed || l.event.write || l.red || !l.wanted || l.event.cell != cell ||
+        machine::unpack(l.operand).completed != phases || !past.has(l.event.self) ||
+        (init != kUnknown && !l.past.has(init))) {
+      continue;
+    }
+    if (l.lane == kUnknown || lane_past.has(l.lane)) return true;
+    other_lanes = &l;
+  }
+  if (other_lanes == nullptr) return false;
+  sets_.leave_out({current().label, other_lanes->access.site, q.access->site});
+  return true;
 }
 
 // Whether what makes this phase wait for more precedes some arrival that the phase counts from its

@@ -297,7 +297,7 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
   void not_a_set(const CellKey& cell);
   void check_barrier_step(const Question& q, const Live& live);
   void check_look(const Question& q);
-  bool was_awaited(const Question& q, std::uint32_t phases) const;
+  bool was_awaited(const Question& q, std::uint32_t phases);
   bool is_expected_first(const Question& q, const machine::StepValue& step) const;
   void check_set_read(const Question& q, const Live& live, std::size_t candidates);
 
