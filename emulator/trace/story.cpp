@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "emulator/machine/barrier_step.hpp"
 #include "emulator/machine/names.hpp"
 #include "emulator/machine/policies.hpp"
 #include "emulator/schedule/faults.hpp"
@@ -120,9 +121,15 @@ std::vector<std::string> event_row(const Event& e, const schedule::Program& prog
     row.push_back(meets ? "bar.sync" : order_text(e.order, e.scope));
     return row;
   }
-  row.push_back(order_text(e.order, e.scope));
+  // Of an mbarrier: the order is its steps', and not that of the instruction, which stands beside.
+  const bool phases = program.slot_name(e.address).text.starts_with("mbarrier ");
+  row.push_back(phases ? "" : order_text(e.order, e.scope));
   row.push_back(place(e.address, program));
   std::string value = value_text(e);
+  if (phases) {
+    const std::uint32_t complete = machine::unpack(e.value).completed;
+    value = fmt::format("{} phase{} complete", complete, complete == 1 ? "" : "s");
+  }
   if (e.kind != Event::Kind::write) {
     value += e.from_step == 0 ? "  (initial)" : fmt::format("  (of step {})", e.from_step);
     if (e.stale) value += "  OLD: a newer one was there";

@@ -46,6 +46,9 @@ TEST_CASE("an mbarrier that does not order is told with its relaxed arrival or w
              "", shape);
   const Told arrival = told(f / "c.toml", "--no-remedies");
   CHECK(arrival.cause == "the arrival at k.ptx:15 is .relaxed, so it publishes nothing");
+  // What the wait saw, and no order beside the instruction's own.
+  CHECK(says(arrival.story, "  1 phase complete"));
+  CHECK(!says(arrival.story, "relaxed.cluster"));
   CHECK(says(arrival.fix, ".release at k.ptx:15"));
 
   write_case(f, handed_over(store, arrive, ".relaxed.cta"), "", "", shape);
