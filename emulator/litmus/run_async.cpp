@@ -17,6 +17,14 @@ std::pair<int, int> cluster_key(const Thread& t) {
   return {t.gpu, t.cluster ? *t.cluster : -1 - t.cta};
 }
 
+// PTX, barrier.cluster: all threads of the cluster that have not ended. Those without the
+// instruction are taken for ended.
+bool meets_cluster(const Thread& t) {
+  return std::any_of(t.instructions.begin(), t.instructions.end(), [](const Instruction& i) {
+    return std::holds_alternative<ClusterBarrier>(i.what);
+  });
+}
+
 }  // namespace
 
 void LitmusProgram::find_phases() {
@@ -24,15 +32,8 @@ void LitmusProgram::find_phases() {
   for (std::size_t l = 0; l < test_.locations.size(); ++l) {
     if (test_.locations[l].arrivals > 0) mbarriers_[static_cast<LocationId>(l)];
   }
-  // PTX, barrier.cluster: all threads of the cluster that have not ended. Those without the
-  // instruction are taken for ended.
   for (const Thread& t : test_.threads) {
-    const auto& code = t.instructions;
-    if (std::any_of(code.begin(), code.end(), [](const Instruction& i) {
-          return std::holds_alternative<ClusterBarrier>(i.what);
-        })) {
-      clusters_[cluster_key(t)];
-    }
+    if (meets_cluster(t)) clusters_[cluster_key(t)];
   }
 }
 
@@ -60,11 +61,7 @@ void LitmusProgram::begin_phases(machine::Machine& machine) {
   for (auto& [key, p] : clusters_) {
     std::uint32_t members = 0;
     for (const Thread& t : test_.threads) {
-      const auto& code = t.instructions;
-      const bool takes_part = std::any_of(code.begin(), code.end(), [](const Instruction& i) {
-        return std::holds_alternative<ClusterBarrier>(i.what);
-      });
-      if (takes_part && cluster_key(t) == key) ++members;
+      if (meets_cluster(t) && cluster_key(t) == key) ++members;
     }
     begin(p, members, p.at);
   }
