@@ -4,6 +4,7 @@
 
 #include <stdexcept>
 
+#include "emulator/programs/operator_program.hpp"
 #include "emulator/programs/payload.hpp"
 #include "emulator/programs/protocol.hpp"
 #include "verify/error.hpp"
@@ -28,7 +29,7 @@ auto as_invalid_argument(F&& f) {
 
 }  // namespace
 
-void validate(const Config& config) {
+std::unique_ptr<const Prepared> prepare(const Config& config) {
   const ProtocolDefinition& protocol = definition_of(config.protocol);
   const auto in_range = [](const char* option, std::uint32_t value, std::uint32_t most) {
     if (value < 1 || value > most) {
@@ -37,18 +38,26 @@ void validate(const Config& config) {
   };
   in_range("--calls", config.calls, kMaxCalls);
   in_range("--blocks", config.blocks, kMaxBlocks);
-  protocol.switches().apply(config.protocol, config.set);
+  auto prepared = protocol.prepare(config);
   as_invalid_argument([&] {
     if (config.input.empty()) parse_payload(config.payload);
     verify::parse_summation(config.summation);
-    protocol.check(config, read_problem(config, nullptr));
+    prepared->check(read_problem(config, nullptr));
     return 0;
   });
+  return prepared;
 }
 
+void validate(const Config& config) { prepare(config); }
+
+std::unique_ptr<OperatorProgram> Prepared::make_operator() const {
+  return as_invalid_argument([&] { return make(); });
+}
+
+std::unique_ptr<schedule::Program> Prepared::make_program() const { return make_operator(); }
+
 std::unique_ptr<schedule::Program> make_program(const Config& config) {
-  validate(config);
-  return as_invalid_argument([&] { return definition_of(config.protocol).make(config); });
+  return prepare(config)->make_program();
 }
 
 }  // namespace ringfence::programs

@@ -11,6 +11,10 @@
 #include "emulator/machine/policy.hpp"
 #include "emulator/schedule/program.hpp"
 
+namespace ringfence::verify {
+struct Problem;
+}
+
 namespace ringfence::programs {
 
 struct Config {
@@ -56,7 +60,25 @@ struct Protocol {
 
 const std::vector<Protocol>& protocols();
 
+class OperatorProgram;
+
+// A configuration whose texts were read, once, and found legal.
+class Prepared {
+ public:
+  virtual ~Prepared() = default;
+  // Throw std::invalid_argument for an input file that is not to be had.
+  std::unique_ptr<schedule::Program> make_program() const;
+  std::unique_ptr<OperatorProgram> make_operator() const;
+  // Throws std::invalid_argument for sizes that are not to be had.
+  virtual void check(const verify::Problem& problem) const = 0;
+
+ protected:
+  virtual std::unique_ptr<OperatorProgram> make() const = 0;
+};
+
 // Throws std::invalid_argument with one line (what, where, what would be right).
+std::unique_ptr<const Prepared> prepare(const Config& config);
+// The same where only the complaint counts, and for one program alone.
 void validate(const Config& config);
 std::unique_ptr<schedule::Program> make_program(const Config& config);
 

@@ -20,9 +20,8 @@ struct ProtocolDefinition {
   verify::Flavour flavour;                // of the operator: its sharding, norm and reference
   bool fp32;                              // it moves fp32 too
   SwitchList (*switches)();               // bound to values of their own, to the letter
-  // Throws std::invalid_argument for sizes that are not to be had; the switches are legal.
-  void (*check)(const Config& config, const verify::Problem& problem);
-  std::unique_ptr<schedule::Program> (*make)(const Config& config);
+  // Reads the switches. Throws std::invalid_argument for those that are not to be had.
+  std::unique_ptr<const Prepared> (*prepare)(const Config& config);
 };
 
 // All that can be named, in the order of --help.
@@ -32,6 +31,23 @@ const ProtocolDefinition& definition_of(const std::string& protocol);
 
 // Program(config, values), where `Values` are the protocol's switches: list(SwitchList&) and
 // check(config, problem).
+template <class Program, class Values>
+class PreparedProtocol final : public Prepared {
+ public:
+  explicit PreparedProtocol(const Config& config)
+      : config_(config), values_(parse_switches<Values>(config.protocol, config.set)) {}
+  void check(const verify::Problem& problem) const override { values_.check(config_, problem); }
+
+ protected:
+  std::unique_ptr<OperatorProgram> make() const override {
+    return std::make_unique<Program>(config_, values_);
+  }
+
+ private:
+  const Config config_;
+  const Values values_;
+};
+
 template <class Program, class Values>
 ProtocolDefinition define_protocol(const char* name, const char* summary,
                                    std::vector<machine::Boundary> claims,
@@ -43,12 +59,8 @@ ProtocolDefinition define_protocol(const char* name, const char* summary,
           flavour,
           fp32,
           SwitchList::of<Values>,
-          [](const Config& config, const verify::Problem& problem) {
-            parse_switches<Values>(config.protocol, config.set).check(config, problem);
-          },
-          [](const Config& config) -> std::unique_ptr<schedule::Program> {
-            return std::make_unique<Program>(config,
-                                             parse_switches<Values>(config.protocol, config.set));
+          [](const Config& config) -> std::unique_ptr<const Prepared> {
+            return std::make_unique<PreparedProtocol<Program, Values>>(config);
           }};
 }
 

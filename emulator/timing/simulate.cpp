@@ -124,7 +124,8 @@ programs::Config run_config(const Sizes& s) {
 Timing simulate(const Profile& profile, const Sizes& s) {
   check(profile, s);
   const programs::Config config = run_config(s);
-  const std::unique_ptr<schedule::Program> program = programs::make_program(config);
+  const std::unique_ptr<programs::OperatorProgram> program =
+      programs::prepare(config)->make_operator();
 
   Shape shape;
   shape.transport = s.transport;
@@ -137,7 +138,7 @@ Timing simulate(const Profile& profile, const Sizes& s) {
   shape.inner = s.inner;
   shape.beside = launches_of(s) > 1;
   shape.run_hidden = kRunHidden;
-  Clockwork clocks(profile, shape, dynamic_cast<const programs::OperatorProgram&>(*program));
+  Clockwork clocks(profile, shape, *program);
 
   schedule::InlineExecutor executor(*program);
   clocks.bind(executor.machine());
