@@ -236,13 +236,8 @@ analysis::SubjectPtr make_case_subject(const Case& of) {
   CaseWriter writer(CaseWriter::data_of(of));
   writer.evaluate(writer.parse(""));
   cases::CaseFile file = writer.parse("");
-  programs::Config config;
-  config.protocol = "case";
-  config.case_file = file.path;
-  config.ranks = file.ranks;
-  config.calls = file.calls;
+  trace::CaseConfig config = analysis::config_of(file);
   config.payload_seed = writer.data.payload_seed;
-  config.case_digest = cases::digest(file);
   const auto subject = analysis::make_case_subject(std::move(file), config);
   subject->make_program();  // says what its kernels cannot be given
   return subject;

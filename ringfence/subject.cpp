@@ -179,7 +179,7 @@ Result result_of(const Task& task, machine::Boundary mode, const analysis::RunRe
 
 ReplayResult replay_of(const Held& held, const trace::Trace& recorded, bool token,
                        const Options& o) {
-  analysis::check_input(recorded.header.config, recorded.header.input_digest);
+  analysis::check_input(*held.subject, recorded.header.input_digest);
   const analysis::Replayed r = analysis::replay(
       *held.subject, recorded, {executor_of(held, o, false), o.remedies, token, 2, {}});
   ReplayResult out;
@@ -198,9 +198,8 @@ ReplayResult replay_of(const Held& held, const trace::Trace& recorded, bool toke
 std::shared_ptr<Held> hold(analysis::SubjectPtr subject) {
   auto held = std::make_shared<Held>();
   held->subject = std::move(subject);
-  if (!held->subject->config().input.empty()) {
-    held->input_digest = trace::file_digest(held->subject->config().input);
-  }
+  const std::string input = held->subject->input_file();
+  if (!input.empty()) held->input_digest = trace::file_digest(input);
   return held;
 }
 
@@ -227,8 +226,8 @@ Subject::Subject(const Threads& of)
 
 Subject Subject::case_file(const std::string& path) {
   return as_error([&] {
-    programs::Config config;
-    config.case_file = path;
+    trace::CaseConfig config;
+    config.file = path;
     analysis::read_case(config, false);
     return Subject(hold(analysis::make_subject(config)));
   });
@@ -276,7 +275,7 @@ Result Subject::run(const Options& o) const {
         const detail::Running running(o.stop);
         const schedule::TimeLimit limit(o.seconds);
         const Task task = task_of(*held_, o);
-        analysis::check_memory(task.config(), 1);
+        analysis::check_memory(*task.subject, 1);
         const machine::Boundary mode = analysis::mode_of(task);
         return result_of(
             task, mode,
@@ -290,7 +289,7 @@ Result Subject::fuzz(const Options& o) const {
       [&] {
         const detail::Running running(o.stop);
         const Task task = task_of(*held_, o);
-        analysis::check_memory(task.config(), o.jobs);
+        analysis::check_memory(*task.subject, o.jobs);
         analysis::FuzzSpec spec;
         spec.strategy.kind = schedule::parse_strategy(o.strategy);
         spec.strategy.seed = o.seed;
@@ -322,7 +321,7 @@ Result Subject::check(const Options& o) const {
       [&] {
         const detail::Running running(o.stop);
         const Task task = task_of(*held_, o);
-        analysis::check_memory(task.config(), o.jobs);
+        analysis::check_memory(*task.subject, o.jobs);
         analysis::ExhaustiveSpec spec;
         spec.executions = o.executions;
         spec.jobs = std::max(o.jobs, 1u);
@@ -350,7 +349,7 @@ std::vector<RelaxResult> Subject::relax(const Options& o) const {
       [&] {
         const detail::Running running(o.stop);
         const Task task = task_of(*held_, o);
-        analysis::check_memory(task.config(), o.jobs);
+        analysis::check_memory(*task.subject, o.jobs);
         analysis::RelaxSpec spec;
         if (o.executions > 0) spec.executions = o.executions;
         if (o.seconds > 0) spec.seconds = o.seconds;
@@ -380,10 +379,9 @@ ReplayResult Subject::replay(const std::string& text, const Options& o) const {
         const detail::Running running(o.stop);
         const bool token = trace::is_token(text);
         const trace::Trace t = token ? trace::parse_token(text) : trace::parse("trace", text);
-        const programs::Config& then = t.header.config;
-        const programs::Config& mine = held_->subject->config();
-        if (then.protocol != mine.protocol || then.case_digest != mine.case_digest ||
-            then.own != mine.own) {
+        const trace::Configuration& then = t.header.config;
+        const trace::Configuration& mine = held_->subject->config();
+        if (!then.is_of(mine)) {
           throw analysis::InputError("trace: it is of " + trace::case_text(then) + ", not of " +
                                      trace::case_text(mine));
         }
@@ -397,8 +395,7 @@ ReplayResult replay_file(const std::string& path, const Options& o) {
   return as_error([&] {
     const detail::Running running(o.stop);
     trace::Trace t = trace::read_file(path);
-    if (analysis::is_case(t.header.config)) analysis::find_case(t.header.config, path);
-    return replay_of(*hold(analysis::make_subject(t.header.config)), t, false, o);
+    return replay_of(*hold(analysis::find_subject(t.header.config, path)), t, false, o);
   });
 }
 

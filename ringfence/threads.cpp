@@ -229,10 +229,10 @@ void ThreadsProgram::host(schedule::Agent& agent, std::uint16_t rank) {
   agent.launch(streams_[rank], 0, std::move(children));
 }
 
-class ThreadsSubject final : public analysis::Subject {
+class ThreadsSubject final : public analysis::RecordedAs<trace::OwnConfig> {
  public:
-  ThreadsSubject(std::shared_ptr<const Threads::Data> data, programs::Config config)
-      : Subject(std::move(config)), data_(std::move(data)) {}
+  ThreadsSubject(std::shared_ptr<const Threads::Data> data, trace::OwnConfig config)
+      : RecordedAs(std::move(config)), data_(std::move(data)) {}
 
   bool forks() const override { return false; }  // bodies are the caller's
   std::vector<machine::Boundary> claims() const override { return {machine::Boundary::strict}; }
@@ -242,11 +242,11 @@ class ThreadsSubject final : public analysis::Subject {
   analysis::SubjectPtr with(const analysis::Settings& set) const override {
     if (!set.empty()) {
       throw analysis::InputError(
-          fmt::format("{}: it has no switch '{}'", config_.own, set.begin()->first));
+          fmt::format("{}: it has no switch '{}'", record().name, set.begin()->first));
     }
-    return std::make_shared<ThreadsSubject>(data_, config_);
+    return std::make_shared<ThreadsSubject>(data_, record());
   }
-  analysis::SubjectPtr like(const programs::Config&) const override { return with({}); }
+  analysis::SubjectPtr like(const trace::Configuration&) const override { return with({}); }
 
  private:
   std::shared_ptr<const Threads::Data> data_;
@@ -261,10 +261,8 @@ std::uint64_t take(std::uint64_t, std::uint64_t operand) { return operand; }
 
 analysis::SubjectPtr make_threads_subject(const Threads& of) {
   const auto data = of.data();
-  programs::Config config;
-  config.protocol = "program";
-  config.own = data->name;
-  config.ranks = 1;
+  trace::OwnConfig config;
+  config.name = data->name;
   if (data->name.empty()) throw analysis::InputError("threads: expected a name");
   if (data->threads.empty()) {
     throw analysis::InputError(data->name + ": no threads; expected Threads::add");

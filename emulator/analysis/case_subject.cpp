@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <stdexcept>
@@ -29,32 +28,24 @@ auto as_invalid_argument(F&& f) {
   }
 }
 
-// The digest of what lies there; empty if that is no case.
-std::string digest_at(const std::string& path) {
-  try {
-    return cases::digest(cases::read_case(path));
-  } catch (const cases::CaseError&) {
-    return {};
-  }
-}
-
-class CaseSubject final : public Subject {
+class CaseSubject final : public RecordedAs<trace::CaseConfig> {
  public:
-  CaseSubject(std::shared_ptr<const cases::CaseFile> file, programs::Config config)
-      : Subject(std::move(config)), file_(std::move(file)) {}
+  CaseSubject(std::shared_ptr<const cases::CaseFile> file, trace::CaseConfig config)
+      : RecordedAs(std::move(config)), file_(std::move(file)) {}
 
   bool kernels() const override { return true; }
   std::vector<machine::Boundary> claims() const override { return file_->check.modes; }
 
   std::unique_ptr<schedule::Program> make_program() const override {
     return as_invalid_argument([&]() -> std::unique_ptr<schedule::Program> {
+      const trace::CaseConfig& c = record();
       cases::Settings settings;
-      settings.calls = config_.calls;
-      settings.payload_seed = config_.payload_seed;
-      settings.summation = verify::parse_summation(config_.summation);
-      settings.edits = config_.set;
-      if (!config_.suppress.empty()) {
-        settings.ignore = cases::read_suppressions(config_.suppress, "--suppress");
+      settings.calls = c.calls;
+      settings.payload_seed = c.payload_seed;
+      settings.summation = verify::parse_summation(c.summation);
+      settings.edits = c.set;
+      if (!c.suppress.empty()) {
+        settings.ignore = cases::read_suppressions(c.suppress, "--suppress");
       }
       return std::make_unique<cases::CaseProgram>(*file_, settings);
     });
@@ -98,29 +89,34 @@ class CaseSubject final : public Subject {
   }
 
   SubjectPtr with(const Settings& set) const override {
-    programs::Config changed = config_;
+    trace::CaseConfig changed = record();
     changed.set = set;
     return std::make_shared<CaseSubject>(file_, std::move(changed));
   }
 
-  SubjectPtr like(const programs::Config& recorded) const override {
-    programs::Config c = config_;
-    c.calls = recorded.calls;
-    c.payload_seed = recorded.payload_seed;
-    c.summation = recorded.summation;
-    c.set = recorded.set;
-    c.suppress = recorded.suppress;
+  SubjectPtr like(const trace::Configuration& recorded) const override {
+    trace::CaseConfig c = std::get<trace::CaseConfig>(recorded.what());
+    c.file = record().file;
+    c.digest = record().digest;
+    c.ranks = record().ranks;
+    return std::make_shared<CaseSubject>(file_, std::move(c));
+  }
+
+  SubjectPtr passing_over(const std::string& tables) const override {
+    trace::CaseConfig c = record();
+    if (!c.suppress.empty()) c.suppress += '\n';
+    c.suppress += tables;
     return std::make_shared<CaseSubject>(file_, std::move(c));
   }
 
   // The file has the sizes, and its kernel's scalars go with them: only the calls are ours.
   std::vector<SubjectPtr> smaller() const override {
     std::vector<SubjectPtr> out;
-    for (const std::uint32_t calls : {1u, config_.calls / 2, config_.calls - 1}) {
-      if (calls < 1 || calls >= config_.calls) continue;
-      if (!out.empty() && out.back()->config().calls == calls) continue;
-      programs::Config c = config_;
-      c.calls = calls;
+    std::uint32_t last = 0;
+    for (const std::uint32_t calls : {1u, record().calls / 2, record().calls - 1}) {
+      if (calls < 1 || calls >= record().calls || calls == last) continue;
+      trace::CaseConfig c = record();
+      c.calls = last = calls;
       out.push_back(std::make_shared<CaseSubject>(file_, std::move(c)));
     }
     return out;
@@ -148,8 +144,8 @@ class CaseSubject final : public Subject {
   }
   verify::Safetensors tensors(const schedule::Program& program) const override {
     verify::Safetensors file = mine(program).final_memories();
-    file.metadata["case"] = config_.case_file;
-    file.metadata["case_digest"] = config_.case_digest;
+    file.metadata["case"] = record().file;
+    file.metadata["case_digest"] = record().digest;
     return file;
   }
 
@@ -159,7 +155,7 @@ class CaseSubject final : public Subject {
     return static_cast<const cases::CaseProgram&>(program);
   }
   std::vector<cases::EditSite> sites() const {
-    return as_invalid_argument([&] { return cases::edit_sites(*file_, config_.set); });
+    return as_invalid_argument([&] { return cases::edit_sites(*file_, record().set); });
   }
 
   std::shared_ptr<const cases::CaseFile> file_;
@@ -177,65 +173,53 @@ std::string read_suppressions(const std::string& path) {
   return text;
 }
 
-SubjectPtr make_case_subject(cases::CaseFile file, programs::Config config) {
+SubjectPtr make_case_subject(cases::CaseFile file, trace::CaseConfig config) {
   constexpr std::uint32_t kMostCalls = 4096;
   if (config.calls < 1 || config.calls > kMostCalls) {
     throw std::invalid_argument(
         fmt::format("--calls {}: expected 1 to {}", config.calls, kMostCalls));
   }
   as_invalid_argument([&] { verify::parse_summation(config.summation); });
+  const bool changed = !config.set.empty() || !config.suppress.empty();
   const auto subject = std::make_shared<CaseSubject>(
       std::make_shared<const cases::CaseFile>(std::move(file)), std::move(config));
   // Says which edit is wrong, or which memory no case has.
-  if (!subject->config().set.empty() || !subject->config().suppress.empty()) {
-    subject->make_program();
-  }
+  if (changed) subject->make_program();
   return subject;
 }
 
-SubjectPtr read_case_subject(const programs::Config& config) {
+SubjectPtr read_case_subject(const trace::CaseConfig& config) {
   return as_invalid_argument([&] {
-    cases::CaseFile file = cases::read_case(config.case_file);
+    cases::CaseFile file = cases::read_case(config.file);
     const std::string now = cases::digest(file);
-    if (!config.case_digest.empty() && config.case_digest != now) {
+    if (!config.digest.empty() && config.digest != now) {
       throw std::invalid_argument(
           fmt::format("{}: its content, or that of a file it names (digest {}), is not that of the "
                       "trace ({})",
-                      config.case_file, now, config.case_digest));
+                      config.file, now, config.digest));
     }
     return make_case_subject(std::move(file), config);
   });
 }
 
-std::vector<machine::Boundary> read_case(programs::Config& config, bool calls_given) {
-  return as_invalid_argument([&] {
-    const cases::CaseFile file = cases::read_case(config.case_file);
-    config.protocol = "case";
-    config.ranks = file.ranks;
-    if (!calls_given) config.calls = file.calls;
-    config.case_digest = cases::digest(file);
-    return file.check.modes;
-  });
+trace::CaseConfig config_of(const cases::CaseFile& file) {
+  trace::CaseConfig config;
+  config.file = file.path;
+  config.digest = cases::digest(file);
+  config.ranks = file.ranks;
+  config.calls = file.calls;
+  return config;
 }
 
-void find_case(programs::Config& config, const std::string& trace_path) {
-  namespace fs = std::filesystem;
-  if (digest_at(config.case_file) == config.case_digest) return;
-  fs::path folder = fs::path(trace_path).parent_path();
-  if (folder.empty()) folder = ".";
-  std::vector<fs::path> places{folder / config.case_file};
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(folder, error)) {
-    if (entry.path().extension() == ".toml") places.push_back(entry.path());
-  }
-  for (const fs::path& place : places) {
-    if (!fs::is_regular_file(place, error) || digest_at(place.string()) != config.case_digest) {
-      continue;
-    }
-    config.case_file = place.string();
-    return;
-  }
-  make_subject(config);  // says what is wrong with the one at the path
+std::vector<machine::Boundary> read_case(trace::CaseConfig& config, bool calls_given) {
+  return as_invalid_argument([&] {
+    const cases::CaseFile file = cases::read_case(config.file);
+    const trace::CaseConfig there = config_of(file);
+    config.digest = there.digest;
+    config.ranks = there.ranks;
+    if (!calls_given) config.calls = there.calls;
+    return file.check.modes;
+  });
 }
 
 }  // namespace ringfence::analysis

@@ -46,7 +46,7 @@ void make_small(SubjectPtr& subject, const schedule::RunSpec& base, schedule::Ou
   shrink_choices();
 }
 
-trace::Header header_of(const Task& task, const programs::Config& config,
+trace::Header header_of(const Task& task, const trace::Configuration& config,
                         const schedule::RunSpec& base, const schedule::StrategySpec& strategy,
                         const std::string& executor) {
   trace::Header h;
@@ -66,7 +66,7 @@ trace::Header header_of(const Task& task, const programs::Config& config,
 // A token is for a line of a report: a run of very many choices has its file.
 std::string short_token(const trace::Trace& t) {
   constexpr std::size_t kMost = 2000;
-  if (!t.header.config.own.empty()) return {};  // no command could take it
+  if (t.header.config.own() != nullptr) return {};  // no command could take it
   std::string token = trace::to_token(t);
   return token.size() <= kMost ? token : std::string();
 }
@@ -333,7 +333,7 @@ Finding write_finding(Settled s, const RecordOptions& options) {
     if (!options.pictures.html.empty()) {
       passing = nearest_passing(*s.subject, r.trace, s.outcome);
     }
-    write_pictures(options.pictures, r.trace, s.outcome, *s.instance.program, replay,
+    write_pictures(options.pictures, *s.subject, r.trace, s.outcome, *s.instance.program, replay,
                    text(r.remedies), passing ? &*passing : nullptr);
   });
   return std::move(r);
@@ -355,7 +355,7 @@ void show_default_schedule(const Task& task, machine::Boundary mode,
   t.header = header_of(task, task.config(), spec, spec.strategy, "inline");
   t.decisions = outcome.decisions;
   t.verdict = trace::make_verdict(outcome, *instance.program);
-  write_pictures(pictures, t, outcome, *instance.program, "");
+  write_pictures(pictures, *task.subject, t, outcome, *instance.program, "");
 }
 
 }  // namespace ringfence::analysis

@@ -76,13 +76,10 @@ std::string suppression_of(const trace::Verdict& v) {
 // The task that passes over those in `known`, besides what it passes over already. Null where there
 // is no such task: of a protocol, or of a kind that cannot be passed over.
 std::optional<Task> passing_over(const Task& task, const std::string& known) {
-  if (!is_case(task.config())) return std::nullopt;
-  programs::Config config = task.config();
-  if (!config.suppress.empty()) config.suppress += '\n';
-  config.suppress += known;
   try {
     Task out = task;
-    out.subject = task.subject->like(config);
+    out.subject = task.subject->passing_over(known);
+    if (out.subject == nullptr) return std::nullopt;
     out.subject->make_program();
     return out;
   } catch (const std::invalid_argument&) {

@@ -5,7 +5,6 @@
 #include <limits>
 
 #include "emulator/analysis/errors.hpp"
-#include "emulator/analysis/subject.hpp"
 #include "emulator/ranks/segment.hpp"
 
 namespace ringfence::analysis {
@@ -29,9 +28,8 @@ std::uint64_t payload_bytes(const programs::Config& c) {
   return all >= static_cast<long double>(most) ? most : static_cast<std::uint64_t>(all);
 }
 
-void check_memory(const programs::Config& config, std::uint64_t copies) {
-  if (is_case(config)) return;  // the segment's own check says what is too much
-  const std::uint64_t bytes = payload_bytes(config);
+void check_memory(const Subject& subject, std::uint64_t copies) {
+  const std::uint64_t bytes = subject.payload_bytes();
   const std::uint64_t available = ranks::available_memory();
   if (bytes <= available / copies) return;
   constexpr std::uint64_t kMebi = 1 << 20;

@@ -1,6 +1,5 @@
 #include "emulator/analysis/pictures.hpp"
 
-#include "emulator/cases/case_program.hpp"
 #include "emulator/trace/exports.hpp"
 #include "emulator/trace/page.hpp"
 #include "emulator/trace/story.hpp"
@@ -8,19 +7,17 @@
 namespace ringfence::analysis {
 namespace {
 
-// What the verdict on a case leaves open, in the words of the text output (emulator/cli/notes.cpp).
-std::vector<std::string> notes_of(const schedule::Program& program) {
-  std::vector<std::string> notes;
-  const auto* const c = dynamic_cast<const cases::CaseProgram*>(&program);
-  if (c == nullptr) return notes;
-  for (const std::string& remark : c->remarks()) notes.push_back("note: " + remark);
-  for (const std::string& what : c->left_out()) notes.push_back("left out: " + what);
-  return notes;
+// What the verdict leaves open, in the words of the text output (emulator/cli/notes.cpp).
+std::vector<std::string> lines_of(const Notes& notes) {
+  std::vector<std::string> lines;
+  for (const std::string& remark : notes.remarks) lines.push_back("note: " + remark);
+  for (const std::string& what : notes.left_out) lines.push_back("left out: " + what);
+  return lines;
 }
 
 }  // namespace
 
-void write_pictures(const PictureOptions& o, const trace::Trace& trace,
+void write_pictures(const PictureOptions& o, const Subject& subject, const trace::Trace& trace,
                     const schedule::Outcome& outcome, const schedule::Program& program,
                     const std::string& replay, const std::string& remedy,
                     const schedule::Outcome* passing) {
@@ -32,7 +29,7 @@ void write_pictures(const PictureOptions& o, const trace::Trace& trace,
                                                {.replay = replay,
                                                 .remedy = remedy,
                                                 .story = story,
-                                                .notes = notes_of(program),
+                                                .notes = lines_of(subject.notes(program)),
                                                 .passing = passing}));
   }
   if (!o.perfetto.empty()) {

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "emulator/analysis/subject.hpp"
 #include "emulator/schedule/executor.hpp"
 #include "emulator/schedule/program.hpp"
 #include "emulator/trace/trace.hpp"
@@ -14,12 +15,12 @@ struct PictureOptions {
   bool any() const { return !html.empty() || !perfetto.empty() || !dot.empty() || !shiviz.empty(); }
 };
 
-// Writes what was asked for. `outcome` with its history; `replay` is the command that runs it
-// again, empty where nothing does; `remedy` as StoryOptions has it; `passing` the nearest run that
-// passes (nearest.hpp).
-void write_pictures(const PictureOptions& options, const trace::Trace& trace,
-                    const schedule::Outcome& outcome, const schedule::Program& program,
-                    const std::string& replay, const std::string& remedy = {},
-                    const schedule::Outcome* passing = nullptr);
+// Writes what was asked for of a run of `program`, that `subject` made. `outcome` with its history;
+// `replay` is the command that runs it again, empty where nothing does; `remedy` as StoryOptions
+// has it; `passing` the nearest run that passes (nearest.hpp).
+void write_pictures(const PictureOptions& options, const Subject& subject,
+                    const trace::Trace& trace, const schedule::Outcome& outcome,
+                    const schedule::Program& program, const std::string& replay,
+                    const std::string& remedy = {}, const schedule::Outcome* passing = nullptr);
 
 }  // namespace ringfence::analysis

@@ -1,7 +1,8 @@
 // A protocol of emulator/programs as a subject: its switches, its sizes, the operator it computes.
 #include <algorithm>
-#include <stdexcept>
+#include <utility>
 
+#include "emulator/analysis/memory.hpp"
 #include "emulator/analysis/operator_results.hpp"
 #include "emulator/analysis/subject.hpp"
 #include "emulator/programs/switches.hpp"
@@ -23,30 +24,34 @@ std::vector<std::uint32_t> smaller(std::uint32_t n, std::uint32_t least,
   return out;
 }
 
+// make_program makes no other.
 const OperatorProgram& operator_of(const schedule::Program& program) {
-  const auto* p = dynamic_cast<const OperatorProgram*>(&program);
-  if (p == nullptr) throw std::logic_error("the program computes no operator");
-  return *p;
+  return static_cast<const OperatorProgram&>(program);
 }
 
-class ProtocolSubject final : public Subject {
+class ProtocolSubject final : public RecordedAs<Config> {
  public:
-  using Subject::Subject;
+  explicit ProtocolSubject(Config config) : RecordedAs(std::move(config)) {}
+  // Read, and found legal.
+  ProtocolSubject(Config config, std::unique_ptr<const programs::Prepared> prepared)
+      : RecordedAs(std::move(config)), prepared_(std::move(prepared)) {}
 
   std::vector<machine::Boundary> claims() const override {
     for (const programs::Protocol& p : programs::protocols()) {
-      if (p.name == config_.protocol) return p.claims;
+      if (p.name == record().protocol) return p.claims;
     }
     return {};
   }
+  std::string input_file() const override { return record().input; }
+  std::uint64_t payload_bytes() const override { return analysis::payload_bytes(record()); }
 
   std::unique_ptr<schedule::Program> make_program() const override {
-    return programs::make_program(config_);
+    return prepared_ != nullptr ? prepared_->make_program() : programs::make_program(record());
   }
 
   std::vector<Step> weaker() const override {
     std::vector<Step> out;
-    for (programs::Weakening& w : programs::weakenings(config_.protocol, config_.set)) {
+    for (programs::Weakening& w : programs::weakenings(record().protocol, record().set)) {
       out.push_back({w.key, w.from, w.to, {}});
     }
     return out;
@@ -54,23 +59,25 @@ class ProtocolSubject final : public Subject {
 
   std::vector<Step> stronger() const override {
     std::vector<Step> out;
-    for (programs::Strengthening& s : programs::strengthenings(config_.protocol, config_.set)) {
+    for (programs::Strengthening& s : programs::strengthenings(record().protocol, record().set)) {
       out.push_back({s.key, s.from, s.to, {}});
     }
     return out;
   }
 
   SubjectPtr with(const Settings& set) const override {
-    Config changed = config_;
+    Config changed = record();
     changed.set = set;
     return std::make_shared<ProtocolSubject>(std::move(changed));
   }
 
-  SubjectPtr like(const Config& recorded) const override { return make_protocol_subject(recorded); }
+  SubjectPtr like(const trace::Configuration& recorded) const override {
+    return make_protocol_subject(std::get<Config>(recorded.what()));
+  }
 
   std::vector<SubjectPtr> smaller() const override {
     std::vector<SubjectPtr> out;
-    for (Config& c : smaller_configs(config_)) {
+    for (Config& c : smaller_configs(record())) {
       out.push_back(std::make_shared<ProtocolSubject>(std::move(c)));
     }
     return out;
@@ -83,8 +90,11 @@ class ProtocolSubject final : public Subject {
     return check_replicas(operator_of(program));
   }
   verify::Safetensors tensors(const schedule::Program& program) const override {
-    return result_tensors(operator_of(program), config_);
+    return result_tensors(operator_of(program), record());
   }
+
+ private:
+  std::unique_ptr<const programs::Prepared> prepared_;  // null: nobody has read its switches yet
 };
 
 }  // namespace
@@ -121,21 +131,7 @@ std::vector<Config> smaller_configs(const Config& config) {
 }
 
 SubjectPtr make_protocol_subject(const Config& config) {
-  programs::validate(config);
-  return std::make_shared<ProtocolSubject>(config);
-}
-
-ReplicaCheck Subject::replicas(const schedule::Program&) const {
-  return {true, "nothing is compared"};
-}
-
-SubjectPtr make_subject(const Config& config) {
-  if (!config.own.empty()) {
-    throw std::invalid_argument(
-        "'" + config.own +
-        "' was built with ringfence/threads.hpp: only the program that made it can replay it");
-  }
-  return is_case(config) ? read_case_subject(config) : make_protocol_subject(config);
+  return std::make_shared<ProtocolSubject>(config, programs::prepare(config));
 }
 
 }  // namespace ringfence::analysis

@@ -166,7 +166,7 @@ RelaxResult relax(const Task& task, machine::Boundary mode, const RelaxSpec& spe
                   const Watch& watch) {
   RelaxResult out;
   Relaxer relaxer(task, mode, spec, watch);
-  const Settings& set = task.config().set;
+  const Settings& set = task.config().set();
   out.start = relaxer.judge_start(set);
   if (out.any()) out.sites = relaxer.run(set);
   watch.over(mode);

@@ -50,7 +50,7 @@ class Trials {
 
   // How many of the search's it passes; 0: it does not.
   std::uint64_t schedules_passed(const std::vector<Step>& changes) {
-    Settings changed = subject_.config().set;
+    Settings changed = subject_.config().set();
     for (const Step& c : changes) apply(c, changed);
     if (over()) {
       cut_short = true;
@@ -240,7 +240,7 @@ class Finder {
   // What the user took out is put back. Of a protocol that is one of its switches' steps.
   bool undo() {
     if (!out_.kernel) return false;
-    for (const auto& [key, value] : subject_.config().set) take({{key, value, "", ""}});
+    for (const auto& [key, value] : subject_.config().set()) take({{key, value, "", ""}});
     return !out_.found.empty();
   }
 

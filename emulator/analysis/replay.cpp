@@ -81,12 +81,13 @@ Replayed replay(const Subject& subject, const trace::Trace& recorded, const Repl
   return r;
 }
 
-void check_input(const programs::Config& config, const std::string& recorded_digest) {
-  if (config.input.empty()) return;
-  const std::string digest = trace::file_digest(config.input);
+void check_input(const Subject& subject, const std::string& recorded_digest) {
+  const std::string input = subject.input_file();
+  if (input.empty()) return;
+  const std::string digest = trace::file_digest(input);
   if (digest != recorded_digest) {
-    throw InputError(fmt::format("{}: its content (digest {}) is not that of the trace ({})",
-                                 config.input, digest, recorded_digest));
+    throw InputError(fmt::format("{}: its content (digest {}) is not that of the trace ({})", input,
+                                 digest, recorded_digest));
   }
 }
 

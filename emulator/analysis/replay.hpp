@@ -33,6 +33,6 @@ struct Replayed {
 Replayed replay(const Subject& subject, const trace::Trace& recorded, const ReplaySpec& spec);
 
 // An input file's content is that of the trace. Throws InputError.
-void check_input(const programs::Config& config, const std::string& recorded_digest);
+void check_input(const Subject& subject, const std::string& recorded_digest);
 
 }  // namespace ringfence::analysis

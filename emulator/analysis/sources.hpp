@@ -4,12 +4,12 @@
 #include <string>
 #include <vector>
 
-#include "emulator/programs/config.hpp"
+#include "emulator/trace/configuration.hpp"
 
 namespace ringfence::analysis {
 
 // The folders of the case and of its kernels, and the current one; of a case that is no longer
 // there, those that are known.
-std::vector<std::string> source_folders(const programs::Config& config);
+std::vector<std::string> source_folders(const trace::Configuration& config);
 
 }  // namespace ringfence::analysis

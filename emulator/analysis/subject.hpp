@@ -1,7 +1,8 @@
 #pragma once
 // What is analysed: a protocol in C++, the kernels of a case, somebody's own program. A subject
 // makes programs, knows the sites and switches by which they synchronise, makes smaller subjects of
-// itself, and writes itself down: `config` is what a trace records of it.
+// itself, and writes itself down: `config` is what a trace records of it. Nobody who is handed a
+// subject asks of which kind it is.
 //
 // A subject never changes; `with` and `smaller` make others.
 
@@ -12,8 +13,8 @@
 
 #include "emulator/analysis/notes.hpp"
 #include "emulator/cases/case_file.hpp"
-#include "emulator/programs/config.hpp"
 #include "emulator/schedule/program.hpp"
+#include "emulator/trace/configuration.hpp"
 #include "verify/compare.hpp"
 #include "verify/safetensors.hpp"
 
@@ -44,16 +45,20 @@ using SubjectPtr = std::shared_ptr<const Subject>;
 
 class Subject {
  public:
-  explicit Subject(programs::Config config) : config_(std::move(config)) {}
+  explicit Subject(trace::Configuration config) : config_(std::move(config)) {}
   virtual ~Subject() = default;
   Subject(const Subject&) = delete;
   Subject& operator=(const Subject&) = delete;
 
-  const programs::Config& config() const { return config_; }
+  const trace::Configuration& config() const { return config_; }
   // Compiled kernels, to which the policies about such apply.
   virtual bool kernels() const { return false; }
   // Its programs can run as rank processes: they keep nothing outside what the ranks share.
   virtual bool forks() const { return true; }
+  // The file that its inputs are read from; empty: they are generated.
+  virtual std::string input_file() const { return {}; }
+  // Bytes that inputs and expected values of one of its programs take; 0: not known beforehand.
+  virtual std::uint64_t payload_bytes() const { return 0; }
   // The boundary modes that it is meant for.
   virtual std::vector<machine::Boundary> claims() const = 0;
   // Throws std::invalid_argument where its settings are not to be had.
@@ -69,8 +74,10 @@ class Subject {
   virtual std::string memory_key(const schedule::Program&, machine::RegionId) const { return {}; }
   // With other settings. They are checked as its program is made.
   virtual SubjectPtr with(const Settings& set) const = 0;
-  // With the settings and sizes that a trace of it has.
-  virtual SubjectPtr like(const programs::Config& recorded) const = 0;
+  // With the settings and sizes that a trace of it has (recorded.is_of(config())).
+  virtual SubjectPtr like(const trace::Configuration& recorded) const = 0;
+  // With more [[ignore]] tables; null where findings cannot be passed over one by one.
+  virtual SubjectPtr passing_over(const std::string& /*tables*/) const { return nullptr; }
   // To try next where less that fails alike is looked for, the greatest reductions first. Not all
   // need be legal: that is seen as their programs are made.
   virtual std::vector<SubjectPtr> smaller() const { return {}; }
@@ -87,37 +94,44 @@ class Subject {
   // "NAME.RANK".
   virtual verify::Safetensors tensors(const schedule::Program&) const { return {}; }
 
+ private:
+  const trace::Configuration config_;
+};
+
+// A subject that a trace records as a `Record`, one of those of trace::Configuration.
+template <class Record>
+class RecordedAs : public Subject {
  protected:
-  programs::Config config_;
+  explicit RecordedAs(Record record) : Subject(std::move(record)) {}
+  const Record& record() const { return std::get<Record>(config().what()); }
 };
 
 // The subject of a configuration, which is checked: also that a case file is still the one of its
 // digest, if it has one. Throws std::invalid_argument.
-SubjectPtr make_subject(const programs::Config& config);
-
-inline bool is_case(const programs::Config& config) { return !config.case_file.empty(); }
+SubjectPtr make_subject(const trace::Configuration& config);
+// That of a trace: its case is at its path, beside the trace, or another case file there that has
+// the digest; `config` says then where it is. Throws std::invalid_argument.
+SubjectPtr find_subject(trace::Configuration& config, const std::string& trace_path);
 
 // The same of each kind.
 SubjectPtr make_protocol_subject(const programs::Config& config);
-SubjectPtr read_case_subject(const programs::Config& config);
+SubjectPtr read_case_subject(const trace::CaseConfig& config);
 
 // -- protocols ------------------------------------------------------------------------------------
 // Configurations to try next, the greatest reductions first. Not all need be legal.
 std::vector<programs::Config> smaller_configs(const programs::Config& config);
 
 // -- cases ----------------------------------------------------------------------------------------
-// Of a case that need not lie in a file: `config` has its settings and its name.
-SubjectPtr make_case_subject(cases::CaseFile file, programs::Config config);
+// What a trace records of a case that is run as its file says.
+trace::CaseConfig config_of(const cases::CaseFile& file);
+// Of a case that need not lie in a file; `config` is that with other settings.
+SubjectPtr make_case_subject(cases::CaseFile file, trace::CaseConfig config);
 
 // The text of a file of suppressions, which is checked. Throws std::invalid_argument.
 std::string read_suppressions(const std::string& path);
 
-// The modes that a case file claims. Fills in `ranks`, `calls` (unless `calls_given`) and the
-// digest. Throws std::invalid_argument.
-std::vector<machine::Boundary> read_case(programs::Config& config, bool calls_given);
-
-// Where a trace's case is: at its path, beside the trace, or another case file there that has the
-// digest. Throws std::invalid_argument.
-void find_case(programs::Config& config, const std::string& trace_path);
+// The modes that the case file `config.file` claims. Fills in `ranks`, `calls` (unless
+// `calls_given`) and the digest. Throws std::invalid_argument.
+std::vector<machine::Boundary> read_case(trace::CaseConfig& config, bool calls_given);
 
 }  // namespace ringfence::analysis

@@ -25,7 +25,7 @@ struct Task {
   std::string input_digest;                // of the subject's input file, if there is one
   schedule::FaultSpec faults;              // of a search
   bool survive = false;
-  const programs::Config& config() const { return subject->config(); }
+  const trace::Configuration& config() const { return subject->config(); }
   bool claims(machine::Boundary mode) const;
   bool judges(machine::Boundary mode) const;
 };

@@ -81,7 +81,7 @@ class Unit {
     strategy_.seed = schedule::schedule_seed(search.strategy.seed, number);
     if (!o.swarm) return;
     const SwarmChoice drawn =
-        draw_swarm(base.config(), strategy_, strategy_.seed, search.draw_protocol);
+        draw_swarm(*base.config().protocol(), strategy_, strategy_.seed, search.draw_protocol);
     case_.subject = make_subject(drawn.config);
     strategy_ = drawn.strategy;
     case_.faults = strategy_.faults;
@@ -89,7 +89,7 @@ class Unit {
   }
 
   Json run() {
-    check_memory(case_.config(), search_.jobs);
+    check_memory(*case_.subject, search_.jobs);
     Json modes = Json::object(), findings = Json::array();
     Verdict verdict = Verdict::pass;
     std::uint64_t schedules = 0, distinct = 0, points = 0;
@@ -214,7 +214,7 @@ const char* environment(const char* name) { return std::getenv(name); }
 Exit run_campaign(CampaignOptions o, const std::vector<Task>& cases, CampaignSearch search,
                   const ReportOptions& reports) {
   const Task& base = cases.front();
-  if (o.swarm && (!base.config().case_file.empty() || !base.config().input.empty())) {
+  if (o.swarm && (base.config().protocol() == nullptr || !base.subject->input_file().empty())) {
     throw UsageError(
         "--swarm draws the sizes: expected neither --case nor --input, which fix them");
   }

@@ -75,42 +75,34 @@ const programs::Protocol& protocol_of(const std::string& name) {
       fmt::format("--protocol {}: unknown; expected one of {}", name, fmt::join(known, ", ")));
 }
 
-Task resolve(const CaseOptions& o) {
-  Task c;
-  programs::Config config = o.config;
-  if (!o.model.empty() && !is_case(config)) adopt_model(o, config);
-  if (is_case(config)) {
-    for (const CLI::Option* option : o.no_case) {
-      if (!given(option)) continue;
-      throw UsageError(
-          fmt::format("{}: not together with --case, whose file determines it", name_of(option)));
-    }
-    note_case();
-    c.claimed = read_case(config, given(o.calls));
-  } else {
-    c.claimed = protocol_of(config.protocol).claims;
-  }
-  if (!o.suppress.empty()) {
-    if (!is_case(config)) {
-      throw UsageError("--suppress: applies only to compiled kernels; expected --case");
-    }
-    config.suppress = read_suppressions(o.suppress);
-  }
+namespace {
+
+Settings settings_of(const CaseOptions& o) {
+  Settings set;
   for (const std::string& s : o.set) {
     const auto [key, value] = key_value("--set", s);
-    if (!config.set.emplace(key, value).second) {
+    if (!set.emplace(key, value).second) {
       throw UsageError(fmt::format("--set {}: given twice", key));
     }
   }
-  for (const std::string& p : o.policy) apply_policy(p, c.policy, config.summation);
+  return set;
+}
+
+// The policies of both kinds; the one of sums goes to `summation`.
+void take_policies(const CaseOptions& o, bool kernels, Task& c, std::string& summation) {
+  for (const std::string& p : o.policy) apply_policy(p, c.policy, summation);
   c.policy.registers = o.registers;
-  if (!is_case(config)) refuse_kernel_policies(c.policy);
+  if (!kernels) refuse_kernel_policies(c.policy);
   if (c.policy.load_buffering != machine::LoadBuffering::off) {
     throw UsageError(
         "--policy load-buffering=on: expected off; what depends on what in a kernel is not known, "
         "so "
         "'ringfence litmus' alone explores load buffering");
   }
+}
+
+// What is passed over, and the modes that are tried and judged.
+void take_judgement(const CaseOptions& o, Task& c) {
   c.ignore = parse_ignore(o.ignore);
   if (o.boundary == "all") {
     c.modes = all_modes();
@@ -121,13 +113,53 @@ Task resolve(const CaseOptions& o) {
     throw UsageError(
         fmt::format("--boundary {}: expected strict, stream, coherent or all", o.boundary));
   }
+}
+
+void refuse_map(const CaseOptions& o) {
+  if (o.config.input_map.empty()) return;
+  throw UsageError("--map: without --input there are no tensors to name");
+}
+
+Task resolve_case(const CaseOptions& o) {
+  for (const CLI::Option* option : o.no_case) {
+    if (!given(option)) continue;
+    throw UsageError(
+        fmt::format("{}: not together with --case, whose file determines it", name_of(option)));
+  }
+  note_case();
+  Task c;
+  trace::CaseConfig config;
+  config.file = o.case_file;
+  config.calls = o.config.calls;
+  config.payload_seed = o.config.payload_seed;
+  config.summation = o.config.summation;
+  c.claimed = read_case(config, given(o.calls));
+  if (!o.suppress.empty()) config.suppress = read_suppressions(o.suppress);
+  config.set = settings_of(o);
+  take_policies(o, true, c, config.summation);
+  take_judgement(o, c);
+  refuse_map(o);
+  c.subject = make_subject(config);
+  return c;
+}
+
+Task resolve_protocol(const CaseOptions& o) {
+  Task c;
+  programs::Config config = o.config;
+  if (!o.model.empty()) adopt_model(o, config);
+  c.claimed = protocol_of(config.protocol).claims;
+  if (!o.suppress.empty()) {
+    throw UsageError("--suppress: applies only to compiled kernels; expected --case");
+  }
+  config.set = settings_of(o);
+  take_policies(o, false, c, config.summation);
+  take_judgement(o, c);
   if (given(o.eps) && !(std::isfinite(config.eps) && config.eps >= 0)) {
     throw UsageError(fmt::format("--eps {}: expected a finite number of at least 0", config.eps));
   }
-  if (config.input.empty() && !config.input_map.empty()) {
-    throw UsageError("--map: without --input there are no tensors to name");
-  }
-  if (!config.input.empty()) {
+  if (config.input.empty()) {
+    refuse_map(o);
+  } else {
     adopt_input(o, config);
     c.input_digest = trace::file_digest(config.input);
   }
@@ -135,38 +167,62 @@ Task resolve(const CaseOptions& o) {
   return c;
 }
 
-std::string command_options(const programs::Config& c) {
-  const programs::Config d;
-  std::string text = is_case(c) ? "--case " + c.case_file : "--protocol " + c.protocol;
-  const auto number = [&](const char* name, auto value, auto usual) {
-    if (value != usual) text += fmt::format(" --{} {}", name, value);
-  };
-  if (is_case(c)) {
-    number("calls", c.calls, 0u);
-    number("payload-seed", c.payload_seed, d.payload_seed);
-    for (const auto& [key, value] : c.set) text += fmt::format(" --set {}={}", key, value);
-    if (c.summation != d.summation) text += " --policy summation=" + c.summation;
-    if (!c.suppress.empty()) text += " --suppress FILE";
-    return text;
+// The options that both kinds take.
+std::string settings_text(const trace::Configuration& c) {
+  std::string text;
+  for (const auto& [key, value] : c.set()) text += fmt::format(" --set {}={}", key, value);
+  if (c.summation() != programs::Config{}.summation) {
+    text += " --policy summation=" + c.summation();
   }
-  number("ranks", c.ranks, d.ranks);
+  return text;
+}
+
+template <class T>
+void number(std::string& text, const char* name, const T& value, const T& usual) {
+  if (value != usual) text += fmt::format(" --{} {}", name, value);
+}
+
+std::string options_of(const trace::CaseConfig& c) {
+  std::string text = "--case " + c.file;
+  number(text, "calls", c.calls, 0u);
+  number(text, "payload-seed", c.payload_seed, trace::CaseConfig{}.payload_seed);
+  text += settings_text(c);
+  if (!c.suppress.empty()) text += " --suppress FILE";
+  return text;
+}
+
+std::string options_of(const programs::Config& c) {
+  const programs::Config d;
+  std::string text = "--protocol " + c.protocol;
+  number(text, "ranks", c.ranks, d.ranks);
   if (c.input.empty()) {
-    number("tokens", c.tokens, d.tokens);
-    number("hidden", c.hidden, d.hidden);
-    number("inner", c.inner, d.inner);
-    if (c.dtype != d.dtype) text += " --dtype " + c.dtype;
-    number("payload", c.payload, d.payload);
-    number("payload-seed", c.payload_seed, d.payload_seed);
+    number(text, "tokens", c.tokens, d.tokens);
+    number(text, "hidden", c.hidden, d.hidden);
+    number(text, "inner", c.inner, d.inner);
+    number(text, "dtype", c.dtype, d.dtype);
+    number(text, "payload", c.payload, d.payload);
+    number(text, "payload-seed", c.payload_seed, d.payload_seed);
   } else {
     text += " --input " + c.input;
     if (!c.input_map.empty()) text += " --map " + c.input_map;
   }
-  number("blocks", c.blocks, d.blocks);
-  number("calls", c.calls, d.calls);
-  if (c.eps >= 0) number("eps", c.eps, d.eps);
-  for (const auto& [key, value] : c.set) text += fmt::format(" --set {}={}", key, value);
-  if (c.summation != d.summation) text += " --policy summation=" + c.summation;
-  return text;
+  number(text, "blocks", c.blocks, d.blocks);
+  number(text, "calls", c.calls, d.calls);
+  if (c.eps >= 0) number(text, "eps", c.eps, d.eps);
+  return text + settings_text(c);
+}
+
+// No command line has it.
+std::string options_of(const trace::OwnConfig&) { return {}; }
+
+}  // namespace
+
+Task resolve(const CaseOptions& o) {
+  return o.case_file.empty() ? resolve_protocol(o) : resolve_case(o);
+}
+
+std::string command_options(const trace::Configuration& config) {
+  return std::visit([](const auto& c) { return options_of(c); }, config.what());
 }
 
 }  // namespace ringfence::cli

@@ -15,6 +15,7 @@ namespace ringfence::cli {
 // As given; `resolve` turns it into a case.
 struct CaseOptions {
   programs::Config config;
+  std::string case_file;  // in place of a protocol: of `config` then only calls and payload count
   std::vector<std::string> set, policy, ignore;
   std::uint32_t registers = 0;  // a thread of a kernel has
   std::string boundary = "all";
@@ -36,6 +37,6 @@ const programs::Protocol& protocol_of(const std::string& name);
 Task resolve(const CaseOptions& options);
 
 // The configuration as a command line repeats it: only what differs from the defaults.
-std::string command_options(const programs::Config& config);
+std::string command_options(const trace::Configuration& config);
 
 }  // namespace ringfence::cli

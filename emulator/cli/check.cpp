@@ -147,18 +147,19 @@ Exit run(const CheckOptions& options) {
   const Task c = resolve(o.c);
   check_writable(o.reports);
   check_writable("--trace", o.trace);
-  check_memory(c.config(), o.jobs);
+  check_memory(*c.subject, o.jobs);
   const Budget budget(o.seconds);
   SearchOf search{fmt::format("{} {} arrivals={}", trace::case_text(c.config()),
                               trace::policy_text(c.policy, c.config()), o.arrivals),
                   {},
                   version()};
-  search.content = !c.config().case_digest.empty() ? c.config().case_digest
-                   : !c.input_digest.empty()       ? c.input_digest
-                                                   : "generated";
+  const trace::CaseConfig* const kernels = c.config().kernels();
+  search.content = kernels != nullptr        ? kernels->digest
+                   : !c.input_digest.empty() ? c.input_digest
+                                             : "generated";
   check_writable("--resume", o.resume.empty() ? "" : o.resume + ".new");
   LeftByMode earlier = read_resume(o.resume, search);
-  const std::string& sums = c.config().summation;
+  const std::string& sums = c.config().summation();
   if (!o.resume.empty() && sums != "rank-order" && sums != "exact") {
     throw UsageError(
         fmt::format("--resume: not with --policy summation={}, whose orders are searched one after "

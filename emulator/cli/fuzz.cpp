@@ -251,12 +251,12 @@ Exit campaign(const FuzzOptions& o, const Task& c) {
   search.shrink = o.shrink;
   search.corpus = o.corpus;
   if (given(o.schedules_given)) search.executions = o.schedules;
-  search.draw_protocol = !given(o.protocol_given) && c.config().set.empty();
+  search.draw_protocol = !given(o.protocol_given) && c.config().set().empty();
   std::vector<Task> cases;
   for (const std::string& file : o.campaign.cases) {
-    if (!c.config().case_file.empty()) throw UsageError("--cases: not together with --case");
+    if (!o.c.case_file.empty()) throw UsageError("--cases: not together with --case");
     CaseOptions of = o.c;
-    of.config.case_file = file;
+    of.case_file = file;
     cases.push_back(resolve(of));
     cases.back().faults = c.faults;
     cases.back().survive = c.survive;
@@ -288,7 +288,7 @@ Exit run(const FuzzOptions& options) {
   check_writable(o.pictures);
   check_writable("--trace", o.trace);
   if (!o.campaign.folder.empty()) return campaign(o, c);
-  check_memory(c.config(), o.jobs);
+  check_memory(*c.subject, o.jobs);
   const Budget budget(o.seconds);
   ShownProgress shown("schedules");
   Watch watch = shown.watch();

@@ -120,7 +120,7 @@ void add_modes(Json& j, const std::vector<ModeReport>& modes) {
   j["findings"] = findings;
 }
 
-verify::JunitSuite junit_of(const char* command, const programs::Config& config,
+verify::JunitSuite junit_of(const char* command, const trace::Configuration& config,
                             const std::vector<ModeReport>& modes, const char* unknown) {
   using Status = verify::JunitCase::Status;
   verify::JunitSuite suite;
@@ -128,7 +128,7 @@ verify::JunitSuite junit_of(const char* command, const programs::Config& config,
   suite.properties = properties(config);
   for (const ModeReport& m : modes) {
     verify::JunitCase one;
-    one.classname = std::string(command) + "." + config.protocol;
+    one.classname = std::string(command) + "." + config.name();
     one.name = std::string(machine::name(m.mode));
     one.seconds = m.seconds;
     if (m.recorded != nullptr) {

@@ -39,7 +39,7 @@ void print_finding(const ModeReport& mode);
 // "executions", "seconds", "executions_per_second", "modes", "searches", "findings".
 void add_modes(Json& result, const std::vector<ModeReport>& modes);
 // `unknown` says why a mode ended without a verdict.
-verify::JunitSuite junit_of(const char* command, const programs::Config& config,
+verify::JunitSuite junit_of(const char* command, const trace::Configuration& config,
                             const std::vector<ModeReport>& modes, const char* unknown);
 
 struct Told {

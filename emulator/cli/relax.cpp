@@ -55,7 +55,7 @@ Exit run(const RelaxOptions& o) {
   const Task c = resolve(o.c);
   check_writable(o.reports);
   if (!o.traces.empty()) check_writable("--traces", o.traces + "/x");
-  check_memory(c.config(), o.jobs);
+  check_memory(*c.subject, o.jobs);
   fmt::print(
       "relax {}\npolicies {}\nexhaustive at these sizes, at most {} executions and {} s per "
       "variant; beyond that {} schedules\n\n",

@@ -33,14 +33,11 @@ Exit run(const ReplayOptions& options) {
   check_writable(o.pictures);
   const bool token = trace::is_token(o.file);
   trace::Trace recorded = token ? trace::parse_token(o.file) : trace::read_file(o.file);
-  if (is_case(recorded.header.config)) {
-    note_case();
-    find_case(recorded.header.config, token ? "" : o.file);
-  }
-  const programs::Config& config = recorded.header.config;
-  const SubjectPtr subject = make_subject(config);
-  check_input(config, recorded.header.input_digest);
-  check_memory(config, 1);
+  trace::Configuration& config = recorded.header.config;
+  if (config.kernels() != nullptr) note_case();
+  const SubjectPtr subject = find_subject(config, token ? "" : o.file);
+  check_input(*subject, recorded.header.input_digest);
+  check_memory(*subject, 1);
 
   ShownProgress shown("schedules");
   const Replayed r =
@@ -64,7 +61,7 @@ Exit run(const ReplayOptions& options) {
   if (!o.pictures.html.empty() && now.verdict.finding) {
     passing = nearest_passing(*subject, now, run);
   }
-  write_pictures(o.pictures, now, run, program, replay_command(o.file), text(remedies),
+  write_pictures(o.pictures, *subject, now, run, program, replay_command(o.file), text(remedies),
                  passing ? &*passing : nullptr);
   if (difference.empty()) {
     fmt::print("\nthe recorded run, bit for bit (digest {:016x})\n", now.verdict.digest);

@@ -71,7 +71,7 @@ Json result_head(const char* command, Verdict verdict, std::uint64_t seed) {
               {"seed", seed}};
 }
 
-std::vector<std::pair<std::string, std::string>> properties(const programs::Config& c) {
+std::vector<std::pair<std::string, std::string>> properties(const trace::Configuration& c) {
   std::vector<std::pair<std::string, std::string>> out;
   const Json config = config_json(c);
   for (const auto& [key, value] : config.items()) {

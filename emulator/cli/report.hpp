@@ -30,7 +30,7 @@ void check_writable(const PictureOptions& options);
 std::string plain(const std::string& story);
 Json result_head(const char* command, Verdict verdict, std::uint64_t seed);
 
-std::vector<std::pair<std::string, std::string>> properties(const programs::Config& config);
+std::vector<std::pair<std::string, std::string>> properties(const trace::Configuration& config);
 
 // Prints a line on sums whose order is ours where hardware gives none; nothing without any.
 void print_numerics(const Subject& subject, const schedule::Program& program);

@@ -38,7 +38,7 @@ namespace {
 void report(const RunOptions& o, const Task& c, machine::Boundary mode, const RunResult& r,
             const std::string& message, const std::string& story) {
   const bool finding = schedule::failure(r.outcome).has_value();
-  Json j = result_head("run", r.verdict, c.config().payload_seed);
+  Json j = result_head("run", r.verdict, c.config().payload_seed());
   j["configuration"] = config_json(c.config());
   j["boundary"] = machine::name(mode);
   j["policy"] = policy_json(c.policy, c.config());
@@ -57,7 +57,7 @@ void report(const RunOptions& o, const Task& c, machine::Boundary mode, const Ru
   verify::JunitSuite suite = verify::junit_suite("run", r.comparisons);
   suite.properties = properties(c.config());
   verify::JunitCase whole;
-  whole.classname = "run." + c.config().protocol;
+  whole.classname = "run." + c.config().name();
   whole.name = "protocol";
   whole.seconds = r.seconds;
   if (finding || r.replicas_wrong || !r.complete) {
@@ -80,7 +80,7 @@ Exit run(const RunOptions& options) {
   check_writable("--numbers", o.numbers);
   check_writable(o.pictures);
   check_writable("--output", o.output);
-  check_memory(c.config(), 1);
+  check_memory(*c.subject, 1);
   const machine::Boundary mode = mode_of(c);
   Watch watch;
   watch.begun = [&](const schedule::Program& program) {
@@ -102,7 +102,7 @@ Exit run(const RunOptions& options) {
   if (!outcome.lost.empty()) fmt::print("{}\n", loss_text(outcome.lost));
   if (complete) {
     if (!r.comparisons.empty()) fmt::print("{}\n", verify::comparison_table(r.comparisons));
-    fmt::print("replicas of {} ranks: {}\n", c.config().ranks, r.replicas.text);
+    fmt::print("replicas of {} ranks: {}\n", c.config().ranks(), r.replicas.text);
   }
   const auto finding = schedule::failure(outcome);
   trace::Verdict told = trace::make_verdict(outcome, program);
@@ -111,7 +111,7 @@ Exit run(const RunOptions& options) {
   t.header.config = c.config();
   t.header.policy = r.spec.policy;
   t.verdict = told;
-  write_pictures(o.pictures, t, outcome, program, "");
+  write_pictures(o.pictures, *c.subject, t, outcome, program, "");
   if (finding || r.numbers_wrong || r.replicas_wrong) note_told();
   std::string story;
   if (finding) {

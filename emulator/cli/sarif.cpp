@@ -99,7 +99,7 @@ fs::path source_root() {
 
 class Files {
  public:
-  Files(const programs::Config& config, fs::path root)
+  Files(const trace::Configuration& config, fs::path root)
       : folders_(analysis::source_folders(config)), root_(std::move(root)) {}
 
   Json artifact(const std::string& name) const {

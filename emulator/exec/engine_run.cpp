@@ -228,12 +228,8 @@ analysis::Task Engine::task_of(const Stretch& stretch, const std::string& name) 
   file.contents[path] = stretch.toml;
   for (const auto& [file_name, bytes] : stretch.files)
     file.contents[file.beside(file_name)] = bytes;
-  programs::Config config;
-  config.protocol = "case";
-  config.case_file = path;
-  config.ranks = file.ranks;
+  trace::CaseConfig config = analysis::config_of(file);
   config.calls = 1;
-  config.case_digest = cases::digest(file);
   analysis::Task task;
   task.subject = analysis::make_case_subject(std::move(file), config);
   task.policy = options_.policy;

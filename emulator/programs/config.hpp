@@ -1,6 +1,6 @@
 #pragma once
-// What to run: a protocol and its sizes and switches. This is the part of a case that a trace
-// records, so equal configurations make equal programs, payload included.
+// What to run: a protocol and its sizes and switches. This is what a trace records of one, so equal
+// configurations make equal programs, payload included.
 
 #include <cstdint>
 #include <map>
@@ -33,14 +33,6 @@ struct Config {
   std::uint64_t payload_seed = 1;
   std::string summation = "rank-order";    // a name of verify::Summation
   std::map<std::string, std::string> set;  // --set KEY=VALUE
-  // A case file in place of a protocol: of the fields above only calls, payload_seed, summation and
-  // set (edits to the kernels) then count, and ranks as the file says.
-  std::string case_file;
-  std::string suppress;     // of a case: [[ignore]] tables of another file, as TOML
-  std::string case_digest;  // of the file and all that it names: 16 hex digits
-  // A program that only its maker can make, by its name: of the fields above only ranks and set
-  // then count.
-  std::string own;
 };
 
 // A switch of a protocol: --set KEY=VALUE.

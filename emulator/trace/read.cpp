@@ -13,6 +13,7 @@
 #include "emulator/machine/policies.hpp"
 #include "emulator/schedule/faults.hpp"
 #include "emulator/schedule/label.hpp"
+#include "emulator/trace/config_json.hpp"
 #include "emulator/trace/fields.hpp"
 #include "emulator/trace/names.hpp"
 #include "emulator/trace/trace.hpp"
@@ -61,58 +62,6 @@ std::uint64_t label_field(Fields& f, const char* key, std::uint32_t ranks) {
   return label_from(f, f.string(key), ranks);
 }
 
-void read_config(Fields f, Header& h) {
-  programs::Config& c = h.config;
-  if (f.has("program")) {
-    c.protocol = "program";
-    c.own = f.string("program");
-    if (c.own.empty()) f.fail("'program' is a name, not empty");
-    c.ranks = f.integer<std::uint32_t>("ranks");
-    if (c.ranks == 0) f.fail("'ranks' is at least 1, not 0");
-    c.calls = f.integer<std::uint32_t>("calls");
-    c.payload_seed = f.integer<std::uint64_t>("payload_seed");
-    c.summation = f.string("summation");
-    if (f.has("set")) c.set = f.object("set").strings();
-    f.end();
-    return;
-  }
-  if (f.has("case")) {
-    c.protocol = "case";
-    c.case_file = f.string("case");
-    c.case_digest = f.hex("case_digest");
-    c.ranks = f.integer<std::uint32_t>("ranks");
-    if (c.ranks == 0) f.fail("'ranks' is at least 1, not 0");
-    c.calls = f.integer<std::uint32_t>("calls");
-    c.payload_seed = f.integer<std::uint64_t>("payload_seed");
-    c.summation = f.string("summation");
-    if (f.has("set")) c.set = f.object("set").strings();
-    if (f.has("suppress")) c.suppress = f.string("suppress");
-    f.end();
-    return;
-  }
-  c.protocol = f.string("protocol");
-  c.ranks = f.integer<std::uint32_t>("ranks");
-  if (c.ranks == 0) f.fail("'ranks' is at least 1, not 0");
-  c.tokens = f.integer<std::uint32_t>("tokens");
-  c.hidden = f.integer<std::uint32_t>("hidden");
-  c.inner = f.integer<std::uint32_t>("inner");
-  c.blocks = f.integer<std::uint32_t>("blocks");
-  c.calls = f.integer<std::uint32_t>("calls");
-  c.dtype = f.string("dtype");
-  c.eps = f.real("eps");
-  c.payload = f.string("payload");
-  c.payload_seed = f.integer<std::uint64_t>("payload_seed");
-  c.summation = f.string("summation");
-  Fields set = f.object("set");
-  c.set = set.strings();
-  if (f.has("input")) {
-    c.input = f.string("input");
-    if (f.has("input_map")) c.input_map = f.string("input_map");
-    h.input_digest = f.hex("input_digest");
-  }
-  f.end();
-}
-
 Header read_header(Fields f) {
   Header h;
   // The version first: nothing else is known to mean the same in another one.
@@ -129,7 +78,7 @@ Header read_header(Fields f) {
     f.fail(fmt::format("trace version {}; this ringfence reads version {}", version, kVersion));
   }
   h.made_by = f.string("ringfence");
-  read_config(f.object("config"), h);
+  h.config = read_config(f.object("config"), h.input_digest);
   h.policy.boundary = machine_word<machine::Boundary, 3>(f, "boundary");
   Fields policy = f.object("policy");
   for (const machine::NamedPolicy& p : machine::named_policies()) {
@@ -298,10 +247,10 @@ Trace parse(const std::string& file, std::string_view text) {
     if (number == 1) {
       trace.header = read_header(std::move(fields));
     } else if (fields.has("verdict")) {
-      trace.verdict = read_verdict(std::move(fields), trace.header.config.ranks);
+      trace.verdict = read_verdict(std::move(fields), trace.header.config.ranks());
       verdict = true;
     } else {
-      trace.decisions.push_back(read_decision(std::move(fields), trace.header.config.ranks));
+      trace.decisions.push_back(read_decision(std::move(fields), trace.header.config.ranks()));
     }
   }
   if (number == 0) throw TraceError(file + ":1: the file is empty; a trace has at least two lines");

@@ -259,27 +259,6 @@ std::string stuck_text(const std::vector<StuckNames>& stuck, std::size_t limit) 
   return text;
 }
 
-std::string case_text(const programs::Config& c) {
-  if (!c.own.empty()) {
-    std::string text = fmt::format("{}, {}", c.own, plural(c.ranks, "rank"));
-    for (const auto& [key, value] : c.set) text += fmt::format(", {}={}", key, value);
-    return text;
-  }
-  if (!c.case_file.empty()) {
-    std::string text = fmt::format("case {}, {}, {}", c.case_file, plural(c.ranks, "rank"),
-                                   plural(c.calls, "call"));
-    for (const auto& [key, value] : c.set) text += fmt::format(", {}={}", key, value);
-    return text;
-  }
-  std::string text =
-      fmt::format("{}, {} x {}, {}, hidden {}, inner {}, {}, {}", c.protocol,
-                  plural(c.ranks, "rank"), plural(c.blocks, "block"), plural(c.tokens, "token"),
-                  c.hidden, c.inner, c.dtype, plural(c.calls, "call"));
-  if (!c.input.empty()) text += ", " + c.input;
-  for (const auto& [key, value] : c.set) text += fmt::format(", {}={}", key, value);
-  return text;
-}
-
 std::vector<std::pair<std::string, std::string>> kernel_policies(const machine::Policy& policy) {
   std::vector<std::pair<std::string, std::string>> out;
   for (const machine::NamedPolicy& p : machine::named_policies()) {
@@ -289,10 +268,10 @@ std::vector<std::pair<std::string, std::string>> kernel_policies(const machine::
   return out;
 }
 
-std::string policy_text(const machine::Policy& policy, const programs::Config& config) {
+std::string policy_text(const machine::Policy& policy, const Configuration& config) {
   std::string text = fmt::format("multicast-flag={} alias-data={} load-buffering=off summation={}",
                                  machine::policy_word(policy, "multicast-flag"),
-                                 machine::policy_word(policy, "alias-data"), config.summation);
+                                 machine::policy_word(policy, "alias-data"), config.summation());
   for (const auto& [name, value] : kernel_policies(policy)) {
     text += fmt::format(" {}={}", name, value);
   }

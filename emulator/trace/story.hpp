@@ -25,10 +25,8 @@ struct StoryOptions {
 // Those of compiled kernels that are not the usual ones, by name.
 std::vector<std::pair<std::string, std::string>> kernel_policies(const machine::Policy& policy);
 
-// "tokenweave, 2 ranks x 1 block, 2 tokens, hidden 8, inner 8, bf16, 1 call, end.put=relaxed"
-std::string case_text(const programs::Config& config);
 // "multicast-flag=cohere alias-data=cohere load-buffering=off summation=fp32-rank-order"
-std::string policy_text(const machine::Policy& policy, const programs::Config& config);
+std::string policy_text(const machine::Policy& policy, const Configuration& config);
 
 // Who waits for which slot, and for whom, as a table of at most `limit` rows; the first line says
 // how many there are.

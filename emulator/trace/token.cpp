@@ -63,15 +63,28 @@ std::string value_text(const Json& value) {
   return value.is_string() ? value.get<std::string>() : value.dump();
 }
 
-// The configuration that a token's keys change: one of the protocol, or of a case, as it is.
-Json plain_config(const programs::Config& like) {
+// What a token's keys change: a configuration as it is, but for texts that have no usual value.
+Configuration plain_of(const programs::Config& like) {
   programs::Config c;
   c.protocol = like.protocol;
-  c.case_file = like.case_file;
   c.input = like.input;
   c.input_map = like.input_map;
+  return c;
+}
+Configuration plain_of(const CaseConfig& like) {
+  CaseConfig c;
+  c.file = like.file;
   c.suppress = like.suppress;
-  return config_json(c, "");
+  return c;
+}
+Configuration plain_of(const OwnConfig& like) {
+  OwnConfig c;
+  c.name = like.name;
+  return c;
+}
+
+Json plain_config(const Configuration& like) {
+  return config_json(std::visit([](const auto& c) { return plain_of(c); }, like.what()), "");
 }
 
 // A value as the default beside it has it: a number or a string.
@@ -121,9 +134,8 @@ Json decision_of(std::string_view item) {
 
 std::string to_token(const Trace& trace) {
   const Header& h = trace.header;
-  const bool is_case = !h.config.case_file.empty();
   std::string out(kTokenPrefix);
-  out += is_case ? "case" : encoded(h.config.protocol);
+  out += encoded(h.config.name());
   const auto item = [&](std::string_view key, std::string_view value) {
     out += fmt::format(",{}={}", key, encoded(value));
   };
@@ -136,7 +148,7 @@ std::string to_token(const Trace& trace) {
       continue;
     item(key, value_text(value));
   }
-  for (const auto& [key, value] : h.config.set) item(std::string(kSet) + encoded(key), value);
+  for (const auto& [key, value] : h.config.set()) item(std::string(kSet) + encoded(key), value);
   item("boundary", machine::name(h.policy.boundary));
   for (const char* const key : {"multicast-flag", "alias-data"}) {
     const std::string_view word = machine::policy_word(h.policy, key);
@@ -166,16 +178,17 @@ Trace parse_token(std::string_view token) {
     items.push_back(token.substr(at, comma - at));
     at = comma + 1;
   }
-  programs::Config like;
-  like.protocol = decoded(items.front());
+  programs::Config protocol;
+  CaseConfig kernels;
+  protocol.protocol = decoded(items.front());
   for (const std::string_view item : items) {
-    if (item.starts_with("case=")) like.case_file = decoded(item.substr(5));
-    if (item.starts_with("input=")) like.input = decoded(item.substr(6));
-    if (item.starts_with("input_map=")) like.input_map = decoded(item.substr(10));
-    if (item.starts_with("suppress=")) like.suppress = decoded(item.substr(9));
+    if (item.starts_with("case=")) kernels.file = decoded(item.substr(5));
+    if (item.starts_with("input=")) protocol.input = decoded(item.substr(6));
+    if (item.starts_with("input_map=")) protocol.input_map = decoded(item.substr(10));
+    if (item.starts_with("suppress=")) kernels.suppress = decoded(item.substr(9));
   }
-  if (like.protocol == "case" && like.case_file.empty()) fail("a case without the key 'case'");
-  Json config = plain_config(like);
+  if (protocol.protocol == "case" && kernels.file.empty()) fail("a case without the key 'case'");
+  Json config = kernels.file.empty() ? plain_config(protocol) : plain_config(kernels);
   Json policy;
   for (const char* const key : {"multicast-flag", "alias-data"}) {
     policy[key] = machine::policy_word(machine::Policy{}, key);

@@ -29,9 +29,9 @@
 
 #include "emulator/machine/finding.hpp"
 #include "emulator/machine/policy.hpp"
-#include "emulator/programs/config.hpp"
 #include "emulator/schedule/decision.hpp"
 #include "emulator/schedule/execution.hpp"
+#include "emulator/trace/configuration.hpp"
 #include "emulator/trace/hint.hpp"
 
 namespace ringfence::trace {
@@ -47,8 +47,8 @@ class TraceError : public std::runtime_error {
 
 struct Header {
   std::string made_by;  // version and commit of the ringfence that wrote it
-  programs::Config config;
-  std::string input_digest;  // of the content of config.input: 16 hex digits; empty without input
+  Configuration config;
+  std::string input_digest;  // of the content of its input file: 16 hex digits; empty without input
   machine::Policy policy;    // the boundary mode included
   std::vector<machine::FindingKind> ignore;
   std::string strategy;

@@ -26,46 +26,6 @@ namespace ringfence::trace {
 
 using Json = nlohmann::ordered_json;
 
-Json config_json(const programs::Config& c, const std::string& input_digest) {
-  Json set = Json::object();
-  for (const auto& [key, value] : c.set) set[key] = value;
-  if (!c.own.empty()) {
-    Json j{{"program", c.own},
-           {"ranks", c.ranks},
-           {"calls", c.calls},
-           {"payload_seed", c.payload_seed},
-           {"summation", c.summation}};
-    if (!set.empty()) j["set"] = set;
-    return j;
-  }
-  if (!c.case_file.empty()) {
-    Json j{{"case", c.case_file}, {"case_digest", c.case_digest},   {"ranks", c.ranks},
-           {"calls", c.calls},    {"payload_seed", c.payload_seed}, {"summation", c.summation}};
-    if (!set.empty()) j["set"] = set;
-    if (!c.suppress.empty()) j["suppress"] = c.suppress;
-    return j;
-  }
-  Json j{{"protocol", c.protocol},
-         {"ranks", c.ranks},
-         {"tokens", c.tokens},
-         {"hidden", c.hidden},
-         {"inner", c.inner},
-         {"blocks", c.blocks},
-         {"calls", c.calls},
-         {"dtype", c.dtype},
-         {"eps", c.eps},
-         {"payload", c.payload},
-         {"payload_seed", c.payload_seed},
-         {"summation", c.summation},
-         {"set", set}};
-  if (!c.input.empty()) {
-    j["input"] = c.input;
-    if (!c.input_map.empty()) j["input_map"] = c.input_map;
-    j["input_digest"] = input_digest;
-  }
-  return j;
-}
-
 namespace {
 
 // What determines the run; the rest of the header says how it was found.
@@ -180,7 +140,8 @@ std::string to_text(const Trace& trace) {
 
 std::string finding_id(const Trace& trace) {
   Json of = case_json(trace.header);
-  if (!trace.header.config.case_digest.empty()) of["config"].erase("case");
+  const CaseConfig* const kernels = trace.header.config.kernels();
+  if (kernels != nullptr && !kernels->digest.empty()) of["config"].erase("case");
   std::string content = line(of);
   for (const schedule::Decision& d : trace.decisions) content += line(decision_json(d));
   content += fmt::format("{:016x}", trace.verdict.digest);

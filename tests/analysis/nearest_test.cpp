@@ -13,12 +13,12 @@ namespace ringfence::analysis {
 namespace {
 
 // Rank 1 reads a word that rank 0 writes; a read of the new value is a finding.
-class Sees final : public Subject {
+class Sees final : public RecordedAs<programs::Config> {
  public:
-  explicit Sees(programs::Config config) : Subject(std::move(config)) {}
+  explicit Sees(programs::Config config) : RecordedAs(std::move(config)) {}
   std::vector<machine::Boundary> claims() const override { return {machine::Boundary::strict}; }
   std::unique_ptr<schedule::Program> make_program() const override {
-    const bool always = config_.set.contains("always");
+    const bool always = record().set.contains("always");
     return std::make_unique<testing::HostProgram>(
         std::uint16_t{2},
         [always](testing::HostProgram& p, schedule::Agent& host, std::uint16_t rank) {
@@ -33,11 +33,13 @@ class Sees final : public Subject {
         });
   }
   SubjectPtr with(const Settings& set) const override {
-    programs::Config c = config_;
+    programs::Config c = record();
     c.set = set;
     return std::make_shared<Sees>(std::move(c));
   }
-  SubjectPtr like(const programs::Config& c) const override { return std::make_shared<Sees>(c); }
+  SubjectPtr like(const trace::Configuration& c) const override {
+    return std::make_shared<Sees>(*c.protocol());
+  }
 };
 
 std::optional<schedule::Outcome> nearest(const Sees& subject) {

@@ -57,11 +57,13 @@ TEST_CASE("a deadlock of two slots reduces to two ranks of one block and one row
   REQUIRE(schedule::failure(found));
   const Reduced r = reduce(subject, base, found, schedule::failure(found)->kind);
   CHECK(r.smaller);
-  CHECK(r.subject->config().ranks == 2);
-  CHECK(r.subject->config().blocks == 1);
-  CHECK(r.subject->config().calls == 1);
-  CHECK(r.subject->config().tokens == 2);
-  CHECK(r.subject->config().hidden == 8);
+  REQUIRE(r.subject->config().protocol() != nullptr);
+  const programs::Config& smallest = *r.subject->config().protocol();
+  CHECK(smallest.ranks == 2);
+  CHECK(smallest.blocks == 1);
+  CHECK(smallest.calls == 1);
+  CHECK(smallest.tokens == 2);
+  CHECK(smallest.hidden == 8);
   REQUIRE(schedule::failure(r.outcome));
   CHECK(schedule::failure(r.outcome)->kind == schedule::failure(found)->kind);
 }

@@ -117,12 +117,12 @@ TEST_CASE("no switch mends a fault that none of them makes, and that is said") {
 }
 
 // One switch: "fault" reads what nobody wrote, "none" writes for ever.
-class Endless final : public Subject {
+class Endless final : public RecordedAs<programs::Config> {
  public:
-  explicit Endless(programs::Config config) : Subject(std::move(config)) {}
+  explicit Endless(programs::Config config) : RecordedAs(std::move(config)) {}
   std::vector<machine::Boundary> claims() const override { return {Boundary::strict}; }
   std::unique_ptr<schedule::Program> make_program() const override {
-    const bool fault = config_.set.at("end") == "fault";
+    const bool fault = record().set.at("end") == "fault";
     return std::make_unique<testing::HostProgram>(
         std::uint16_t{1}, [fault](testing::HostProgram& p, schedule::Agent& host, std::uint16_t) {
           p.launch(host, 0, {[&](schedule::Agent& a) {
@@ -135,11 +135,13 @@ class Endless final : public Subject {
   }
   std::vector<Step> stronger() const override { return {{"end", "fault", "none", ""}}; }
   SubjectPtr with(const Settings& set) const override {
-    programs::Config c = config_;
+    programs::Config c = record();
     c.set = set;
     return std::make_shared<Endless>(std::move(c));
   }
-  SubjectPtr like(const programs::Config& c) const override { return std::make_shared<Endless>(c); }
+  SubjectPtr like(const trace::Configuration& c) const override {
+    return std::make_shared<Endless>(*c.protocol());
+  }
 };
 
 TEST_CASE("the time for remedies is over within a run as well, and that is told") {

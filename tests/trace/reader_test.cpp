@@ -30,9 +30,10 @@ TEST_CASE("reading gives back everything that was written") {
   const Trace a = sample();
   const Trace b = parse("t.jsonl", to_text(a));
   CHECK(to_text(b) == to_text(a));
-  CHECK(b.header.config.ranks == 2);
-  CHECK(b.header.config.set == a.header.config.set);
-  CHECK(b.header.config.input == "in.safetensors");
+  CHECK(b.header.config.ranks() == 2);
+  CHECK(b.header.config.set() == a.header.config.set());
+  REQUIRE(b.header.config.protocol() != nullptr);
+  CHECK(b.header.config.protocol()->input == "in.safetensors");
   CHECK(b.header.input_digest == a.header.input_digest);
   CHECK(b.header.policy.boundary == machine::Boundary::stream);
   CHECK(b.header.policy.alias_data == machine::AliasData::fence_required);
@@ -50,14 +51,64 @@ TEST_CASE("reading gives back everything that was written") {
   CHECK(b.verdict.digest == 0x00c0ffee00c0ffeeu);
 }
 
+// One line of a header, with this as its configuration.
+std::string with_config(const std::string& config) {
+  Trace t = sample();
+  t.header.config = programs::Config{};
+  const std::string text = to_text(t);
+  const std::size_t begin = text.find("\"config\":") + 9;
+  return text.substr(0, begin) + config + text.substr(text.find(",\"boundary\"", begin));
+}
+
+TEST_CASE("a trace of a case, and one of somebody's own program, are read as what they are") {
+  const std::string of_case =
+      R"({"case":"a.toml","case_digest":"00112233445566ff","ranks":2,"calls":3,"payload_seed":4,)"
+      R"("summation":"exact","set":{"k.ptx:4/order":"weak"},"suppress":"[[ignore]]"})";
+  const Trace a = parse("t.jsonl", with_config(of_case));
+  REQUIRE(a.header.config.kernels() != nullptr);
+  const CaseConfig& kernels = *a.header.config.kernels();
+  CHECK(kernels.file == "a.toml");
+  CHECK(kernels.digest == "00112233445566ff");
+  CHECK(kernels.ranks == 2);
+  CHECK(kernels.calls == 3);
+  CHECK(kernels.payload_seed == 4);
+  CHECK(kernels.summation == "exact");
+  CHECK(kernels.set.at("k.ptx:4/order") == "weak");
+  CHECK(kernels.suppress == "[[ignore]]");
+  CHECK(a.header.config.name() == "case");
+  CHECK(case_text(a.header.config) == "case a.toml, 2 ranks, 3 calls, k.ptx:4/order=weak");
+  CHECK(to_text(a) == with_config(of_case));
+
+  const std::string of_own =
+      R"({"program":"lock","ranks":2,"calls":1,"payload_seed":1,"summation":"rank-order"})";
+  const Trace b = parse("t.jsonl", with_config(of_own));
+  REQUIRE(b.header.config.own() != nullptr);
+  CHECK(b.header.config.own()->name == "lock");
+  CHECK(b.header.config.ranks() == 2);
+  CHECK(case_text(b.header.config) == "lock, 2 ranks");
+  CHECK(to_text(b) == with_config(of_own));
+
+  // What is another program, and what the same with other settings.
+  CHECK_FALSE(a.header.config.is_of(b.header.config));
+  CHECK_FALSE(b.header.config.is_of(Configuration(programs::Config{})));
+  CaseConfig moved = kernels;
+  moved.file = "elsewhere/a.toml";
+  moved.calls = 1;
+  CHECK(a.header.config.is_of(moved));
+  moved.digest = "ff00112233445566";
+  CHECK_FALSE(a.header.config.is_of(moved));
+}
+
 TEST_CASE("a clean run's trace has no finding") {
   Trace t = sample();
   t.verdict = {};
-  t.header.config.input.clear();
+  programs::Config without_input = *t.header.config.protocol();
+  without_input.input.clear();
+  t.header.config = without_input;
   const Trace b = parse("t.jsonl", to_text(t));
   CHECK_FALSE(b.verdict.finding);
   CHECK(b.verdict.end == schedule::RunEnd::complete);
-  CHECK(b.header.config.input.empty());
+  CHECK(b.header.config.protocol()->input.empty());
 }
 
 TEST_CASE("text that is no trace is refused with the line and what would be right") {

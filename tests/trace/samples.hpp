@@ -18,10 +18,12 @@ inline std::uint64_t label(const std::string& text) {
 inline Trace sample() {
   Trace t;
   t.header.made_by = "0.1.0 (abc)";
-  t.header.config.protocol = "tokenweave";
-  t.header.config.ranks = 2;
-  t.header.config.set = {{"end.put", "relaxed"}, {"grid", "1,2"}};
-  t.header.config.input = "in.safetensors";
+  programs::Config config;
+  config.protocol = "tokenweave";
+  config.ranks = 2;
+  config.set = {{"end.put", "relaxed"}, {"grid", "1,2"}};
+  config.input = "in.safetensors";
+  t.header.config = config;
   t.header.input_digest = "00112233445566ff";
   t.header.policy.boundary = machine::Boundary::stream;
   t.header.policy.alias_data = machine::AliasData::fence_required;

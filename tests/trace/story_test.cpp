@@ -107,7 +107,9 @@ std::vector<std::uint32_t> steps_of(const Run& r, std::size_t limit) {
 std::string tell(const Run& r) {
   const NamesOnly program;
   Trace t;
-  t.header.config.ranks = 2;
+  programs::Config config;
+  config.ranks = 2;
+  t.header.config = config;
   t.header.policy.boundary = machine::Boundary::strict;
   t.decisions = r.outcome.decisions;
   t.verdict = make_verdict(r.outcome, program);

@@ -20,7 +20,7 @@ void add_case_options(CLI::App& app, CaseOptions& o) {
       app.add_option("--protocol", c.protocol, fmt::format("{}", fmt::join(protocols, ", ")))
           ->capture_default_str()
           ->group(group);
-  app.add_option("--case", c.case_file,
+  app.add_option("--case", o.case_file,
                  "A case file (TOML) instead of a protocol: PTX kernels and how to launch them")
       ->group(group);
   CLI::Option* ranks =
