@@ -3,8 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
+#include <functional>
 #include <map>
+#include <string_view>
 #include <vector>
 
 #include "emulator/schedule/agent.hpp"
@@ -35,6 +36,7 @@ using machine::Access;
 using machine::Address;
 
 constexpr std::uint32_t kMostRanks = 64;
+constexpr std::uint32_t kMostIndex = 65535;  // of a block, and of a thread in it
 
 class ThreadsProgram;
 
@@ -43,9 +45,16 @@ machine::Scope to_machine(Scope s) { return static_cast<machine::Scope>(s); }
 static_assert(static_cast<int>(Order::sc) == static_cast<int>(machine::Order::sc));
 static_assert(static_cast<int>(Scope::sys) == static_cast<int>(machine::Scope::sys));
 
-// The source line stands for the access: equal in every run, whoever comes there first.
+std::string_view base_name(const std::source_location& where) {
+  const std::string_view file = where.file_name();
+  return file.substr(file.rfind('/') + 1);
+}
+
+// The source line stands for the access: equal in every run, whoever comes there first. Two lines
+// of one file never share a number; lines of two files seldom do.
 std::uint16_t site_of(const std::source_location& where) {
-  return static_cast<std::uint16_t>(where.line() % 0xfffe + 1);
+  const std::size_t file = std::hash<std::string_view>{}(base_name(where));
+  return static_cast<std::uint16_t>((file + where.line()) % 0xfffe + 1);
 }
 
 std::string order_words(Order order, Scope scope) {
@@ -109,7 +118,11 @@ class ThreadsProgram final : public schedule::Program {
   void after_run(machine::Machine& machine) override {
     if (!data_->check) return;
     const Memory::State state{machine, first_, static_cast<std::uint32_t>(data_->words.size())};
-    mismatch_ = data_->check(Memory(state));
+    try {
+      mismatch_ = data_->check(Memory(state));
+    } catch (const std::exception& e) {  // the caller's to mend
+      throw schedule::ProgramError(fmt::format("{}: finally: {}", data_->name, e.what()));
+    }
     if (mismatch_.empty()) return;
     machine::Finding f;
     f.kind = machine::FindingKind::numeric_mismatch;
@@ -118,7 +131,7 @@ class ThreadsProgram final : public schedule::Program {
 
   std::string site_name(std::uint16_t site) const override {
     const auto found = sites_.find(site);
-    return found != sites_.end() ? found->second : fmt::format("line {}", site - 1);
+    return found != sites_.end() ? found->second : "a line of the threads' source";
   }
   std::string region_name(machine::RegionId region) const override { return word_name(region); }
   schedule::SlotName slot_name(Address at) const override { return {word_name(at.region), {}}; }
@@ -133,9 +146,7 @@ class ThreadsProgram final : public schedule::Program {
   std::uint16_t site(const std::source_location& where, const std::string& what) {
     const std::uint16_t site = site_of(where);
     if (!sites_.contains(site)) {
-      sites_[site] =
-          fmt::format("{}:{}: {}", std::filesystem::path(where.file_name()).filename().string(),
-                      where.line(), what);
+      sites_[site] = fmt::format("{}:{}: {}", base_name(where), where.line(), what);
     }
     return site;
   }
@@ -271,6 +282,14 @@ analysis::SubjectPtr make_threads_subject(const Threads& of) {
     if (t.place.rank >= kMostRanks) {
       throw analysis::InputError(
           fmt::format("{}: rank {}: expected 0 to {}", data->name, t.place.rank, kMostRanks - 1));
+    }
+    if (t.place.block > kMostIndex || t.index > kMostIndex) {
+      throw analysis::InputError(fmt::format("{}: block {}, thread {}: expected 0 to {}",
+                                             data->name, t.place.block, t.index, kMostIndex));
+    }
+    if (!t.body) {
+      throw analysis::InputError(fmt::format("{}: thread {} of rank {}, block {}: expected a body",
+                                             data->name, t.index, t.place.rank, t.place.block));
     }
     config.ranks = std::max(config.ranks, t.place.rank + 1);
   }

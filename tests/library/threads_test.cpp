@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <stdexcept>
+
 #include "ringfence/subject.hpp"
 
 namespace ringfence {
@@ -161,6 +163,51 @@ TEST_CASE("what threads get wrong is told with the line of the source") {
     CHECK(std::string(e.what()).find("a load is weak, relaxed or acquire") != std::string::npos);
   }
   CHECK_THROWS_AS(Subject(Threads("none")), Error);
+  const auto line_of = [](const Threads& of) {
+    try {
+      Subject(of).check();
+    } catch (const Error& e) {
+      CHECK(e.kind() == Error::Kind::input);
+      return std::string(e.what());
+    }
+    return std::string("nothing was thrown");
+  };
+  Threads empty("empty");
+  empty.add({.rank = 1}, {});
+  CHECK(line_of(empty) == "empty: thread 0 of rank 1, block 0: expected a body");
+  Threads far("far");
+  far.add({.block = 70000}, [](Thread&) {});
+  CHECK(line_of(far) == "far: block 70000, thread 0: expected 0 to 65535");
+  Threads last("last");
+  last.add({}, [](Thread&) {});
+  last.finally([](const Memory&) -> std::string { throw std::runtime_error("mine"); });
+  CHECK(line_of(last) == "last: finally: mine");
+}
+
+// The lines of another file that has as many.
+#line 30 "elsewhere/queue.hpp"
+void publish(Thread& t, Word data, Word flag) {
+  t.store(data, 1);
+  t.store(flag, 1, Order::relaxed);
+}
+#line 194 "tests/library/threads_test.cpp"
+
+TEST_CASE("accesses in two files are told by the file that each is of") {
+  Threads t("files");
+  const Word data = t.word("data"), flag = t.word("flag");
+  t.add({.rank = 0}, [=](Thread& a) { publish(a, data, flag); });
+  const auto reader = [=](Thread& a) {
+#line 31 "tests/library/threads_test.cpp"
+    a.await(flag, 1, Order::relaxed);
+    a.load(data);
+#line 204 "tests/library/threads_test.cpp"
+  };
+  t.add({.rank = 1}, reader);
+  const Result r = Subject(t).check();
+  REQUIRE(r.finding() != nullptr);
+  CHECK(r.finding()->kind == "data-race");
+  CHECK(r.finding()->story.find("queue.hpp:31: store data") != std::string::npos);
+  CHECK(r.finding()->story.find("threads_test.cpp:32: load data") != std::string::npos);
 }
 
 }  // namespace
