@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <set>
 
+#include "emulator/cases/files.hpp"
 #include "emulator/cases/payload.hpp"
 #include "emulator/ptx/source.hpp"
 #include "emulator/trace/trace.hpp"
@@ -32,12 +34,17 @@ struct Case::Data {
   std::uint32_t ranks;
   std::uint32_t calls = 1;
   std::uint64_t payload_seed = 1;
+  std::string summation = trace::CaseConfig{}.summation;
   std::vector<MemoryOf> memories;
   std::vector<Launch> launches;
   std::vector<Boundary> modes;
   std::vector<std::string> equal, restored;
   std::vector<ExpectedOf> expected;
-  std::vector<std::string> raw;
+  struct Raw {
+    std::size_t before;  // launches that were there
+    std::string toml;
+  };
+  std::vector<Raw> raw;
 };
 
 namespace {
@@ -59,6 +66,33 @@ std::string list(const std::vector<std::string>& names) {
   std::string out;
   for (const std::string& n : names) out += (out.empty() ? "" : ", ") + quoted(n);
   return "[" + out + "]";
+}
+
+// Lines of a file as its keys, and as its tables, which begin at the first line with a '['.
+std::pair<std::string, std::string> keys_and_tables(const std::string& toml) {
+  for (std::size_t at = 0; at < toml.size();) {
+    const std::size_t text = toml.find_first_not_of(" \t", at);
+    if (text != std::string::npos && toml[text] == '[')
+      return {toml.substr(0, at), toml.substr(at)};
+    const std::size_t end = toml.find('\n', at);
+    if (end == std::string::npos) break;
+    at = end + 1;
+  }
+  return {toml, ""};
+}
+
+// What a function of the caller's throws is the caller's to mend.
+template <class F>
+Tensor given_by(const std::string& what, F&& f) {
+  try {
+    return f();
+  } catch (const Error&) {
+    throw;
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const std::exception& e) {
+    throw analysis::InputError(fmt::format("{}: its function threw: {}", what, e.what()));
+  }
 }
 
 std::string list(const Size3& s) { return fmt::format("[{}, {}, {}]", s.x, s.y, s.z); }
@@ -141,15 +175,17 @@ struct CaseWriter {
                                  [](const auto& e) { return e.function != nullptr; });
     if (!any) return;
     const cases::Payload payload(file, data.calls, data.payload_seed,
-                                 verify::Summation::fp32_rank_order);
+                                 verify::parse_summation(data.summation));
     verify::Safetensors tensors;
     for (const Case::Data::ExpectedOf& e : data.expected) {
       if (!e.function) continue;
       for (std::uint32_t call = 0; call < data.calls; ++call) {
         for (std::uint32_t rank = 0; rank < data.ranks; ++rank) {
           const Inputs::Source source{file, payload, call};
+          const std::string what =
+              fmt::format("expected '{}' of rank {}, call {}", e.memory, rank, call);
           tensors.add(fmt::format("{}.{}.{}", e.memory, rank, call),
-                      to_verify(e.function(Inputs(source), rank)));
+                      to_verify(given_by(what, [&] { return e.function(Inputs(source), rank); })));
         }
       }
       add(fmt::format("\n[check.expected.{}]\nfile = {}\ntensor = {}\n", quoted(e.memory),
@@ -173,13 +209,19 @@ struct CaseWriter {
 
   void write() {
     add(fmt::format("version = 1\nranks = {}\ncalls = {}\n", data.ranks, data.calls));
+    for (const Case::Data::Raw& r : data.raw) add(keys_and_tables(r.toml).first + "\n");
     for (const Case::Data::MemoryOf& m : data.memories) {
       add(fmt::format("\n[memory.{}]\nkind = \"{}\"\nbytes = {}\ninit = {}\n", quoted(m.name),
                       m.kind, m.bytes, init(m)));
     }
-    for (const Launch& l : data.launches) write(l);
-    // What is raw may be tables of any kind: they stand on their own.
-    for (const std::string& r : data.raw) add("\n" + r + "\n");
+    // What is raw may be steps of the host among the launches, or tables of any kind.
+    auto raw = data.raw.begin();
+    for (std::size_t i = 0; i <= data.launches.size(); ++i) {
+      for (; raw != data.raw.end() && raw->before == i; ++raw) {
+        add("\n" + keys_and_tables(raw->toml).second + "\n");
+      }
+      if (i < data.launches.size()) write(data.launches[i]);
+    }
     add("\n[check]\n");
     if (!data.modes.empty()) {
       std::vector<std::string> modes;
@@ -188,8 +230,16 @@ struct CaseWriter {
     }
     if (!data.equal.empty()) add("equal = " + list(data.equal) + "\n");
     if (!data.restored.empty()) add("restored = " + list(data.restored) + "\n");
+    std::set<std::string> judged;
     for (const Case::Data::ExpectedOf& e : data.expected) {
+      if (!judged.insert(e.memory).second) {
+        throw analysis::InputError(fmt::format("expected '{}': given twice", e.memory));
+      }
       if (e.function) continue;
+      if (e.expression.empty()) {
+        throw analysis::InputError(
+            fmt::format("expected '{}': expected a function, a tensor or an expression", e.memory));
+      }
       add(fmt::format("\n[check.expected.{}]\nvalue = {}\n", quoted(e.memory),
                       quoted(e.expression)));
     }
@@ -201,6 +251,9 @@ struct CaseWriter {
     if (l.shared_bytes > 0) add(fmt::format("shared_bytes = {}\n", l.shared_bytes));
     if (l.stream > 0) add(fmt::format("stream = {}\n", l.stream));
     if (l.cooperative) add("cooperative = true\n");
+    if (l.cluster.x > 0) add(fmt::format("cluster = {}\n", list(l.cluster)));
+    if (!l.link.empty()) add("link = " + list(l.link) + "\n");
+    if (l.dependent) add("dependent = true\n");
     std::string args;
     for (const Argument& a : l.arguments) args += (args.empty() ? "" : ", ") + a.toml_;
     add("args = [" + args + "]\n");
@@ -215,6 +268,8 @@ struct CaseWriter {
         return "\"zero\"";
       case Content::Kind::poison:
         return "\"poison\"";
+      case Content::Kind::fill:
+        return fmt::format("{{ fill = {} }}", c.fill_);
       case Content::Kind::integers:
         return fmt::format("{{ {} = \"integers\"{} }}", c.dtype_, once);
       case Content::Kind::normal:
@@ -224,7 +279,9 @@ struct CaseWriter {
     }
     verify::Safetensors tensors;
     for (std::uint32_t r = 0; r < data.ranks; ++r) {
-      tensors.add(std::to_string(r), to_verify(c.of_(r)));
+      const std::string what = fmt::format("memory '{}' of rank {}", m.name, r);
+      if (!c.of_) throw analysis::InputError(what + ": expected a function");
+      tensors.add(std::to_string(r), to_verify(given_by(what, [&] { return c.of_(r); })));
     }
     const std::string file = tensors_name(m.name);
     files[file] = verify::safetensors_bytes(file, tensors);
@@ -232,12 +289,17 @@ struct CaseWriter {
   }
 };
 
+Tensor detail::from_verify(const verify::Tensor& tensor) {
+  return {short_name(tensor.dtype), {tensor.bytes.begin(), tensor.bytes.end()}};
+}
+
 analysis::SubjectPtr make_case_subject(const Case& of) {
   CaseWriter writer(CaseWriter::data_of(of));
   writer.evaluate(writer.parse(""));
   cases::CaseFile file = writer.parse("");
   trace::CaseConfig config = analysis::config_of(file);
   config.payload_seed = writer.data.payload_seed;
+  config.summation = writer.data.summation;
   const auto subject = analysis::make_case_subject(std::move(file), config);
   subject->make_program();  // says what its kernels cannot be given
   return subject;
@@ -247,6 +309,12 @@ Content Content::zero() { return {}; }
 Content Content::poison() {
   Content c;
   c.kind_ = Kind::poison;
+  return c;
+}
+Content Content::fill(std::uint8_t value) {
+  Content c;
+  c.kind_ = Kind::fill;
+  c.fill_ = value;
   return c;
 }
 Content Content::integers(const std::string& dtype) {
@@ -287,8 +355,15 @@ Argument Argument::memory(const std::string& name, std::uint64_t offset, std::ui
   if (peer > 0) text += fmt::format(", peer = {}", peer);
   return raw(text + "}");
 }
-Argument Argument::multicast(const std::string& name) {
-  return raw("{multicast = " + quoted(name) + "}");
+Argument Argument::memory_of(const std::string& name, std::uint32_t rank, std::uint64_t offset) {
+  std::string text = fmt::format("{{memory = {}, rank = {}", quoted(name), rank);
+  if (offset > 0) text += fmt::format(", offset = {}", offset);
+  return raw(text + "}");
+}
+Argument Argument::multicast(const std::string& name, std::uint64_t offset) {
+  std::string text = "{multicast = " + quoted(name);
+  if (offset > 0) text += fmt::format(", offset = {}", offset);
+  return raw(text + "}");
 }
 Argument Argument::peers(const std::string& name) { return raw("{peers = " + quoted(name) + "}"); }
 Argument Argument::rank() { return raw("\"rank\""); }
@@ -296,6 +371,9 @@ Argument Argument::world() { return raw("\"world\""); }
 Argument Argument::number(const char* dtype, const std::string& value) {
   return raw(fmt::format("{{{} = {}}}", dtype, value));
 }
+
+std::string Argument::text_of(float value) { return fmt::format("{}", value); }
+std::string Argument::text_of(double value) { return fmt::format("{}", value); }
 
 Case::Case(std::uint32_t ranks, std::string name) {
   Data data;
@@ -315,6 +393,10 @@ Case& Case::calls(std::uint32_t number) {
 }
 Case& Case::payload_seed(std::uint64_t seed) {
   change().payload_seed = seed;
+  return *this;
+}
+Case& Case::summation(const std::string& policy) {
+  change().summation = policy;
   return *this;
 }
 Case& Case::symmetric(const std::string& memory, std::uint64_t bytes, Content content) {
@@ -356,7 +438,8 @@ Case& Case::expect(const std::string& memory, const std::string& expression) {
   return *this;
 }
 Case& Case::raw(const std::string& toml) {
-  change().raw.push_back(toml);
+  Data& data = change();
+  data.raw.push_back({data.launches.size(), toml});
   return *this;
 }
 
@@ -372,6 +455,7 @@ void Case::save(const std::string& folder) const {
   detail::as_error([&] {
     CaseWriter writer(*data_);
     writer.evaluate(writer.parse(""));
+    const cases::CaseFile file = writer.parse("");
     const std::filesystem::path to(folder);
     std::error_code error;
     std::filesystem::create_directories(to, error);
@@ -381,14 +465,13 @@ void Case::save(const std::string& folder) const {
       trace::write_text_file((to / name).string(), bytes);
     }
     // Those on disk go along, under the names that the text has.
-    for (const Launch& l : data_->launches) {
-      if (!l.text.empty() || std::filesystem::path(l.ptx).is_absolute()) continue;
-      const std::string file = ptx::file_of(l.ptx);
-      const std::filesystem::path target = to / file;
+    for (const std::string& name : cases::files_of(file)) {
+      if (writer.files.contains(name) || std::filesystem::path(name).is_absolute()) continue;
+      const std::filesystem::path target = to / name;
       std::filesystem::create_directories(target.parent_path(), error);
-      std::filesystem::copy_file(file, target, std::filesystem::copy_options::overwrite_existing,
+      std::filesystem::copy_file(name, target, std::filesystem::copy_options::overwrite_existing,
                                  error);
-      if (error) throw analysis::InputError(file + ": " + error.message());
+      if (error) throw analysis::InputError(name + ": " + error.message());
     }
   });
 }

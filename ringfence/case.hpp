@@ -3,7 +3,6 @@
 // to come out. It says what a case file says (docs/cases.md), which `text` writes; beyond that,
 // expected values may be functions and tensors.
 
-#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <functional>
@@ -14,43 +13,17 @@
 #include <vector>
 
 #include "ringfence/result.hpp"
+#include "ringfence/tensor.hpp"
 
 namespace ringfence {
-
-// The dtype of a C++ type: "f32", "s32", ...
-template <class T>
-constexpr const char* dtype_of() {
-  static_assert(std::is_arithmetic_v<T>, "expected a number; halves are given as Tensor");
-  if constexpr (std::is_floating_point_v<T>) {
-    static_assert(sizeof(T) == 4 || sizeof(T) == 8);
-    return sizeof(T) == 4 ? "f32" : "f64";
-  } else if constexpr (std::is_signed_v<T>) {
-    return sizeof(T) == 1 ? "s8" : sizeof(T) == 2 ? "s16" : sizeof(T) == 4 ? "s32" : "s64";
-  } else {
-    return sizeof(T) == 1 ? "u8" : sizeof(T) == 2 ? "u16" : sizeof(T) == 4 ? "u32" : "u64";
-  }
-}
-
-struct Tensor {
-  std::string dtype;  // "bf16", "f16", "f32", "f64", "e4m3", "e5m2", "s8" to "s64", "u8" to "u64"
-  std::vector<std::byte> bytes;
-
-  Tensor() = default;
-  Tensor(std::string type, std::vector<std::byte> content)
-      : dtype(std::move(type)), bytes(std::move(content)) {}
-  template <class T>
-  Tensor(const std::vector<T>& values)  // NOLINT: values are a tensor
-      : dtype(dtype_of<T>()), bytes(values.size() * sizeof(T)) {
-    if (!values.empty()) std::memcpy(bytes.data(), values.data(), bytes.size());
-  }
-};
 
 // What a memory holds at the start. What is generated or given by rank is written anew before each
 // call, by a launch of its own, unless `once`.
 class Content {
  public:
   static Content zero();
-  static Content poison();  // not initialised: to read it is a finding
+  static Content poison();                  // not initialised: to read it is a finding
+  static Content fill(std::uint8_t value);  // of every byte; written once
   // Generated: whole numbers whose sums are exact; or normally distributed ones.
   static Content integers(const std::string& dtype);
   static Content normal(const std::string& dtype);
@@ -63,8 +36,16 @@ class Content {
  private:
   friend class Case;
   friend struct CaseWriter;
-  enum class Kind : std::uint8_t { zero, poison, integers, normal, tensors } kind_ = Kind::zero;
+  enum class Kind : std::uint8_t {
+    zero,
+    poison,
+    fill,
+    integers,
+    normal,
+    tensors
+  } kind_ = Kind::zero;
   std::string dtype_;
+  std::uint8_t fill_ = 0;
   std::function<Tensor(std::uint32_t)> of_;
   bool once_ = false;
 };
@@ -74,13 +55,19 @@ class Argument {
  public:
   // The address of the rank's own replica, or of rank (own + peer) mod R.
   static Argument memory(const std::string& name, std::uint64_t offset = 0, std::uint32_t peer = 0);
-  static Argument multicast(const std::string& name);  // the multicast address
-  static Argument peers(const std::string& name);      // a device array of all replicas' addresses
+  // The address of this rank's replica, on all ranks.
+  static Argument memory_of(const std::string& name, std::uint32_t rank, std::uint64_t offset = 0);
+  static Argument multicast(const std::string& name, std::uint64_t offset = 0);  // that address
+  static Argument peers(const std::string& name);  // a device array of all replicas' addresses
   static Argument rank();
   static Argument world();
   template <class T>
   static Argument scalar(T value) {
-    return number(dtype_of<T>(), std::to_string(value));
+    if constexpr (std::is_floating_point_v<T>) {
+      return number(dtype_of<T>(), text_of(value));
+    } else {
+      return number(dtype_of<T>(), std::to_string(value));
+    }
   }
   // A table in braces as a case file has it: "{struct = [...]}".
   static Argument raw(std::string toml);
@@ -88,6 +75,8 @@ class Argument {
  private:
   friend struct CaseWriter;
   static Argument number(const char* dtype, const std::string& value);
+  static std::string text_of(float value);  // that reads back as the same
+  static std::string text_of(double value);
   std::string toml_;
 };
 
@@ -96,14 +85,19 @@ struct Size3 {
 };
 
 struct Launch {
-  std::string ptx{};     // a file: .ptx, .cu, or a program with PTX inside
+  std::string ptx{};     // a file: .ptx, .cu (compiled by nvcc), or a program with PTX inside
   std::string kernel{};  // a part of its mangled name that is unique
   Size3 grid{}, block{};
   std::vector<Argument> arguments{};
   std::uint32_t shared_bytes{0};
   std::uint32_t stream{0};  // launches of one stream follow one another
-  bool cooperative{false};
-  std::string text{};  // PTX text, in place of the file; `ptx` is then its name in findings
+  bool cooperative{false};  // all blocks are resident; refused where they do not fit
+  std::string text{};       // PTX text, in place of the file; `ptx` is then its name in findings
+  Size3 cluster{0, 0, 0};   // blocks of a cluster; zeros: as the kernel has it, else 1
+  std::vector<std::string> link{};  // modules with functions and variables that it declares .extern
+  // It may start once the launch before on its stream has triggered it (programmatic dependent
+  // launch).
+  bool dependent{false};
 };
 
 // What the memories held before a call: those with generated content, or content by rank.
@@ -144,6 +138,9 @@ class Case {
 
   Case& calls(std::uint32_t number);  // the launches run so many times, with new payloads
   Case& payload_seed(std::uint64_t seed);
+  // Where terms of a sum are added in an order of the hardware's own (multimem, atomics): in which
+  // one (docs/values.md).
+  Case& summation(const std::string& policy);
   // A replica on each rank, which peers and the multicast address reach.
   Case& symmetric(const std::string& memory, std::uint64_t bytes, Content content = {});
   // One on each rank, reached by that rank alone.
@@ -154,17 +151,20 @@ class Case {
   Case& modes(std::vector<Boundary> meant_for);  // default: stream
   Case& equal(const std::string& memory);        // replicas agree after each call
   Case& restored(const std::string& memory);     // it ends as it began
-  // Bit for bit, where no tolerance is given. The function is called once for each rank and call,
-  // when the case becomes a Subject.
+  // Bit for bit, where no tolerance is given; from the memory's first byte on, and what lies behind
+  // the end of a shorter value is not judged. The function is called once for each rank and call,
+  // when the case becomes a Subject; what it throws comes out as an Error.
   Case& expect(const std::string& memory, ExpectedFunction value, Tolerance tolerance = {});
   Case& expect(const std::string& memory, Tensor value, Tolerance tolerance = {});
   // An expression of the inputs, with derived bounds (docs/values.md): "sum(data)".
   Case& expect(const std::string& memory, const std::string& expression);
-  // Lines of a case file for what has no function here: "[[host]]", "[[ignore]]", ...
+  // Lines of a case file for what has no function here: "[[host]]", "[[ignore]]", ...; lines before
+  // the first table are keys of the whole file: "multiprocessors = 4". Host steps and launches keep
+  // the order in which they were added.
   Case& raw(const std::string& toml);
 
-  // The case file that says the same; and it with all files that it names, in a folder: what
-  // `ringfence fuzz --case FOLDER/NAME.toml` runs.
+  // The case file that says the same; and it with all files that it names, in a folder, which is
+  // made: what `ringfence fuzz --case FOLDER/NAME.toml` runs.
   std::string text() const;
   void save(const std::string& folder) const;
 

@@ -9,6 +9,7 @@
 #include "ringfence/case.hpp"
 #include "ringfence/result.hpp"
 #include "ringfence/threads.hpp"
+#include "verify/tensor.hpp"
 
 namespace ringfence {
 
@@ -18,6 +19,9 @@ struct Held {
   analysis::SubjectPtr subject;
   std::string input_digest;
 };
+std::shared_ptr<Held> hold(analysis::SubjectPtr subject);
+
+Tensor from_verify(const verify::Tensor& tensor);
 
 [[noreturn]] inline void rethrow(const std::exception_ptr& error) {
   const analysis::Described d = analysis::describe(error);

@@ -5,7 +5,6 @@
 #include "emulator/analysis/litmus.hpp"
 #include "emulator/litmus/parser.hpp"
 #include "emulator/schedule/interrupt.hpp"
-#include "ringfence/held.hpp"
 #include "ringfence/running.hpp"
 
 namespace ringfence {
@@ -39,15 +38,12 @@ LitmusResult explore(const litmus::Test& test, const std::string& file, const Op
 }  // namespace
 
 LitmusResult explore_litmus(const std::string& text, const std::string& file, const Options& o) {
-  return detail::as_error([&] {
-    const detail::Running running(o.stop);
-    return explore(litmus::parse(text, file), file, o);
-  });
+  return detail::analysed(
+      o, false, [&](const detail::Tell&) { return explore(litmus::parse(text, file), file, o); });
 }
 
 std::vector<LitmusResult> explore_litmus_file(const std::string& path, const Options& o) {
-  return detail::as_error([&] {
-    const detail::Running running(o.stop);
+  return detail::analysed(o, false, [&](const detail::Tell&) {
     std::vector<LitmusResult> out;
     for (const litmus::Test& test : litmus::parse_tests(path)) {
       out.push_back(explore(test, path, o));

@@ -2,11 +2,14 @@
 // What ringfence says of a subject, as values; and how it says that something cannot be done.
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "ringfence/tensor.hpp"
 
 namespace ringfence {
 
@@ -25,8 +28,8 @@ enum class Verdict : std::uint8_t {
 };
 std::string_view name(Verdict verdict);
 
-// The one exception that this library throws. what(): one line: what, where, and what would be
-// right.
+// The one exception that this library throws of its own. what(): one line: what, where, and what
+// would be right.
 class Error : public std::runtime_error {
  public:
   enum class Kind : std::uint8_t {
@@ -46,10 +49,15 @@ class Error : public std::runtime_error {
 struct Finding {
   std::string kind;  // "data-race", "deadlock", "numeric-mismatch", ... (docs/README.md)
   Boundary mode = Boundary::strict;
+  std::string id;  // the same for the same run, wherever it is found: "data-race-0123456789abcdef"
   std::string message;  // one sentence
+  std::string cause;    // why it came about, in a sentence; empty: not known
+  std::string fix;      // what would mend it, likewise
   std::string story;    // a screen of text: who did what, what is missing, what would mend it
   // The run itself, as the file that `ringfence replay` and Subject::replay take.
   std::string trace;
+  // The same as one word, which both take too; empty where it would be too long.
+  std::string token;
   // Changes of which each was tried and makes the schedule, and others, pass: "end.put=release".
   std::vector<std::string> remedies;
   // It was run again, over rank processes where the subject can be, and was the same.
@@ -68,6 +76,7 @@ struct ModeResult {
   double explored = 0;
   double seconds = 0;
   std::optional<Finding> finding;
+  std::vector<Finding> more;  // with Options::findings: others, each met with those before ignored
 };
 
 struct Result {
@@ -76,6 +85,9 @@ struct Result {
   // What the verdict leaves open: values that nothing judges, bytes that nobody wrote, orders that
   // were not explored.
   std::vector<std::string> notes;
+  // With Options::memories, of a run that came to its end: what it left, "NAME.RANK"; of a protocol
+  // "out" and "residual_out".
+  std::map<std::string, Tensor> memories;
 
   // The finding that the verdict is about; null without one.
   const Finding* finding() const;
@@ -104,6 +116,7 @@ struct ReplayResult {
   std::string divergence;  // else where this run is another one
   std::string kind;        // of the finding; empty: none
   std::string story;
+  std::vector<std::string> remedies;  // as Finding has them
 };
 
 }  // namespace ringfence

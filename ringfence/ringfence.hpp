@@ -5,4 +5,5 @@
 #include "ringfence/litmus.hpp"
 #include "ringfence/result.hpp"
 #include "ringfence/subject.hpp"
+#include "ringfence/tensor.hpp"
 #include "ringfence/threads.hpp"

@@ -1,13 +1,18 @@
 #pragma once
-// While an analysis of the library runs: the only one of the process, ended by its caller's token.
-// Not installed.
+// While an analysis of the library runs: the only one of the process, ended by its caller's token,
+// or by what its caller's function throws. Not installed.
 
+#include <atomic>
+#include <exception>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <stop_token>
 #include <utility>
 
 #include "emulator/schedule/interrupt.hpp"
+#include "ringfence/held.hpp"
+#include "ringfence/subject.hpp"
 
 namespace ringfence::detail {
 
@@ -25,10 +30,16 @@ class Running {
   ~Running() {
     on_stop_.reset();  // waits for a call that is under way
     // An interruption by the program's own handler stays until that clears it.
-    if (stop_.stop_requested()) schedule::clear_interrupt();
+    if (stop_.stop_requested() || ended_) schedule::clear_interrupt();
   }
   Running(const Running&) = delete;
   Running& operator=(const Running&) = delete;
+
+  // From any thread.
+  void end() {
+    ended_ = true;
+    schedule::interrupt();
+  }
 
  private:
   struct Interrupt {
@@ -38,6 +49,45 @@ class Running {
   std::unique_lock<std::mutex> lock_;
   std::stop_token stop_;
   std::optional<std::stop_callback<Interrupt>> on_stop_;
+  std::atomic<bool> ended_ = false;
 };
+
+// What the options say for themselves. Throws analysis::InputError.
+void check_options(const Options& options);
+
+using Tell = std::function<void(const Progress&)>;
+
+// f(Tell), as an analysis: Tell is Options::progress, which is told from one thread at a time. What
+// that throws ends the analysis and is thrown in place of its result. `own`: as as_error has it.
+template <class F>
+auto analysed(const Options& o, bool own, F&& f) {
+  std::exception_ptr thrown;
+  std::optional<decltype(f(Tell{}))> result;
+  try {
+    result = as_error(
+        [&] {
+          Running running(o.stop);
+          check_options(o);
+          Tell tell;
+          if (o.progress) {
+            tell = [&](const Progress& p) {
+              if (thrown != nullptr) return;
+              try {
+                o.progress(p);
+              } catch (...) {
+                thrown = std::current_exception();
+                running.end();
+              }
+            };
+          }
+          return f(tell);
+        },
+        own);
+  } catch (const Error&) {
+    if (thrown == nullptr) throw;
+  }
+  if (thrown != nullptr) std::rethrow_exception(thrown);
+  return *std::move(result);
+}
 
 }  // namespace ringfence::detail

@@ -9,7 +9,7 @@
 #include <fstream>
 #include <iterator>
 
-#include "emulator/cases/case_file.hpp"
+#include "emulator/cases/files.hpp"
 #include "emulator/ptx/source.hpp"
 
 namespace ringfence::cases {
@@ -31,24 +31,29 @@ std::uint64_t add_file(std::uint64_t digest, const CaseFile& file, const std::st
 
 }  // namespace
 
-std::string digest(const CaseFile& file) {
-  std::uint64_t digest = add_file(1, file, file.path);
+std::vector<std::string> files_of(const CaseFile& file) {
+  std::vector<std::string> out;
+  const auto add = [&](const std::string& name) { out.push_back(file.beside(name)); };
+  const auto add_module = [&](const std::string& name) {
+    out.push_back(ptx::file_of(file.beside(name)));
+  };
   for (const Launch& launch : file.launches) {
-    const auto add = [&](const std::string& name) {
-      digest = add_file(digest, file, ptx::file_of(file.beside(name)));
-    };
-    if (launch.ptx_by_rank.empty()) add(launch.ptx);
-    for (const std::string& ptx : launch.ptx_by_rank) add(ptx);
-    for (const std::string& linked : launch.link) add(linked);
+    if (launch.ptx_by_rank.empty()) add_module(launch.ptx);
+    for (const std::string& ptx : launch.ptx_by_rank) add_module(ptx);
+    for (const std::string& linked : launch.link) add_module(linked);
   }
   for (const Memory& memory : file.memories) {
-    if (memory.initial.kind == Initial::Kind::file) {
-      digest = add_file(digest, file, file.beside(memory.initial.file));
-    }
+    if (memory.initial.kind == Initial::Kind::file) add(memory.initial.file);
   }
   for (const ExpectedValue& e : file.check.expected) {
-    if (!e.file.empty()) digest = add_file(digest, file, file.beside(e.file));
+    if (!e.file.empty()) add(e.file);
   }
+  return out;
+}
+
+std::string digest(const CaseFile& file) {
+  std::uint64_t digest = add_file(1, file, file.path);
+  for (const std::string& path : files_of(file)) digest = add_file(digest, file, path);
   return fmt::format("{:016x}", digest);
 }
 

@@ -6,12 +6,12 @@
 #include <algorithm>
 #include <cmath>
 
+#include "emulator/analysis/input.hpp"
 #include "emulator/cli/errors.hpp"
 #include "emulator/cli/models.hpp"
 #include "emulator/machine/names.hpp"
 #include "emulator/trace/story.hpp"
 #include "emulator/trace/trace.hpp"
-#include "verify/inputs.hpp"
 
 namespace ringfence::cli {
 
@@ -27,31 +27,19 @@ const programs::Protocol* find_protocol(const std::string& name) {
 }
 
 // Sizes and dtype come from the file; giving them as well is only right if they agree.
-void adopt_input(const CaseOptions& o, programs::Config& config) {
-  const verify::LoadedInputs in =
-      verify::load_inputs(config.input, verify::parse_input_names(config.input_map, "--map"));
-  for (const std::string& note : in.notes) fmt::print(stderr, "{}\n", note);
-  const auto adopt = [&](const CLI::Option* option, std::uint32_t& field, std::int64_t there,
-                         const char* name) {
-    if (there < 1 || there > std::numeric_limits<std::uint32_t>::max()) {
-      throw UsageError(fmt::format("{}: {} is {}; 1 to {} fit", config.input, name, there,
-                                   std::numeric_limits<std::uint32_t>::max()));
-    }
-    if (given(option) && field != there) {
-      throw UsageError(fmt::format("--{} {}: {} has {}; leave the option out", name, field,
-                                   config.input, there));
-    }
-    field = static_cast<std::uint32_t>(there);
+void adopt_input_of(const CaseOptions& o, programs::Config& config) {
+  const programs::Config asked = config;
+  for (const std::string& note : adopt_input(config)) fmt::print(stderr, "{}\n", note);
+  const auto agree = [&](const CLI::Option* option, const char* name, const auto& given_value,
+                         const auto& there) {
+    if (!given(option) || given_value == there) return;
+    throw UsageError(fmt::format("--{} {}: {} has {}; leave the option out", name, given_value,
+                                 config.input, there));
   };
-  adopt(o.tokens, config.tokens, in.tokens, "tokens");
-  adopt(o.hidden, config.hidden, in.hidden, "hidden");
-  adopt(o.inner, config.inner, in.inner, "inner");
-  const std::string dtype = verify::dtype_name(in.dtype);
-  if (given(o.dtype) && config.dtype != dtype) {
-    throw UsageError(fmt::format("--dtype {}: {} has {}; leave the option out", config.dtype,
-                                 config.input, dtype));
-  }
-  config.dtype = dtype;
+  agree(o.tokens, "tokens", asked.tokens, config.tokens);
+  agree(o.hidden, "hidden", asked.hidden, config.hidden);
+  agree(o.inner, "inner", asked.inner, config.inner);
+  agree(o.dtype, "dtype", asked.dtype, config.dtype);
   if (!given(o.eps)) config.eps = -1;  // the file's
 }
 
@@ -160,7 +148,7 @@ Task resolve_protocol(const CaseOptions& o) {
   if (config.input.empty()) {
     refuse_map(o);
   } else {
-    adopt_input(o, config);
+    adopt_input_of(o, config);
     c.input_digest = trace::file_digest(config.input);
   }
   c.subject = make_subject(config);

@@ -146,6 +146,121 @@ TEST_CASE("PTX may be text, and a saved case is the case, by its digest") {
   std::filesystem::remove_all(folder);
 }
 
+// The kernel of all_reduce.cu over data of zeros that the host writes, before it or too late.
+Case zeroed_by_host(bool in_time) {
+  Case c(4, "zeroed");
+  c.symmetric("data", 256, Content::poison())
+      .symmetric("pad", 16, Content::fill(0))
+      .local("out", 256);
+  const std::string memset = "[[host]]\nmemset = { to = {memory = \"data\"}, bytes = 256 }";
+  if (in_time) c.raw(memset);
+  c.launch({.ptx = kExamples + "all_reduce.ptx",
+            .kernel = "all_reduce",
+            .block = {64},
+            .arguments = {Argument::peers("data"), Argument::peers("pad"), Argument::memory("out"),
+                          Argument::rank(), Argument::world()},
+            .cluster = {1}});
+  if (!in_time) c.raw(memset);
+  c.expect("out", Tensor(std::vector<float>(64)));
+  return c;
+}
+
+TEST_CASE("a step of the host stands where it was added, before a launch or behind it") {
+  CHECK(Subject(zeroed_by_host(true)).fuzz({.schedules = 20}).verdict == Verdict::pass);
+  const Result late = Subject(zeroed_by_host(false)).fuzz({.schedules = 20});
+  REQUIRE(late.finding() != nullptr);
+  CHECK(late.finding()->kind == "uninitialised-read");
+}
+
+TEST_CASE("lines before the first table are keys of the file, and a case takes each") {
+  Case c = zeroed_by_host(true);
+  c.raw(
+      "  # of each GPU\nmultiprocessors = 1\n[[ignore]]\nkind = \"data-race\"\nreason = \"none\"");
+  CHECK(Subject(c).run().verdict == Verdict::pass);
+  CHECK(c.text().find("multiprocessors = 1") < c.text().find("[memory"));
+  CHECK(c.text().find("[[ignore]]") > c.text().find("[memory"));
+  c.raw("multiprocessors = 0");
+  CHECK(kind_of([&] { Subject{c}; }) == Error::Kind::input);
+}
+
+TEST_CASE("scalars reach a kernel as they are, however small or large") {
+  Case c(2, "scalars");
+  c.local("out", 24).launch(
+      {.kernel = "scalars",
+       .arguments = {Argument::memory("out"), Argument::scalar(1e-30f), Argument::scalar(1e300),
+                     Argument::scalar(3.0f), Argument::scalar(-5)},
+       .text = R"(.version 8.0
+.target sm_90
+.address_size 64
+.visible .entry scalars(.param .u64 o, .param .f32 a, .param .f64 b, .param .f32 c, .param .s32 d)
+{
+  .reg .b64 %rd<3>;
+  .reg .b32 %r<4>;
+  ld.param.u64 %rd1, [o];
+  ld.param.b64 %rd2, [b];
+  ld.param.b32 %r1, [a];
+  ld.param.b32 %r2, [c];
+  ld.param.b32 %r3, [d];
+  cvta.to.global.u64 %rd1, %rd1;
+  st.global.b64 [%rd1], %rd2;
+  st.global.b32 [%rd1+8], %r1;
+  st.global.b32 [%rd1+12], %r2;
+  st.global.b32 [%rd1+16], %r3;
+  ret;
+}
+)"});
+  const Result r = Subject(c).run({.memories = true});
+  REQUIRE(r.verdict == Verdict::pass);
+  const std::vector<std::byte>& out = r.memories.at("out.1").bytes;
+  REQUIRE(out.size() == 24);
+  const auto at = [&]<class T>(std::size_t byte, T value) {
+    std::memcpy(&value, out.data() + byte, sizeof value);
+    return value;
+  };
+  CHECK(at(0, double{}) == 1e300);
+  CHECK(at(8, float{}) == 1e-30f);
+  CHECK(at(12, float{}) == 3.0f);
+  CHECK(at(16, std::int32_t{}) == -5);
+}
+
+TEST_CASE("what a run leaves is a value, of each memory and rank") {
+  Case c = all_reduce("all_reduce.ptx");
+  c.calls(1).expect("out", sum_of);
+  const Result r = Subject(c).run({.memories = true});
+  REQUIRE(r.memories.contains("out.3"));
+  CHECK(r.memories.contains("data.0"));
+  const Tensor& out = r.memories.at("out.3");
+  CHECK(out.bytes.size() == 256);
+  CHECK(out.bytes == r.memories.at("out.0").bytes);
+  CHECK(out.bytes != r.memories.at("data.0").bytes);
+}
+
+TEST_CASE("behind a finding others are met where they are asked for") {
+  Case c = all_reduce("all_reduce_broken.ptx");
+  c.expect("out", "sum(data)");
+  const Options one{.schedules = 300, .shrink = false, .remedies = false};
+  CHECK(Subject(c).fuzz(one).modes.front().more.empty());
+  Options all = one;
+  all.findings = 4;
+  const Result r = Subject(c).fuzz(all);
+  REQUIRE(r.finding() != nullptr);
+  REQUIRE_FALSE(r.modes.front().more.empty());
+  CHECK(r.modes.front().more.size() <= 3);
+  CHECK(r.modes.front().more.front().id != r.finding()->id);
+  CHECK(r.modes.front().more.front().message != r.finding()->message);
+}
+
+TEST_CASE("a case file is run with the calls and the suppressions of whoever runs it") {
+  const std::string broken = kExamples + "all_reduce_broken.toml";
+  // What lacks is the barrier between two calls.
+  const Options options{.schedules = 300, .shrink = false, .remedies = false};
+  CHECK(Subject::case_file(broken).fuzz(options).verdict == Verdict::finding);
+  CHECK(Subject::case_file(broken, {.calls = 1}).fuzz(options).verdict == Verdict::pass);
+  CHECK(kind_of([&] { Subject::case_file(broken, {.suppress = "[[ignore]]\n"}); }) ==
+        Error::Kind::input);
+  CHECK(kind_of([&] { Subject::case_file(broken, {.calls = 5000}); }) == Error::Kind::input);
+}
+
 TEST_CASE("what a case gets wrong is one line that says what and where") {
   std::string line;
   Case unknown = all_reduce("all_reduce.ptx");
@@ -164,6 +279,27 @@ TEST_CASE("what a case gets wrong is one line that says what and where") {
   });
   CHECK(kind_of([&] { Subject{of_other}; }, &line) == Error::Kind::input);
   CHECK(line == "inputs: memory 'data' holds f32, not f64");
+
+  Case throws = all_reduce("all_reduce.ptx");
+  throws.expect("out",
+                [](const Inputs&, std::uint32_t) -> Tensor { throw std::out_of_range("x"); });
+  CHECK(kind_of([&] { Subject{throws}; }, &line) == Error::Kind::input);
+  CHECK(line == "expected 'out' of rank 0, call 0: its function threw: x");
+
+  Case nothing = all_reduce("all_reduce.ptx");
+  nothing.expect("out", ExpectedFunction());
+  CHECK(kind_of([&] { Subject{nothing}; }, &line) == Error::Kind::input);
+  CHECK(line == "expected 'out': expected a function, a tensor or an expression");
+
+  Case twice = all_reduce("all_reduce.ptx");
+  twice.expect("out", sum_of).expect("out", "sum(data)");
+  CHECK(kind_of([&] { Subject{twice}; }, &line) == Error::Kind::input);
+  CHECK(line == "expected 'out': given twice");
+
+  Case no_content(2, "empty");
+  no_content.symmetric("data", 256, Content::by_rank({}));
+  CHECK(kind_of([&] { Subject{no_content}; }, &line) == Error::Kind::input);
+  CHECK(line == "memory 'data' of rank 0: expected a function");
 }
 
 }  // namespace
