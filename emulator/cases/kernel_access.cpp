@@ -187,6 +187,8 @@ void KernelRun::access(ptx::Request& request) {
   settle(warp);
   if (rounds_[warp.block].asleep) sleep(warp);
   warp.accessed = true;
+  // A thread that makes the look, and goes on into the loop, waits there.
+  if (request.peeled && !warp.agent->drops_looks()) request.lookahead = nullptr;
   const std::uint16_t site = kernel_.site[request.instruction];
   warp.last_site = site;
   Target targets[kLanes];

@@ -84,6 +84,18 @@ void Walk::note_write_under(const Question& q, const Message& m) {
   }
 }
 
+// An agent that repeats the graph comes to another place than it did. With other values foreseen
+// the program may have gone another way. Else this run has not repeated what led to the graph
+// (which parts of a warp waited while others went on), and what the graph stands for is not
+// explored.
+void Walk::diverge(const Question& q) {
+  if (foresight_ == nullptr) {
+    const std::uint16_t site = q.access->site;
+    sets_.leave_out({current().label, site, site, LeftOut::What::unreached});
+  }
+  abandon();
+}
+
 void Walk::on_read(const Question& q, std::span<Message* const> options) {
   prepared_ = 0;
   asked_ = !q.access->of_barrier;  // those read the newest
@@ -115,8 +127,7 @@ void Walk::on_read(const Question& q, std::span<Message* const> options) {
   const bool set = sets_.is_set(cell);
   const Message* chosen = nullptr;
   Live live;
-  // Repeated with other values, the program may have gone another way.
-  if (given != kNone && lives_[given].event.cell != cell) return abandon();
+  if (given != kNone && lives_[given].event.cell != cell) return diverge(q);
   if (given != kNone) {
     live = std::move(lives_[given]);
     if (live.event.stuck) {
@@ -355,7 +366,7 @@ void Walk::on_message(const Question& q, const Message& m) {
   const std::uint32_t piece = rmw ? piece_ - 1 : piece_++;
   const std::uint32_t given = find(self, piece, true);
   Live live;
-  if (given != kNone && lives_[given].event.cell != cell) return abandon();
+  if (given != kNone && lives_[given].event.cell != cell) return diverge(q);
   if (given != kNone) {
     lives_[given].thread = q.who;
     lives_[given].access = *q.access;

@@ -275,6 +275,7 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
   const machine::Message* last(const std::vector<const machine::Message*>& among,
                                const Before* before = nullptr) const;
   void sticks(const Question& q, std::uint32_t given);
+  void diverge(const Question& q);
   void note_look_over(const Question& q);
   void note_write_under(const Question& q, const machine::Message& m);
   void offer_reads(const Question& q, const Event& event,

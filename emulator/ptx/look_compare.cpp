@@ -22,6 +22,16 @@ constexpr Word kWords[] = {
     {"hs", LookTest::Compare::ge},
 };
 
+std::optional<LookTest::Compare> compare_of(const Instruction& i) {
+  const auto word = std::find_if(std::begin(kWords), std::end(kWords), [&](const Word& w) {
+    return !i.modifiers.empty() && w.word == i.modifiers.front();
+  });
+  if (i.opcode != "setp" || word == std::end(kWords)) return {};
+  const Type type = type_of(i.modifiers.back()).value_or(Type::none);
+  if (is_float(type) || type == Type::none) return {};
+  return word->compare;
+}
+
 bool is_register(const Operand& o, const std::vector<std::uint32_t>& among) {
   return o.kind == Operand::Kind::reg && !o.negated &&
          std::find(among.begin(), among.end(), o.index) != among.end();
@@ -50,6 +60,10 @@ bool LookTest::holds(std::uint64_t value) const {
   return false;
 }
 
+bool Looks::compares(const Program& program, std::uint32_t op) {
+  return compare_of(program.function->instructions[op]).has_value();
+}
+
 std::optional<Looks::Test> Looks::test_of(const Program& program, std::uint32_t look) {
   const std::vector<Instruction>& text = program.function->instructions;
   const auto& operands = text[look].operands;
@@ -66,16 +80,13 @@ std::optional<Looks::Test> Looks::test_of(const Program& program, std::uint32_t 
     if (i.opcode == "setp" && i.operands.size() == 3) {
       const bool left = is_register(i.operands[1], holds),
                  right = is_register(i.operands[2], holds);
-      const auto word = std::find_if(std::begin(kWords), std::end(kWords), [&](const Word& w) {
-        return !i.modifiers.empty() && w.word == i.modifiers.front();
-      });
-      const Type type =
-          i.modifiers.empty() ? Type::none : type_of(i.modifiers.back()).value_or(Type::none);
       if (left != right) {
-        if (word == std::end(kWords) || is_float(type) || type == Type::none) return {};
+        const auto compare = compare_of(i);
+        if (!compare) return {};
+        const Type type = *type_of(i.modifiers.back());
         Test t;
         t.op = at;
-        t.compare = left ? word->compare : machine::mirrored(word->compare);
+        t.compare = left ? *compare : machine::mirrored(*compare);
         t.bytes = static_cast<unsigned>(size_of(type));
         t.is_signed = is_signed(type);
         t.swapped = right;

@@ -45,6 +45,26 @@ bool has_effect(const Program& program, const Op& op, bool local_is_read, bool o
   }
 }
 
+// Whether a thread's registers alone, and what it was launched with, decide what an op does.
+bool is_private(const Program& program, const Op& op) {
+  switch (op.kind) {
+    case Kind::alu:
+    case Kind::special:
+    case Kind::branch:
+    case Kind::fence:
+    case Kind::to_space:
+    case Kind::print:
+    case Kind::sleep:
+    case Kind::nothing:
+      return true;
+    case Kind::memory:
+      return program.accesses[op.detail].access.space == Space::param &&
+             program.accesses[op.detail].access.operation == Operation::load;
+    default:
+      return false;
+  }
+}
+
 // Strongly connected components of a graph by ops, without recursion; a component of one op counts
 // if it leads to itself.
 class Components {
@@ -144,6 +164,7 @@ Looks::Looks(const Program& program, bool of_rounds)
   written_.assign(1, Bits(registers_));
   read_.assign(1, Bits(registers_));
   find_regions(program);
+  loop_ = region_;
   time_outs_.resize(written_.size());
   steady_.assign(written_.size(), 1);
   if (written_.size() == 1) return;
@@ -196,6 +217,49 @@ Looks::Looks(const Program& program, bool of_rounds)
     states_.push_back(std::move(there));
     tests_.push_back(test_of(program, op));
     look_[op] = static_cast<std::uint32_t>(states_.size());
+  }
+  find_peeled(program);
+}
+
+// The loop of a look that is the same access as this one, where a way without more than a thread's
+// own registers leads there, past none or several peeled looks; 0: there is none.
+std::uint32_t Looks::loop_behind(const Program& program, std::uint32_t from) const {
+  constexpr std::size_t kMostOps = 1024;
+  const Access& access = program.accesses[program.ops[from].detail].access;
+  std::vector<std::uint32_t> seen = {from + 1};
+  for (std::size_t i = 0; i < seen.size() && seen.size() < kMostOps; ++i) {
+    const std::uint32_t at = seen[i];
+    if (at >= program.ops.size()) continue;
+    const Op& op = program.ops[at];
+    if (look_[at] != 0 && program.accesses[op.detail].access == access) return loop_[at];
+    if (!is_private(program, op)) continue;
+    for (const std::uint32_t next : next_ops(program, at)) {
+      if (std::find(seen.begin(), seen.end(), next) == seen.end()) seen.push_back(next);
+    }
+  }
+  return 0;
+}
+
+void Looks::find_peeled(const Program& program) {
+  if (states_.empty()) return;
+  std::vector<std::uint32_t> left;
+  for (std::uint32_t op = static_cast<std::uint32_t>(program.ops.size()); op-- > 0;) {
+    if (region_[op] != 0 || program.ops[op].kind != Kind::memory) continue;
+    const Access& access = program.accesses[program.ops[op].detail].access;
+    const bool strong = access.operation == Operation::atomic ||
+                        (access.operation == Operation::load && access.order != Order::weak);
+    if (strong && access.space != Space::local && !access.non_coherent) left.push_back(op);
+  }
+  for (bool found = true; found;) {
+    found = false;
+    std::erase_if(left, [&](std::uint32_t op) {
+      loop_[op] = loop_behind(program, op);
+      if (loop_[op] == 0) return false;
+      states_.push_back(state(program, op));
+      tests_.push_back(test_of(program, op));
+      look_[op] = static_cast<std::uint32_t>(states_.size());
+      return found = true;
+    });
   }
 }
 

@@ -17,6 +17,10 @@ namespace ringfence::ptx {
 /// it reads (counters of attempts, clocks) and that reach no more than a time-out's test, a pause
 /// or a print.
 ///
+/// A peeled look stands before such a cycle: the same access as a look of it, which a way without
+/// effects leads to. Compilers make them of loops that test at their end, and programs try once
+/// before they wait.
+///
 /// Of the rounds in which a whole block waits the same is asked; barriers and stores to shared
 /// memory are no effects there, as the block's state shows what they do.
 class Looks {
@@ -35,9 +39,10 @@ class Looks {
     std::vector<Register> stays;  ///< what it only reads, and what is read behind it
   };
 
-  /// Whether a cycle without effects comes back to this access. A weak load is no look where a
-  /// register that counts moves on with every iteration: it moves data.
+  /// Whether a cycle without effects comes back to this access, or it is a peeled look. A weak load
+  /// is no look where a register that counts moves on with every iteration: it moves data.
   bool is_look(std::uint32_t op) const { return look_[op] != 0; }
+  bool is_peeled(std::uint32_t op) const { return look_[op] != 0 && region_[op] == 0; }
   const State& of_look(std::uint32_t op) const { return states_[look_[op] - 1]; }
   State state(const Program& program, std::uint32_t op) const;
   /// Whether a cycle without effects comes back to an op.
@@ -64,9 +69,11 @@ class Looks {
     bool swapped = false;  ///< the look's value stands at the right
   };
   static std::optional<Test> test_of(const Program& program, std::uint32_t look);
+  /// Whether an op compares two integers: a setp, with another predicate or without.
+  static bool compares(const Program& program, std::uint32_t op);
   const std::optional<Test>& test(std::uint32_t look) const { return tests_[look_[look] - 1]; }
   const std::vector<TimeOut>& time_outs(std::uint32_t look) const {
-    return time_outs_[region_[look]];
+    return time_outs_[loop_[look]];
   }
 
  private:
@@ -76,6 +83,8 @@ class Looks {
   void find_classes(const Program& program, std::uint32_t region,
                     const std::vector<std::uint32_t>& ops);
   void find_time_outs(const Program& program);
+  void find_peeled(const Program& program);
+  std::uint32_t loop_behind(const Program& program, std::uint32_t op) const;
   void find_live(const Program& program, bool counted, std::vector<Bits>& live_in);
   void step_back(const Program& program, std::uint32_t op, bool counted, Bits& live) const;
   bool decides_by_time(std::uint32_t op) const;
@@ -90,6 +99,7 @@ class Looks {
   std::size_t registers_ = 0;
   std::vector<std::uint32_t> region_;  // by op: the cycles without effects that it is part of, or 0
   std::vector<std::uint32_t> look_;    // by op: its place in states_, from 1
+  std::vector<std::uint32_t> loop_;    // by op: its region, of a peeled look that behind it
   std::vector<std::uint8_t> effect_;   // by op
   std::vector<std::uint8_t> ends_;     // by op: the kernel's end can be reached
   std::vector<std::uint8_t> by_time_;  // by op: a branch of a region that no read decides

@@ -48,6 +48,7 @@ struct Access {
   bool flush = false;            ///< atomics on f32 in global memory flush subnormals
   Proxy proxy = Proxy::generic;
   std::uint32_t bytes() const { return size_of(type) * elements; }
+  bool operator==(const Access&) const = default;
 };
 
 constexpr unsigned kLanes = 32;
@@ -140,6 +141,7 @@ struct Request {
   std::uint32_t lane_bytes = 4;
   std::uint32_t instruction = 0;   ///< index in Function::instructions
   Lookahead* lookahead = nullptr;  ///< of a look; null elsewhere
+  bool peeled = false;             ///< the look stands before the loop that waits (looks.hpp)
   std::uint32_t standing = 0;  ///< of a look: lanes that stand at it, left out by its guard or not
   std::uint32_t line = 0;      ///< in the PTX text
   bool shared = false;         ///< the addresses are shared_place()s

@@ -336,11 +336,18 @@ class Generator {
     p.scope = any_scope();
     p.order = random_.percent(70) ? Order::acquire : Order::relaxed;
     const int how = random_.below(100);
-    p.kind = how < 60              ? Kind::poll
-             : how < 70            ? Kind::poll_add
-             : how < 80            ? Kind::poll_cas
-             : how < 90 || !votes_ ? Kind::bounded_poll
+    p.kind = how < 40              ? Kind::poll
+             : how < 48            ? Kind::poll_add
+             : how < 56            ? Kind::poll_cas
+             : how < 66            ? Kind::poll_ahead
+             : how < 74            ? Kind::poll_told
+             : how < 84            ? Kind::poll_twice
+             : how < 92 || !votes_ ? Kind::bounded_poll
                                    : Kind::vote_poll;
+    if (p.kind == Kind::poll_ahead || p.kind == Kind::poll_told || p.kind == Kind::poll_twice) {
+      p.count = random_.between(p.kind == Kind::poll_twice ? 0 : 1, 2);
+      p.compare = atomics_ && random_.percent(50) ? value() : 0;
+    }
     if (p.kind == Kind::bounded_poll) p.value = static_cast<std::uint32_t>(random_.between(1, 3));
     if (p.kind == Kind::vote_poll) p.other = at;
     code(reader).push_back(p);

@@ -5,6 +5,7 @@ namespace ringfence::oracle {
 bool is_loop(Step::Kind kind) {
   using Kind = Step::Kind;
   return kind == Kind::poll || kind == Kind::poll_add || kind == Kind::poll_cas ||
+         kind == Kind::poll_ahead || kind == Kind::poll_told || kind == Kind::poll_twice ||
          kind == Kind::bounded_poll || kind == Kind::vote_poll;
 }
 
@@ -15,6 +16,8 @@ bool has_result(Step::Kind kind) {
     case Kind::add:
     case Kind::exch:
     case Kind::cas:
+    case Kind::poll_told:
+    case Kind::poll_twice:
     case Kind::bounded_poll:
     case Kind::vote:
     case Kind::bar_red:

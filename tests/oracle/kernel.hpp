@@ -38,6 +38,11 @@ struct Step {
     poll,            // until the word is value
     poll_add,        // the same with atom.add of 0
     poll_cas,        // the same with atom.cas of value by value
+    poll_ahead,      // the same, and it looks once or twice (count) before the loop
+    poll_told,       // the same once; the result tells which look found it
+    poll_twice,      // two looks an iteration; count 1: the result tells which one found it; count
+                     // 2: the second one is relaxed. These three with compare: by atom.cas of value
+                     // by compare
     bounded_poll,    // value looks at most, until the word is not 0
     vote,            // ballot of the two lanes over location and other, each != 0
     vote_poll,       // until both lanes see a value that is not 0, at location and at other

@@ -186,6 +186,11 @@ class Printer {
       case Kind::poll_cas:
         poll(t, label, s);
         break;
+      case Kind::poll_ahead:
+      case Kind::poll_told:
+      case Kind::poll_twice:
+        poll_by_more(t, i, label, s);
+        break;
       case Kind::bounded_poll: {
         const Place p = place(t, s.location);
         line("mov.u32 %v7, {};", s.value);
@@ -289,6 +294,44 @@ class Printer {
     }
     line("setp.ne.u32 %p1, %v7, {};", s.value);
     line("@%p1 bra {};", label);
+  }
+
+  // A wait that has more than one look in the text.
+  void poll_by_more(int t, int i, const std::string& label, const Step& s) {
+    const Place p = place(t, s.location);
+    const std::string out = label + "_out";
+    const auto look = [&](Order order) {
+      if (s.compare == 0) {
+        line("ld{}{}.u32 %v7, {};", how(order, s.scope), p.space, p.address);
+      } else {
+        line("atom{}{}.cas.b32 %v7, {}, {}, {};", how(order, s.scope), p.space, p.address, s.value,
+             s.compare);
+      }
+    };
+    const auto leave = [&] {
+      line("setp.eq.u32 %p1, %v7, {};", s.value);
+      line("@%p1 bra {};", out);
+    };
+    if (!first_.empty()) line("@!%p0 bra {};", out);
+    const bool twice = s.kind == Kind::poll_twice;
+    const bool told = s.kind == Kind::poll_told || (twice && s.count == 1);
+    for (int n = s.kind == Kind::poll_ahead ? s.count : twice ? 0 : 1; n > 0; --n) {
+      if (told) line("mov.u32 %r{}, 1;", i);
+      look(s.order);
+      leave();
+    }
+    if (told && !twice) line("mov.u32 %r{}, 2;", i);
+    text_ += label + ":\n";
+    if (twice) {
+      if (told) line("mov.u32 %r{}, 1;", i);
+      look(s.order);
+      leave();
+      if (told) line("mov.u32 %r{}, 2;", i);
+    }
+    look(twice && s.count == 2 ? Order::relaxed : s.order);
+    line("setp.ne.u32 %p1, %v7, {};", s.value);
+    line("@%p1 bra {};", label);
+    text_ += out + ":\n";
   }
 
   void vote(int t, int i, const std::string& label, const Step& s) {

@@ -63,6 +63,10 @@ std::vector<Kernel> smaller(const Kernel& k) {
       if (s.kind == Kind::poll_add || s.kind == Kind::poll_cas) {
         with([](Step& x) { x.kind = Kind::poll; });
       }
+      if (s.kind == Kind::poll_ahead || s.kind == Kind::poll_told || s.kind == Kind::poll_twice) {
+        with([](Step& x) { x.kind = Kind::poll; });
+        if (s.compare != 0) with([](Step& x) { x.compare = 0; });
+      }
       if (s.kind == Kind::add || s.kind == Kind::exch || s.kind == Kind::cas) {
         const bool acquires = s.order == Order::acquire || s.order == Order::acq_rel;
         if (acquires) {

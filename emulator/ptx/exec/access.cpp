@@ -292,6 +292,7 @@ Execution::State::Outcome Execution::State::memory_op(Warp& warp, const Op& op, 
   WarpLookahead lookahead(*this, warp, pc);
   if (program_.looks->is_look(pc)) {
     request.lookahead = &lookahead;
+    request.peeled = program_.looks->is_peeled(pc);
     request.standing = standing;
   }
   const bool loads = access.operation == Operation::load;

@@ -340,6 +340,7 @@ class Execution::State : public std::enable_shared_from_this<Execution::State> {
   static std::uint32_t arrived_in(const Cluster& cluster, const Warp& warp);
   void barrier(Warp& warp, std::size_t split, const Op& op);
   /// True: it let all threads of the block go on, which all waited there.
+  void join_ready(Warp& warp);
   bool try_complete(Block& block, std::uint32_t number);
   bool is_act(const Op& op, std::uint32_t pc) const;
   BlockState::Digest digest(const Block& block, bool spares);
@@ -535,6 +536,7 @@ class Execution::State : public std::enable_shared_from_this<Execution::State> {
   std::unordered_map<std::uint32_t, Looks::State> states_;      // by op, where a warp stood
   std::unordered_map<std::uint32_t, Looks::State> rounds_;      // the same in rounds of a block
   std::unordered_map<std::uint64_t, Trial::End> ends_of_time_;  // of looks that may time out
+  std::unordered_map<std::uint64_t, bool> rounds_of_one_look_;
 };
 
 template <class F>

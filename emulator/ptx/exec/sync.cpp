@@ -228,6 +228,22 @@ std::uint64_t Execution::State::digest_of(const Block& block, bool all) {
   return digest;
 }
 
+// Parts of a warp that stand at one op go on together: in what order they came to a barrier, and so
+// whether a look of one of them was in vain before, is not to show in what they do behind it.
+void Execution::State::join_ready(Warp& warp) {
+  for (std::size_t i = 0; i < warp.splits.size(); ++i) {
+    Split& split = warp.splits[i];
+    if (split.state != SplitState::ready) continue;
+    for (std::size_t j = warp.splits.size(); --j > i;) {
+      const Split& other = warp.splits[j];
+      if (other.state != SplitState::ready || other.pc != split.pc) continue;
+      split.mask |= other.mask;
+      split.turn = std::min(split.turn, other.turn);
+      warp.splits.erase(warp.splits.begin() + static_cast<std::ptrdiff_t>(j));
+    }
+  }
+}
+
 bool Execution::State::try_complete(Block& block, std::uint32_t number) {
   Barrier& barrier = block.barriers[number];
   if (!barrier.active) return false;
@@ -279,6 +295,7 @@ bool Execution::State::try_complete(Block& block, std::uint32_t number) {
       freed = true;
     }
     if (freed) {
+      join_ready(warp);
       if (block.races) block.races->take(in_cluster(warp), barrier.clock);
       enqueue(warp);
     }
@@ -347,6 +364,7 @@ void Execution::State::try_warp_sync(Warp& warp, std::uint32_t members) {
     split.state = SplitState::ready;
     ++split.pc;
   }
+  join_ready(warp);
   enqueue(warp);
 }
 

@@ -39,14 +39,6 @@ void extend(std::uint64_t& value, const MemoryOp& memory) {
 
 }  // namespace
 
-// A warp of one lane to run on. Its registers are those of the trial that ran last.
-struct Execution::State::LaneTrial::Frame {
-  Block block;
-  Warp warp;
-  std::uint32_t bytes = 0;
-  alignas(64) std::uint32_t lanes[kLanes] = {};
-};
-
 Execution::State::LaneTrial::Frame& Execution::State::LaneTrial::frame() const {
   thread_local Frame frame;
   const std::uint32_t bytes = state_->program_.register_bytes;
@@ -121,14 +113,21 @@ Execution::State::LaneTrial::LaneTrial(std::shared_ptr<State> state, const Warp&
       cluster_rank_(warp.block->cluster_rank),
       warp_(warp.index),
       lane_(lane),
-      pc_(pc),
       at_(warp.block->at),
-      now_(state_->clock_.now) {
-  const Looks::State& there = state_->program_.looks->of_look(pc);
-  counts_ = get(warp, there.counts);
-  times_ = get(warp, there.times);
-  stays_ = get(warp, there.stays);
-  address_ = address_at(warp, pc);
+      now_(state_->clock_.now),
+      address_(address_at(warp, pc)),
+      operands_(operands_at(warp, pc)),
+      at_look_(stand_at(warp, pc)) {}
+
+// The same trial from another look of its round.
+Execution::State::LaneTrial::LaneTrial(const LaneTrial& other, Stand stand) : LaneTrial(other) {
+  at_look_ = std::move(stand);
+}
+
+Execution::State::LaneTrial::Stand Execution::State::LaneTrial::stand_at(const Warp& warp,
+                                                                         std::uint32_t pc) const {
+  const Looks::State& there = state_->looks_at(pc);
+  return {pc, get(warp, there.counts), get(warp, there.times), get(warp, there.stays)};
 }
 
 std::uint64_t Execution::State::LaneTrial::address_at(const Warp& warp, std::uint32_t pc) const {
@@ -141,14 +140,47 @@ std::uint64_t Execution::State::LaneTrial::address_at(const Warp& warp, std::uin
 
 // Whether the access there is the look, made again.
 bool Execution::State::LaneTrial::same_look(const Warp& warp, std::uint32_t pc) const {
-  if (pc == pc_) return address_at(warp, pc) == address_;
+  if (address_at(warp, pc) != address_) return false;
+  if (pc == at_look_.pc) return true;
   const Program& program = state_->program_;
   if (!program.looks->is_look(pc)) return false;
-  const Access& a = program.accesses[program.ops[pc].detail].access;
-  const Access& b = program.accesses[program.ops[pc_].detail].access;
-  return a.operation == Operation::load && b.operation == Operation::load && a.space == b.space &&
-         size_of(a.type) == size_of(b.type) && a.elements == b.elements &&
-         address_at(warp, pc) == address_;
+  const Op& op = program.ops[pc];
+  const Op& look = program.ops[at_look_.pc];
+  return program.accesses[op.detail].access == program.accesses[look.detail].access &&
+         operands_at(warp, pc) == operands_;
+}
+
+std::array<std::uint64_t, 2> Execution::State::LaneTrial::operands_at(const Warp& warp,
+                                                                      std::uint32_t pc) const {
+  const Op& op = state_->program_.ops[pc];
+  const MemoryOp& memory = state_->program_.accesses[op.detail];
+  std::array<std::uint64_t, 2> out = {};
+  if (memory.access.operation != Operation::atomic) return out;
+  const auto value = [&](Slot slot, std::uint64_t& to) {
+    if (!slot) return;
+    std::memcpy(&to, state_->place(warp, slot) + std::size_t{lane_} * memory.lane_bytes,
+                std::min<std::size_t>(memory.lane_bytes, sizeof to));
+  };
+  value(state_->program_.extra[op.extra + op.extra_written], out[0]);
+  value(op.c, out[1]);
+  return out;
+}
+
+bool Execution::State::LaneTrial::load_parameter(Warp& warp, std::uint32_t pc) const {
+  const MemoryOp& memory = state_->program_.accesses[state_->program_.ops[pc].detail];
+  const Access& access = memory.access;
+  const std::uint64_t at = address_at(warp, pc), size = state_->config_.parameters.size();
+  if (access.operation != Operation::load || access.whole || at % access.bytes() != 0 ||
+      at > size || size - at < access.bytes()) {
+    return false;
+  }
+  std::uint64_t values[kMostElements] = {};
+  const std::uint32_t width = size_of(access.type);
+  for (std::uint32_t e = 0; e < access.elements; ++e) {
+    std::memcpy(&values[e], state_->config_.parameters.data() + at + e * width, width);
+  }
+  answer(warp, pc, values);
+  return true;
 }
 
 void Execution::State::LaneTrial::answer(Warp& warp, std::uint32_t pc,
@@ -174,7 +206,7 @@ void Execution::State::LaneTrial::answer(Warp& warp, std::uint32_t pc,
 // this thread's registers alone. True: it is the same look.
 bool Execution::State::LaneTrial::go_round(Frame& frame, std::uint32_t& pc,
                                            std::span<const std::uint64_t> values, std::uint64_t now,
-                                           bool& clocks) const {
+                                           bool& clocks, Marks* marks) const {
   const Program& program = state_->program_;
   Warp& warp = frame.warp;
   AluContext context;
@@ -184,11 +216,13 @@ bool Execution::State::LaneTrial::go_round(Frame& frame, std::uint32_t& pc,
   context.mask = 1U << lane_;
   context.whole = false;
   answer(warp, pc, values);
+  if (marks != nullptr) marks->begin(program, pc);
   ++pc;
   for (unsigned i = 0; i < kMostOps && pc < program.ops.size(); ++i) {
     const Op& op = program.ops[pc];
     const bool runs =
         !op.guard || ((state_->predicate(warp, op.guard) >> lane_ & 1U) != 0) != op.guard_negated;
+    if (marks != nullptr) follow(warp, pc, *marks);
     if (!runs) {
       ++pc;
       continue;
@@ -225,7 +259,9 @@ bool Execution::State::LaneTrial::go_round(Frame& frame, std::uint32_t& pc,
       case Kind::nothing:
         break;
       case Kind::memory:
-        return same_look(warp, pc);
+        if (program.accesses[op.detail].access.space != Space::param) return same_look(warp, pc);
+        if (!load_parameter(warp, pc)) return false;
+        break;
       default:
         return false;
     }
@@ -234,34 +270,41 @@ bool Execution::State::LaneTrial::go_round(Frame& frame, std::uint32_t& pc,
   return false;
 }
 
-// Until it stands at the look in a state that it was in there: then the frame is in that state.
-bool Execution::State::LaneTrial::comes_back(Frame& frame, std::span<const std::uint64_t> values,
-                                             bool& clocks) const {
+// Until it stands at a look in a state that it was in there: then the frame is in that state.
+std::optional<Execution::State::LaneTrial::Round> Execution::State::LaneTrial::round(
+    Frame& frame, std::span<const std::uint64_t> values, bool& clocks) const {
   const Looks& looks = *state_->program_.looks;
-  struct Visit {
-    std::uint32_t pc;
-    Values counts;
-  };
-  std::vector<Visit> visits = {{pc_, counts_}};
-  std::uint32_t pc = pc_;
-  while (visits.size() < kMostLooks) {
-    if (!go_round(frame, pc, values, now_, clocks)) return false;
-    Values counts = get(frame.warp, looks.of_look(pc).counts);
-    const auto seen = std::find_if(visits.begin(), visits.end(), [&](const Visit& v) {
+  Round out;
+  out.looks.push_back(at_look_);
+  std::uint32_t pc = at_look_.pc;
+  while (out.looks.size() < kMostLooks) {
+    if (!go_round(frame, pc, values, now_, clocks)) return {};
+    const Values counts = get(frame.warp, looks.of_look(pc).counts);
+    const auto seen = std::find_if(out.looks.begin(), out.looks.end(), [&](const Stand& v) {
       return v.pc == pc && v.counts == counts;
     });
-    // A state on the way is one that the thread comes to by itself, and is asked about there.
-    if (seen != visits.end()) return seen == visits.begin();
-    visits.push_back({pc, std::move(counts)});
+    if (seen == out.looks.end()) {
+      out.looks.push_back(stand_at(frame.warp, pc));
+      continue;
+    }
+    out.again = static_cast<std::size_t>(seen - out.looks.begin());
+    if (out.looks.size() == 1) return out;
+    const Stand there = stand_at(frame.warp, pc);
+    const auto [known, fresh] = state_->rounds_of_one_look_.try_emplace(key_of(values), false);
+    if (fresh) known->second = are_one(frame, out);
+    // Where they are not, a thread that comes to one of them is asked about it there.
+    if (!known->second) return {};
+    load(frame, there);
+    return out;
   }
-  return false;
+  return {};
 }
 
-void Execution::State::LaneTrial::load(Frame& frame, const Values& times) const {
-  const Looks::State& there = state_->program_.looks->of_look(pc_);
-  put(frame.warp, there.counts, counts_);
-  put(frame.warp, there.stays, stays_);
-  put(frame.warp, there.times, times);
+void Execution::State::LaneTrial::load(Frame& frame, const Stand& stand) const {
+  const Looks::State& there = state_->looks_at(stand.pc);
+  put(frame.warp, there.counts, stand.counts);
+  put(frame.warp, there.stays, stand.stays);
+  put(frame.warp, there.times, stand.times);
 }
 
 // The last attempt before a time-out: `times` and `now` are moved there.
@@ -270,22 +313,26 @@ Trial::End Execution::State::LaneTrial::last_attempt(std::span<const std::uint64
   const Looks& looks = *state_->program_.looks;
   Frame& f = frame();
   bool clocks = false;
+  const std::uint32_t look = at_look_.pc;
+  Stand stand = at_look_;
   const auto leaves = [&](const Values& from, std::uint64_t at, Values* next) {
-    load(f, from);
-    std::uint32_t pc = pc_;
+    stand.times = from;
+    load(f, stand);
+    std::uint32_t pc = look;
     clocks = false;
     for (std::size_t i = 0; i < kMostLooks; ++i) {
       if (!go_round(f, pc, values, at, clocks)) {
         return std::optional(looks.only_traps(pc) ? End::traps : End::gives_up);
       }
-      if (pc == pc_) break;
+      if (pc == look) break;
     }
-    if (next != nullptr) *next = get(f.warp, looks.of_look(pc_).times);
+    if (next != nullptr) *next = get(f.warp, looks.of_look(look).times);
     return std::optional<End>();
   };
-  load(f, times);
-  if (!comes_back(f, values, clocks)) return End::moves_on;
-  const Values after = get(f.warp, looks.of_look(pc_).times);
+  load(f, stand);
+  const auto once = round(f, values, clocks);
+  if (!once || once->again != 0) return End::moves_on;
+  const Values after = get(f.warp, looks.of_look(look).times);
   if (after == times && !clocks) return End::repeats;
   const auto leaves_later = [&] {
     for (unsigned k = 4; k < 62; ++k) {
@@ -315,26 +362,39 @@ Trial::End Execution::State::LaneTrial::last_attempt(std::span<const std::uint64
   return End::repeats;
 }
 
-Trial::End Execution::State::LaneTrial::end(std::span<const std::uint64_t> values) const {
-  Frame& f = frame();
-  load(f, times_);
-  bool clocks = false;
-  if (!comes_back(f, values, clocks)) return End::moves_on;
-  const Looks& looks = *state_->program_.looks;
-  if (!clocks && get(f.warp, looks.of_look(pc_).times) == times_) return End::repeats;
-  // How it ends does not depend on how many attempts it has made; where, does.
-  std::uint64_t key = 0x9E3779B97F4A7C15ULL ^ pc_;
+std::uint64_t Execution::State::LaneTrial::key_of(std::span<const std::uint64_t> values) const {
+  std::uint64_t key = 0x9E3779B97F4A7C15ULL ^ at_look_.pc;
   const auto mix = [&](std::uint64_t v) {
     key = (key ^ v) * 0x9FB21C651E98DF25ULL;
     key ^= key >> 29;
   };
   for (const std::uint64_t v : values) mix(v);
-  for (const std::uint64_t v : counts_) mix(v);
-  for (const std::uint64_t v : stays_) mix(v);
+  for (const std::uint64_t v : at_look_.counts) mix(v);
+  for (const std::uint64_t v : at_look_.stays) mix(v);
+  return key;
+}
+
+Trial::End Execution::State::LaneTrial::end(std::span<const std::uint64_t> values) const {
+  Frame& f = frame();
+  load(f, at_look_);
+  bool clocks = false;
+  const auto once = round(f, values, clocks);
+  if (!once) return End::moves_on;
+  if (once->again != 0) {
+    // A time-out is taken by a thread that stands in the loop.
+    const End there = LaneTrial(*this, once->looks[once->again]).end(values);
+    return there == End::gives_up ? End::moves_on : there;
+  }
+  const Looks& looks = *state_->program_.looks;
+  if (!clocks && get(f.warp, looks.of_look(at_look_.pc).times) == at_look_.times) {
+    return End::repeats;
+  }
+  // How it ends does not depend on how many attempts it has made; where, does.
+  const std::uint64_t key = key_of(values);
   if (const auto known = state_->ends_of_time_.find(key); known != state_->ends_of_time_.end()) {
     return known->second;
   }
-  Values times = times_;
+  Values times = at_look_.times;
   std::uint64_t now = now_;
   const End end = last_attempt(values, times, now);
   state_->ends_of_time_.emplace(key, end);
@@ -342,10 +402,10 @@ Trial::End Execution::State::LaneTrial::end(std::span<const std::uint64_t> value
 }
 
 void Execution::State::LaneTrial::give_up(Warp& warp, std::span<const std::uint64_t> values) const {
-  Values times = times_;
+  Values times = at_look_.times;
   std::uint64_t now = now_;
   last_attempt(values, times, now);
-  put(warp, state_->program_.looks->of_look(pc_).times, times);
+  put(warp, state_->program_.looks->of_look(at_look_.pc).times, times);
   state_->clock_.now = std::max(state_->clock_.now, now);
 }
 

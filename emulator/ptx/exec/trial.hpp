@@ -2,6 +2,8 @@
 
 // Trials of one iteration of a loop that waits. Private to emulator/ptx/exec.
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -22,27 +24,67 @@ class Execution::State::LaneTrial final : public Trial {
  private:
   struct Frame;
   using Values = std::vector<std::uint64_t>;
+  // Before an op, with what is in the registers that are read again: as Looks::State lists them.
+  struct Stand {
+    std::uint32_t pc = 0;
+    Values counts, times, stays;
+  };
+  // Looks that a thread comes to one after the other, if they return the same values; the last one
+  // leads back to the look `again`.
+  struct Round {
+    std::vector<Stand> looks;
+    std::size_t again = 0;
+  };
+  struct Marks;
+  struct Course;
 
+  LaneTrial(const LaneTrial& other, Stand stand);
   Frame& frame() const;
-  void load(Frame& frame, const Values& times) const;
+  Stand stand_at(const Warp& warp, std::uint32_t pc) const;
+  void load(Frame& frame, const Stand& stand) const;
   std::uint64_t get(const Warp& warp, Looks::Register r) const;
   void put(Warp& warp, Looks::Register r, std::uint64_t value) const;
   Values get(const Warp& warp, const std::vector<Looks::Register>& list) const;
   void put(Warp& warp, const std::vector<Looks::Register>& list, const Values& values) const;
   std::uint64_t address_at(const Warp& warp, std::uint32_t pc) const;
+  std::array<std::uint64_t, 2> operands_at(const Warp& warp, std::uint32_t pc) const;
   bool same_look(const Warp& warp, std::uint32_t pc) const;
   void answer(Warp& warp, std::uint32_t pc, std::span<const std::uint64_t> values) const;
+  bool load_parameter(Warp& warp, std::uint32_t pc) const;
   bool go_round(Frame& frame, std::uint32_t& pc, std::span<const std::uint64_t> values,
-                std::uint64_t now, bool& clocks) const;
-  bool comes_back(Frame& frame, std::span<const std::uint64_t> values, bool& clocks) const;
+                std::uint64_t now, bool& clocks, Marks* marks = nullptr) const;
+  std::optional<Round> round(Frame& frame, std::span<const std::uint64_t> values,
+                             bool& clocks) const;
+  std::uint64_t key_of(std::span<const std::uint64_t> values) const;
+  void follow(const Warp& warp, std::uint32_t pc, Marks& marks) const;
+  Course course(Frame& frame, const Stand& from, std::uint64_t value) const;
+  bool are_one(Frame& frame, const Round& round) const;
   End last_attempt(std::span<const std::uint64_t> values, Values& times, std::uint64_t& now) const;
 
   std::shared_ptr<State> state_;
-  std::uint32_t block_, cluster_rank_, warp_, lane_, pc_;
+  std::uint32_t block_, cluster_rank_, warp_, lane_;
   std::array<std::uint32_t, 3> at_;
   std::uint64_t now_;
   std::uint64_t address_ = 0;
-  Values counts_, times_, stays_;  // as Looks::State lists them
+  std::array<std::uint64_t, 2> operands_ = {};  // of an atomic
+  Stand at_look_;
+};
+
+// A warp of one lane to run on. Its registers are those of the trial that ran last.
+struct Execution::State::LaneTrial::Frame {
+  Block block;
+  Warp warp;
+  std::uint32_t bytes = 0;
+  alignas(64) std::uint32_t lanes[kLanes] = {};
+};
+
+// The registers that hold what a look returned, or something that was computed from it.
+struct Execution::State::LaneTrial::Marks {
+  std::vector<std::uint32_t> copies, computed;  // by their places in the register file
+  std::vector<std::uint64_t> tested;            // what copies were compared with
+  bool lost = false;  // more than such comparisons decided where it goes on, or with what
+
+  void begin(const Program& program, std::uint32_t look);
 };
 
 class Execution::State::WarpLookahead final : public Lookahead {

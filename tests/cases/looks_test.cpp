@@ -1,0 +1,202 @@
+// Waits with more than one look in the text: looks before the loop, several in an iteration. They
+// count as one look where nothing can tell them apart, and no outcome gets lost where something
+// can.
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/cases/threads.hpp"
+
+using namespace ringfence;
+using namespace ringfence::cases::test;
+
+namespace {
+
+const std::string kWritesData = R"(
+  st.weak.global.u32 [%m], 1;
+  st.release.gpu.global.u32 [%m+64], 1;
+)";
+const std::string kReadsData = "  ld.weak.global.u32 %v1, [%m];\n";
+
+std::string put_for(std::string text, const std::string& what, const std::string& by) {
+  for (std::size_t at = 0; (at = text.find(what, at)) != std::string::npos; at += by.size()) {
+    text.replace(at, what.size(), by);
+  }
+  return text;
+}
+
+std::string load_of(const std::string& order) {
+  return "  ld." + order + ".gpu.global.u32 %v2, [%m+64];\n";
+}
+std::string take_of(const std::string& order) {
+  return "  atom." + order + ".gpu.global.cas.b32 %v2, [%m+64], 1, 2;\n";
+}
+// Leaves for D where the look has found a 1.
+const std::string kLeaveIfFound = "  setp.eq.s32 %p, %v2, 1;\n  @%p bra $D;\n";
+const std::string kLookAgain = "  setp.ne.s32 %p, %v2, 1;\n  @%p bra $L;\n";
+
+Threads waiting(const std::string& waiter, const std::string& writer = kWritesData) {
+  return {{waiter, writer}};
+}
+
+}  // namespace
+
+TEST_CASE("looks of one wait that nothing tells apart are one: no event for one in vain") {
+  for (const std::string& look : {load_of("acquire"), take_of("acquire")}) {
+    const std::vector<std::string> waits = {
+        "$L:\n" + look + kLookAgain,
+        // As compilers peel it, once and twice.
+        look + kLeaveIfFound + "$L:\n" + look + kLookAgain + "$D:\n",
+        look + kLeaveIfFound + look + kLeaveIfFound + "$L:\n" + look + kLookAgain + "$D:\n",
+        // The failing way has a pause, a fence, a counter and a parameter of its own.
+        look + kLeaveIfFound +
+            "  fence.acq_rel.gpu;\n  ld.param.u64 %t, [data];\n  mov.u32 %v3, 0;\n$L:\n" +
+            "  nanosleep.u32 %v3;\n  add.u32 %v3, %v3, 1;\n" + look + kLookAgain + "$D:\n",
+        // Which of them it was is known, but nobody asks.
+        "  mov.u32 %v3, 7;\n" + look + "  mov.u32 %v4, %v2;\n  setp.ne.s32 %p, %v4, 1;\n" +
+            "  @!%p bra $D;\n  mov.u32 %v3, 8;\n$L:\n" + look + kLookAgain + "$D:\n",
+        // Unrolled, with what it found in one register or another.
+        "$L:\n" + look + kLeaveIfFound + put_for(look, "%v2", "%v5") + "  mov.u32 %v2, %v5;\n" +
+            kLookAgain + "$D:\n  st.relaxed.gpu.global.u32 [%m+128], %v2;\n",
+    };
+    for (const std::string& wait : waits) {
+      INFO(wait);
+      judge("clean", waiting(wait + kReadsData));
+      CHECK(executions(waiting(wait + kReadsData)) == 1);
+      judge("data-race", waiting(put_for(wait + kReadsData, "acquire.gpu", "relaxed.gpu")));
+      judge("deadlock", waiting(wait + kReadsData, ""));
+    }
+  }
+}
+
+TEST_CASE("looks of one wait that differ in what follows are looks of their own") {
+  const std::string traps = "  setp.eq.u32 %p, %v3, WHICH;\n  @%p trap;\n";
+  for (const std::string& look : {load_of("acquire"), take_of("acquire")}) {
+    const std::string ahead = "  mov.u32 %v3, 1;\n" + look + kLeaveIfFound +
+                              "  mov.u32 %v3, 2;\n$L:\n" + look + kLookAgain + "$D:\n";
+    const std::string twice = "$L:\n  mov.u32 %v3, 1;\n" + look + kLeaveIfFound +
+                              "  mov.u32 %v3, 2;\n" + look + kLookAgain + "$D:\n";
+    // What is computed from the value differs.
+    const std::string sums = look + "  add.u32 %v3, %v2, 0;\n" + kLeaveIfFound + "$L:\n" + look +
+                             "  add.u32 %v3, %v2, 1;\n" + kLookAgain + "$D:\n";
+    for (const std::string& wait : {ahead, twice, sums}) {
+      INFO(wait);
+      judge("clean", waiting(wait + put_for(traps, "WHICH", "3") + kReadsData));
+      judge("rank-lost", waiting(wait + put_for(traps, "WHICH", "1") + kReadsData));
+      judge("rank-lost", waiting(wait + put_for(traps, "WHICH", "2") + kReadsData));
+    }
+  }
+}
+
+TEST_CASE("looks of one wait with other orders are looks of their own: each may end it") {
+  const auto ahead = [](const std::string& first, const std::string& second) {
+    return waiting(first + kLeaveIfFound + "$L:\n" + second + kLookAgain + "$D:\n" + kReadsData);
+  };
+  const auto twice = [](const std::string& first, const std::string& second) {
+    return waiting("$L:\n" + first + kLeaveIfFound + second + kLookAgain + "$D:\n" + kReadsData);
+  };
+  for (const auto& form : {+ahead, +twice}) {
+    judge("clean", form(load_of("acquire"), load_of("acquire")));
+    judge("data-race", form(load_of("relaxed"), load_of("acquire")));
+    judge("data-race", form(load_of("acquire"), load_of("relaxed")));
+    judge("data-race", form(take_of("relaxed"), take_of("acquire")));
+    judge("data-race", form(take_of("acquire"), take_of("relaxed")));
+  }
+}
+
+TEST_CASE("looks of one wait that end on other values are looks of their own") {
+  // The first one leaves on anything but 0, the loop on 2 alone.
+  const std::string two =
+      "  st.relaxed.gpu.global.u32 [%m+64], 1;\n"
+      "  st.relaxed.gpu.global.u32 [%m+64], 2;\n";
+  const std::string wait = load_of("relaxed") + "  setp.ne.s32 %p, %v2, 0;\n  @%p bra $D;\n$L:\n" +
+                           load_of("relaxed") + "  setp.ne.s32 %p, %v2, 2;\n  @%p bra $L;\n$D:\n";
+  judge("clean", waiting(wait + "  setp.gt.u32 %p, %v2, 2;\n  @%p trap;\n", two));
+  judge("rank-lost", waiting(wait + "  setp.eq.u32 %p, %v2, 1;\n  @%p trap;\n", two));
+  // At a sign: -1 is in vain for the loop alone.
+  const std::string minus = put_for(two, "+64], 1", "+64], 0xffffffff");
+  const std::string sign = load_of("relaxed") + "  setp.ne.s32 %p, %v2, 0;\n  @%p bra $D;\n$L:\n" +
+                           load_of("relaxed") + "  setp.le.s32 %p, %v2, 0;\n  @%p bra $L;\n$D:\n";
+  judge("clean", waiting(sign + "  setp.eq.s32 %p, %v2, 0;\n  @%p trap;\n", minus));
+  judge("rank-lost", waiting(sign + "  setp.lt.s32 %p, %v2, 0;\n  @%p trap;\n", minus));
+}
+
+TEST_CASE("a first attempt with another access behind it is an event") {
+  // Both are tried before either's result is asked for: then the loops.
+  const std::string both =
+      "  atom.relaxed.gpu.global.cas.b32 %v3, [%m+64], 0, 1;\n"
+      "  ld.relaxed.gpu.global.u32 %v4, [%m+128];\n"
+      "  setp.eq.s32 %p, %v3, 0;\n  @%p bra $D;\n$L:\n"
+      "  atom.relaxed.gpu.global.cas.b32 %v5, [%m+64], 0, 1;\n"
+      "  setp.ne.s32 %p, %v5, 0;\n  @%p bra $L;\n$D:\n";
+  const std::string other =
+      "  atom.relaxed.gpu.global.exch.b32 %v3, [%m+64], 1;\n"
+      "  st.relaxed.gpu.global.u32 [%m+128], 1;\n"
+      "  st.release.gpu.global.u32 [%m+64], 0;\n";
+  judge("clean", waiting(both + "  setp.eq.u32 %p, %v4, 2;\n  @%p trap;\n", other));
+  // The attempt fails, and what is read behind it is there or not yet.
+  for (const std::string value : {"0", "1"}) {
+    INFO(value);
+    judge("rank-lost", waiting(both + "  setp.ne.s32 %p, %v3, 0;\n  setp.eq.and.u32 %p, %v4, " +
+                                   value + ", %p;\n  @%p trap;\n",
+                               other));
+  }
+}
+
+TEST_CASE("what lanes that waited apart read behind a barrier is explored whatever came first") {
+  // Behind the barrier all 32 lanes read in one instruction; the last load may see what is written
+  // after the flags.
+  const std::string waits = R"(all:
+  mul.wide.u32 %t, %lane, 4;
+  add.u64 %t, %t, %m;
+  setp.gt.u32 %p, %lane, 1;
+  @%p bra $D;
+$L:
+  ld.acquire.gpu.global.u32 %v2, [%t+64];
+  setp.eq.u32 %p, %v2, 0;
+  @%p bra $L;
+$D:
+  BARRIER
+  ld.relaxed.gpu.global.u32 %v3, [%t+256];
+  setp.ne.u32 %p, %lane, 0;
+  @%p ret;
+  ld.relaxed.gpu.global.u32 %v4, [%m+512];
+  setp.eq.u32 %p, %v4, WHICH;
+  @%p trap;
+)";
+  const std::string writer =
+      "  st.relaxed.gpu.global.u32 [%m+64], 1;\n"
+      "  st.relaxed.gpu.global.u32 [%m+68], 1;\n"
+      "  st.relaxed.gpu.global.u32 [%m+512], 1;\n";
+  for (const std::string barrier : {"barrier.sync 1, 32;", "bar.warp.sync 0xffffffff;"}) {
+    const std::string body = put_for(waits, "BARRIER", barrier);
+    judge("clean", waiting(put_for(body, "WHICH", "2"), writer));
+    judge("rank-lost", waiting(put_for(body, "WHICH", "0"), writer));
+    judge("rank-lost", waiting(put_for(body, "WHICH", "1"), writer));
+  }
+}
+
+TEST_CASE("tokenweave's compiled barrier, which tries before it waits, is judged in seconds") {
+  const auto read = [](const std::string& path) {
+    std::ifstream in(path, std::ios::binary);
+    REQUIRE(in);
+    return std::string(std::istreambuf_iterator<char>(in), {});
+  };
+  const std::string path = "tests/cases/files/tokenweave-peer-2.toml";
+  const auto made = [&](const std::string& text) {
+    return std::make_unique<cases::CaseProgram>(cases::parse_case(text, path), cases::Settings{});
+  };
+  check::CheckSpec spec;
+  spec.run.policy.boundary = machine::Boundary::coherent;
+  spec.executions = 200;
+  spec.fingerprints = true;
+  const std::string text = read(path);
+  const check::CheckResult r = check::check([&] { return made(text); }, spec);
+  CHECK(r.verdict == check::Verdict::pass);
+  CHECK(r.repeated == 0);
+  // A put of each block's threads at its peer is tried while the slot is free, or is not yet.
+  CHECK(r.complete > 4);
+}
