@@ -9,30 +9,15 @@
 #include <stdexcept>
 
 #include "emulator/cases/case_reader.hpp"
+#include "emulator/cases/encode.hpp"
 
 namespace ringfence::cases {
 namespace {
 
 template <class T>
-void put(std::vector<std::uint8_t>& out, T value) {
-  std::uint8_t raw[sizeof(T)];
-  std::memcpy(raw, &value, sizeof(T));
-  out.insert(out.end(), raw, raw + sizeof(T));
-}
-
-struct Range {
-  std::int64_t least = 0, most = 0;
-};
-
-Range range_of(std::string_view type) {
-  const auto bits = static_cast<unsigned>(std::stoul(std::string(type.substr(1))));
-  const bool is_signed = type[0] == 's';
-  Range out;
-  out.least = !is_signed   ? 0
-              : bits == 64 ? std::numeric_limits<std::int64_t>::min()
-                           : -(std::int64_t{1} << (bits - 1));
-  out.most = bits == 64 ? std::numeric_limits<std::int64_t>::max()
-                        : (std::int64_t{1} << (is_signed ? bits - 1 : bits)) - 1;
+std::vector<std::uint8_t> bytes_of(T value) {
+  std::vector<std::uint8_t> out(sizeof(T));
+  std::memcpy(out.data(), &value, sizeof(T));
   return out;
 }
 
@@ -71,13 +56,7 @@ void real_argument(const Reader& r, const toml::node& n, std::string_view type, 
                    Argument& out) {
   const auto one = [&](const toml::node& value) {
     const double x = r.real(value, fmt::format("argument {}", type));
-    std::vector<std::uint8_t> bytes;
-    if (type == "f32") {
-      put(bytes, static_cast<float>(x));
-    } else {
-      put(bytes, x);
-    }
-    return bytes;
+    return type == "f32" ? bytes_of(static_cast<float>(x)) : bytes_of(x);
   };
   if (!n.is_array()) {
     out.bytes = one(n);
@@ -177,16 +156,6 @@ constexpr unsigned kMostNested = 8;
 
 }  // namespace
 
-bool put_integer(std::string_view type, std::int64_t value, std::vector<std::uint8_t>& out) {
-  const Range range = range_of(type);
-  if (value < range.least || value > range.most) return false;
-  const auto bytes = std::stoul(std::string(type.substr(1))) / 8;
-  for (unsigned i = 0; i < bytes; ++i) {
-    out.push_back(static_cast<std::uint8_t>(static_cast<std::uint64_t>(value) >> (8 * i)));
-  }
-  return true;
-}
-
 Formula read_formula(const Reader& r, const toml::node& n, std::string_view type) {
   if (n.is_string()) {
     const std::string text = r.text(n, type);
@@ -205,17 +174,66 @@ Formula read_formula(const Reader& r, const toml::node& n, std::string_view type
   return Formula(v->get());
 }
 
+namespace {
+
+void word_argument(const Reader& r, const toml::node& n, Argument& out) {
+  const std::string word = r.text(n, "argument");
+  if (word == "rank") {
+    out.kind = Argument::Kind::rank;
+  } else if (word == "world") {
+    out.kind = Argument::Kind::world;
+  } else {
+    r.fail(n.source(), "argument '{}': expected 'rank' or 'world'", word);
+  }
+}
+
+void bytes_argument(const Reader& r, const toml::node& value, std::uint32_t ranks, Argument& out) {
+  const auto one = [&](const toml::node& list) {
+    std::vector<std::uint8_t> bytes;
+    for (const toml::node& b : r.array(list, "bytes")) {
+      bytes.push_back(static_cast<std::uint8_t>(r.number(b, "a byte", 0, 255)));
+    }
+    if (bytes.empty()) r.fail(list.source(), "bytes is empty");
+    return bytes;
+  };
+  const toml::array& list = r.array(value, "bytes");
+  if (!list.empty() && list[0].is_array()) {
+    for (const toml::node& n : by_rank(r, value, "bytes", ranks)) out.by_rank.push_back(one(n));
+    out.bytes = out.by_rank[0];
+  } else {
+    out.bytes = one(value);
+  }
+}
+
+// {u32 = 8}, {f32 = 1e-6}, {bytes = [1, 2]}
+void value_argument(const Reader& r, const toml::table& t, std::uint32_t ranks, Argument& out) {
+  // The iterator owns what it refers to.
+  const auto only = t.begin();
+  const toml::key& key = only->first;
+  const toml::node& value = only->second;
+  const std::string type(key.str());
+  const std::set<std::string> integers{"u8", "u16", "u32", "u64", "s8", "s16", "s32", "s64"};
+  if (integers.count(type) != 0) {
+    integer_argument(r, value, type, ranks, out);
+  } else if (type == "f32" || type == "f64") {
+    real_argument(r, value, type, ranks, out);
+  } else if (type == "bytes") {
+    bytes_argument(r, value, ranks, out);
+  } else {
+    r.fail(key.source(),
+           "unknown kind of argument '{}'; known: memory, multicast, peers, replicas, distances, "
+           "struct, tensor_map, "
+           "u8 to u64, s8 to s64, f32, f64, bytes",
+           type);
+  }
+}
+
+}  // namespace
+
 Argument read_argument(const Reader& r, const toml::node& n, std::uint32_t ranks, unsigned depth) {
   Argument out;
   if (n.is_string()) {
-    const std::string word = r.text(n, "argument");
-    if (word == "rank") {
-      out.kind = Argument::Kind::rank;
-    } else if (word == "world") {
-      out.kind = Argument::Kind::world;
-    } else {
-      r.fail(n.source(), "argument '{}': expected 'rank' or 'world'", word);
-    }
+    word_argument(r, n, out);
     return out;
   }
   const toml::table& t = r.table(n, "an argument");
@@ -268,39 +286,7 @@ Argument read_argument(const Reader& r, const toml::node& n, std::uint32_t ranks
            "an argument: expected one key of memory, multicast, peers, replicas, distances, "
            "struct, tensor_map, u8 to u64, s8 to s64, f32, f64 and bytes");
   }
-  // The iterator owns what it refers to.
-  const auto only = t.begin();
-  const toml::key& key = only->first;
-  const toml::node& value = only->second;
-  const std::string type(key.str());
-  const std::set<std::string> integers{"u8", "u16", "u32", "u64", "s8", "s16", "s32", "s64"};
-  if (integers.count(type) != 0) {
-    integer_argument(r, value, type, ranks, out);
-  } else if (type == "f32" || type == "f64") {
-    real_argument(r, value, type, ranks, out);
-  } else if (type == "bytes") {
-    const auto one = [&](const toml::node& list) {
-      std::vector<std::uint8_t> bytes;
-      for (const toml::node& b : r.array(list, "bytes")) {
-        bytes.push_back(static_cast<std::uint8_t>(r.number(b, "a byte", 0, 255)));
-      }
-      if (bytes.empty()) r.fail(list.source(), "bytes is empty");
-      return bytes;
-    };
-    const toml::array& list = r.array(value, "bytes");
-    if (!list.empty() && list[0].is_array()) {
-      for (const toml::node& n : by_rank(r, value, type, ranks)) out.by_rank.push_back(one(n));
-      out.bytes = out.by_rank[0];
-    } else {
-      out.bytes = one(value);
-    }
-  } else {
-    r.fail(key.source(),
-           "unknown kind of argument '{}'; known: memory, multicast, peers, replicas, distances, "
-           "struct, tensor_map, "
-           "u8 to u64, s8 to s64, f32, f64, bytes",
-           type);
-  }
+  value_argument(r, t, ranks, out);
   return out;
 }
 

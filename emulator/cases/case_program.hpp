@@ -157,6 +157,9 @@ class CaseProgram final : public schedule::Program, private machine::FindingFilt
 
   void check_suppressions() const;
   void map_memories();
+  // A memory on a rank, as it is before the first call; and where it goes, once it has a region.
+  Region region_of(std::size_t memory, std::uint32_t rank) const;
+  std::uint64_t place(std::size_t memory, std::uint32_t rank);
   void add_shared_memory(const Launch& launch, std::uint32_t rank, Prepared& prepared);
   ptx::LaunchConfig config_of(std::size_t launch, std::uint32_t rank) const;
   void load_kernels();

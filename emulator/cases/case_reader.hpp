@@ -13,8 +13,6 @@ Argument read_argument(const Reader& r, const toml::node& n, std::uint32_t ranks
                        unsigned depth = 0);
 // A whole number, or a string with a formula.
 Formula read_formula(const Reader& r, const toml::node& n, std::string_view type);
-// Adds the bytes of a number of type u8 to s64; false: it does not fit.
-bool put_integer(std::string_view type, std::int64_t value, std::vector<std::uint8_t>& out);
 
 // [memory.*], in the file's order.
 std::vector<Memory> read_memories(const Reader& r, const toml::table& memories,

@@ -3,12 +3,34 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <stdexcept>
 
-#include "emulator/cases/case_reader.hpp"
 #include "verify/dtype.hpp"
 
 namespace ringfence::cases {
+
+Range range_of(std::string_view type) {
+  const auto bits = static_cast<unsigned>(std::stoul(std::string(type.substr(1))));
+  const bool is_signed = type[0] == 's';
+  Range out;
+  out.least = !is_signed   ? 0
+              : bits == 64 ? std::numeric_limits<std::int64_t>::min()
+                           : -(std::int64_t{1} << (bits - 1));
+  out.most = bits == 64 ? std::numeric_limits<std::int64_t>::max()
+                        : (std::int64_t{1} << (is_signed ? bits - 1 : bits)) - 1;
+  return out;
+}
+
+bool put_integer(std::string_view type, std::int64_t value, std::vector<std::uint8_t>& out) {
+  const Range range = range_of(type);
+  if (value < range.least || value > range.most) return false;
+  const auto bytes = std::stoul(std::string(type.substr(1))) / 8;
+  for (unsigned i = 0; i < bytes; ++i) {
+    out.push_back(static_cast<std::uint8_t>(static_cast<std::uint64_t>(value) >> (8 * i)));
+  }
+  return true;
+}
 namespace {
 
 void put_number(std::uint64_t value, std::size_t bytes, std::vector<std::uint8_t>& out) {

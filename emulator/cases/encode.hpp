@@ -5,11 +5,20 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "emulator/cases/case_file.hpp"
 
 namespace ringfence::cases {
+
+// What u8 to s64 hold, as far as a signed 64 bits tell it.
+struct Range {
+  std::int64_t least = 0, most = 0;
+};
+Range range_of(std::string_view type);
+// Adds the bytes of a number of type u8 to s64; false: it does not fit.
+bool put_integer(std::string_view type, std::int64_t value, std::vector<std::uint8_t>& out);
 
 // Where memories are.
 struct Addresses {

@@ -7,7 +7,7 @@
 #include <stdexcept>
 
 #include "emulator/cases/case_program.hpp"
-#include "emulator/cases/case_reader.hpp"
+#include "emulator/cases/encode.hpp"
 #include "emulator/cases/plain_access.hpp"
 
 namespace ringfence::cases {

@@ -17,6 +17,10 @@ machine::Access how_of(const ptx::Access& access, std::uint16_t site);
 // The operator of an atomic as the machine takes it; valid until the next call.
 machine::CombineFunction combine_of(const ptx::Access& access);
 
+inline bool same(machine::Address a, machine::Address b) {
+  return a.region == b.region && a.offset == b.offset;
+}
+
 inline void mix(std::uint64_t& digest, std::uint64_t value) {
   digest = (digest ^ value) * 0x9FB21C651E98DF25ULL;
   digest ^= digest >> 29;

@@ -18,10 +18,6 @@ using End = ptx::Trial::End;
 // Reads since an effect that are kept: an iteration of more is not recognised.
 constexpr std::size_t kMostSeen = 2048;
 
-bool same(machine::Address a, machine::Address b) {
-  return a.region == b.region && a.offset == b.offset;
-}
-
 }  // namespace
 
 // As the kernel's text has it, where it is one comparison with the value of a register.

@@ -23,10 +23,6 @@ constexpr std::size_t kMostReads = 2048;
 // Meetings without an effect before a loop is taken for one that may wait.
 constexpr std::uint32_t kPatience = 4;
 
-bool same(machine::Address a, machine::Address b) {
-  return a.region == b.region && a.offset == b.offset;
-}
-
 }  // namespace
 
 void KernelRun::begin_round(Rounds& r) {
