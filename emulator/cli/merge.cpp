@@ -97,13 +97,10 @@ std::string ranges(const std::vector<std::uint64_t>& numbers) {
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
-}  // namespace
-
-Exit run(const MergeOptions& o) {
-  check_writable(o.reports);
-  Sum sum;
+// All of the folders' campaigns, and from how many files.
+std::size_t add_all(const std::vector<std::string>& folders, Sum& sum) {
   std::size_t files = 0;
-  for (const std::string& folder : o.folders) {
+  for (const std::string& folder : folders) {
     const auto all = read_campaign_folder(folder);
     if (all.empty()) {
       throw UsageError(
@@ -114,13 +111,10 @@ Exit run(const MergeOptions& o) {
     for (const CampaignLines& lines : all) add(lines, folder, sum);
     files += all.size();
   }
-  std::vector<std::uint64_t> missing;
-  for (std::uint64_t n = 0; n < sum.of; ++n) {
-    if (!sum.verdicts.contains(n)) missing.push_back(n);
-  }
-  bool judged = false;
-  for (const auto& [id, f] : sum.findings) judged |= f.judged;
+  return files;
+}
 
+void tell_units(const Sum& sum, std::size_t files, const std::vector<std::uint64_t>& missing) {
   fmt::print("campaign {} of ringfence {}, seed {}: {} files, canary {}\n", sum.campaign,
              sum.version, sum.seed, files, sum.canary ? "found" : "not looked for");
   fmt::print("{} of {} units, {} schedules, {} points, {:.1f} s of searching{}\n",
@@ -130,26 +124,49 @@ Exit run(const MergeOptions& o) {
   if (!sum.disagree.empty()) {
     fmt::print("units with two verdicts: {}\n", ranges({sum.disagree.begin(), sum.disagree.end()}));
   }
+}
+
+Json finding_json(const std::string& id, const Found& f) {
+  return Json{{"id", id},
+              {"kind", f.kind},
+              {"mode", f.mode},
+              {"judged", f.judged},
+              {"message", f.message},
+              {"trace", f.trace},
+              {"units", f.units.size()}};
+}
+
+verify::JunitCase junit_of(const std::string& id, const Found& f) {
+  verify::JunitCase one;
+  one.classname = "merge." + f.kind;
+  one.name = id;
+  one.status = verify::JunitCase::Status::failed;
+  one.message = f.message;
+  one.detail = replay_command(f.trace);
+  return one;
+}
+
+}  // namespace
+
+Exit run(const MergeOptions& o) {
+  check_writable(o.reports);
+  Sum sum;
+  const std::size_t files = add_all(o.folders, sum);
+  std::vector<std::uint64_t> missing;
+  for (std::uint64_t n = 0; n < sum.of; ++n) {
+    if (!sum.verdicts.contains(n)) missing.push_back(n);
+  }
+  tell_units(sum, files, missing);
+  bool judged = false;
   Json findings = Json::array();
   verify::JunitSuite suite;
   suite.name = "merge";
   for (const auto& [id, f] : sum.findings) {
+    judged |= f.judged;
     fmt::print("\n{} in {}, found by {} units: {}\n  {}\n", f.kind, f.mode, f.units.size(),
                f.message, replay_command(f.trace));
-    findings.push_back(Json{{"id", id},
-                            {"kind", f.kind},
-                            {"mode", f.mode},
-                            {"judged", f.judged},
-                            {"message", f.message},
-                            {"trace", f.trace},
-                            {"units", f.units.size()}});
-    verify::JunitCase one;
-    one.classname = "merge." + f.kind;
-    one.name = id;
-    one.status = verify::JunitCase::Status::failed;
-    one.message = f.message;
-    one.detail = replay_command(f.trace);
-    suite.cases.push_back(one);
+    findings.push_back(finding_json(id, f));
+    suite.cases.push_back(junit_of(id, f));
   }
   const bool incomplete = !missing.empty() || sum.unknown > 0;
   const Verdict verdict = judged ? Verdict::finding : incomplete ? Verdict::unknown : Verdict::pass;

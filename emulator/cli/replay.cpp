@@ -26,6 +26,49 @@
 
 namespace ringfence::cli {
 
+namespace {
+
+void report(const ReplayOptions& o, const trace::Trace& recorded, const Replayed& r,
+            Verdict verdict, const std::string& story) {
+  const trace::Configuration& config = recorded.header.config;
+  const trace::Trace& now = r.now;
+  const std::string& difference = r.difference;
+  Json j = result_head("replay", verdict, recorded.header.seed);
+  j["trace"] = o.file;
+  j["configuration"] = config_json(config);
+  j["boundary"] = machine::name(recorded.header.policy.boundary);
+  j["policy"] = policy_json(recorded.header.policy, config);
+  j["executor"] = o.executor.executor;
+  j["reproduced"] = difference.empty();
+  j["divergence"] = difference;
+  j["id"] = trace::finding_id(now);
+  j["kind"] = now.verdict.finding ? Json(machine::name(now.verdict.finding->kind)) : Json(nullptr);
+  j["message"] = now.verdict.message;
+  j["cause"] = now.verdict.cause;
+  j["fix"] = now.verdict.fix;
+  j["story"] = plain(story);
+  j["remedies"] = to_json(r.remedies);
+  j["steps"] = r.run.steps;
+  j["points"] = r.run.points;
+  j["digest"] = fmt::format("{:016x}", r.run.digest);
+  verify::JunitCase one;
+  one.classname = "replay";
+  one.name = o.file;
+  one.status =
+      difference.empty() ? verify::JunitCase::Status::passed : verify::JunitCase::Status::failed;
+  one.message = difference;
+  verify::JunitSuite suite;
+  suite.name = "replay";
+  suite.cases = {one};
+  suite.properties = properties(config);
+  if (!o.reports.sarif.empty()) {
+    trace::write_text_file(o.reports.sarif, sarif({{&now, replay_command(o.file), true}}));
+  }
+  write_reports(o.reports, j, {suite});
+}
+
+}  // namespace
+
 Exit run(const ReplayOptions& options) {
   ReplayOptions o = options;
   o.executor = chosen(o.executor, false);
@@ -74,39 +117,7 @@ Exit run(const ReplayOptions& options) {
                           : now.verdict.finding      ? Verdict::finding
                           : schedule::undecided(run) ? Verdict::unknown
                                                      : Verdict::pass;
-  Json j = result_head("replay", verdict, recorded.header.seed);
-  j["trace"] = o.file;
-  j["configuration"] = config_json(config);
-  j["boundary"] = machine::name(recorded.header.policy.boundary);
-  j["policy"] = policy_json(recorded.header.policy, config);
-  j["executor"] = o.executor.executor;
-  j["reproduced"] = difference.empty();
-  j["divergence"] = difference;
-  j["id"] = trace::finding_id(now);
-  j["kind"] = now.verdict.finding ? Json(machine::name(now.verdict.finding->kind)) : Json(nullptr);
-  j["message"] = now.verdict.message;
-  j["cause"] = now.verdict.cause;
-  j["fix"] = now.verdict.fix;
-  j["story"] = plain(story);
-  j["remedies"] = to_json(remedies);
-  j["steps"] = run.steps;
-  j["points"] = run.points;
-  j["digest"] = fmt::format("{:016x}", run.digest);
-  verify::JunitCase one;
-  one.classname = "replay";
-  one.name = o.file;
-  one.status =
-      difference.empty() ? verify::JunitCase::Status::passed : verify::JunitCase::Status::failed;
-  one.message = difference;
-  verify::JunitSuite suite;
-  suite.name = "replay";
-  suite.cases = {one};
-  suite.properties = properties(config);
-  if (!o.reports.sarif.empty()) {
-    trace::write_text_file(o.reports.sarif, sarif({{&now, replay_command(o.file), true}}));
-  }
-  write_reports(o.reports, j, {suite});
-
+  report(o, recorded, r, verdict, story);
   return verdict == Verdict::error ? Exit::diverged : exit_of(verdict);
 }
 

@@ -126,33 +126,16 @@ void Engine::serve(Turn& turn, In& in) {
       return release(turn, in);
     case Call::share:
       return share(turn, in);
-    case Call::step: {
+    case Call::step:
       wait_for(turn, {}, true);
       if (turn.status == kNotReady) turn.status = kSuccess;
       return;
-    }
     case Call::touched:
       return touched(in);
-    case Call::memory_info: {
-      std::uint64_t used = 0;
-      for (const auto& [address, a] : devices_.memory) {
-        used += a.device == r.device && a.host == nullptr ? a.bytes : 0;
-      }
-      const std::uint64_t all = options_.profile.memory_bytes;
-      turn.out.put(all - used).put(all);
-      return;
-    }
-    case Call::pointer: {
-      const auto address = in.get<std::uint64_t>();
-      const Allocation* const a = devices_.at(address);
-      turn.out.put(a == nullptr         ? Place::none
-                   : a->host == nullptr ? Place::device
-                   : a->managed         ? Place::managed
-                                        : Place::host);
-      turn.out.put(a != nullptr ? a->device : 0);
-      turn.out.put(a != nullptr ? a->address + a->bytes - address : std::uint64_t{0});
-      return;
-    }
+    case Call::memory_info:
+      return tell_memory(turn);
+    case Call::pointer:
+      return tell_pointer(turn, in);
     case Call::copy:
       return copy(turn, in);
     case Call::fill:
@@ -182,32 +165,54 @@ void Engine::serve(Turn& turn, In& in) {
       }
       return wait_for(turn, wanted);
     }
-    case Call::reset: {
-      // Of one device, where nothing is wrong; an error took all with it.
-      sticky_ = kSuccess;
-      devices_.pending.clear();
-      std::erase_if(devices_.memory, [&](const auto& m) {
-        return m.second.device == r.device && !m.second.memory.starts_with("managed_variable");
-      });
-      for (Module& m : devices_.modules) m.variables.clear();
-      std::erase_if(devices_.memory,
-                    [&](const auto& m) { return m.second.memory.starts_with("variables"); });
-      return;
-    }
+    case Call::reset:
+      return reset(r.device);
     case Call::peer:
       return switch_peer(turn, in);
     case Call::occupancy:
       return occupancy(turn, in);
-    case Call::refused: {
-      const std::string what(in.blob());
-      if (summary_.refused.insert(what).second) {
-        const bool driver = what.starts_with("cu") && !what.starts_with("cuda");
-        say(fmt::format("ringfence exec: {} is not supported; it returned {}", what,
-                        driver ? "CUDA_ERROR_NOT_SUPPORTED" : "cudaErrorNotSupported"));
-      }
-      return;
-    }
+    case Call::refused:
+      return tell_refused(std::string(in.blob()));
   }
+}
+
+void Engine::tell_memory(Turn& turn) const {
+  std::uint64_t used = 0;
+  for (const auto& [address, a] : devices_.memory) {
+    used += a.device == turn.request.device && a.host == nullptr ? a.bytes : 0;
+  }
+  const std::uint64_t all = options_.profile.memory_bytes;
+  turn.out.put(all - used).put(all);
+}
+
+void Engine::tell_pointer(Turn& turn, In& in) const {
+  const auto address = in.get<std::uint64_t>();
+  const Allocation* const a = devices_.at(address);
+  turn.out.put(a == nullptr         ? Place::none
+               : a->host == nullptr ? Place::device
+               : a->managed         ? Place::managed
+                                    : Place::host);
+  turn.out.put(a != nullptr ? a->device : 0);
+  turn.out.put(a != nullptr ? a->address + a->bytes - address : std::uint64_t{0});
+}
+
+// Of one device, where nothing is wrong; an error took all with it.
+void Engine::reset(std::uint32_t device) {
+  sticky_ = kSuccess;
+  devices_.pending.clear();
+  std::erase_if(devices_.memory, [&](const auto& m) {
+    return m.second.device == device && !m.second.memory.starts_with("managed_variable");
+  });
+  for (Module& m : devices_.modules) m.variables.clear();
+  std::erase_if(devices_.memory,
+                [&](const auto& m) { return m.second.memory.starts_with("variables"); });
+}
+
+void Engine::tell_refused(const std::string& what) {
+  if (!summary_.refused.insert(what).second) return;
+  const bool driver = what.starts_with("cu") && !what.starts_with("cuda");
+  say(fmt::format("ringfence exec: {} is not supported; it returned {}", what,
+                  driver ? "CUDA_ERROR_NOT_SUPPORTED" : "cudaErrorNotSupported"));
 }
 
 void Engine::tell_devices(Turn& turn) const {

@@ -87,6 +87,10 @@ class Engine {
   void occupancy(Turn& turn, In& in);
   void switch_peer(Turn& turn, In& in);
   void tell_devices(Turn& turn) const;
+  void tell_memory(Turn& turn) const;
+  void tell_pointer(Turn& turn, In& in) const;
+  void tell_refused(const std::string& what);
+  void reset(std::uint32_t device);
   void touched(In& in);
   bool watches() const;
   void open_window();
