@@ -38,8 +38,6 @@ using machine::Address;
 constexpr std::uint32_t kMostRanks = 64;
 constexpr std::uint32_t kMostIndex = 65535;  // of a block, and of a thread in it
 
-class ThreadsProgram;
-
 machine::Order to_machine(Order o) { return static_cast<machine::Order>(o); }
 machine::Scope to_machine(Scope s) { return static_cast<machine::Scope>(s); }
 static_assert(static_cast<int>(Order::sc) == static_cast<int>(machine::Order::sc));
@@ -85,7 +83,7 @@ std::uint32_t Memory::operator[](Word word) const {
   return value;
 }
 
-namespace {
+namespace detail {
 
 class ThreadsProgram final : public schedule::Program {
  public:
@@ -176,7 +174,9 @@ class ThreadsProgram final : public schedule::Program {
   std::string mismatch_;
 };
 
-}  // namespace
+}  // namespace detail
+
+using detail::ThreadsProgram;
 
 struct Thread::State {
   ThreadsProgram& program;
@@ -216,8 +216,6 @@ struct Thread::State {
   }
 };
 
-namespace {
-
 void ThreadsProgram::host(schedule::Agent& agent, std::uint16_t rank) {
   std::map<std::uint32_t, schedule::BlockBarrier> barriers;
   std::vector<schedule::Agent::ChildSpec> children;
@@ -239,6 +237,8 @@ void ThreadsProgram::host(schedule::Agent& agent, std::uint16_t rank) {
   }
   agent.launch(streams_[rank], 0, std::move(children));
 }
+
+namespace {
 
 class ThreadsSubject final : public analysis::RecordedAs<trace::OwnConfig> {
  public:
