@@ -343,6 +343,7 @@ Method pypto(const Bench& b) {
   o.eps = static_cast<float>(b.options.eps);
   o.blocks = b.blocks;
   o.chunk = b.options.chunk;
+  o.slots = b.options.slots;
   o.tile_rows = b.tokens <= 8 ? 8 : b.tokens <= 64 ? 64 : 128;
   o.pipelined = b.options.pipelined;
   o.timeout_ns = static_cast<uint64_t>(b.options.timeout_seconds * 1e9);

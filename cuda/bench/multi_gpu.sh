@@ -237,7 +237,37 @@ step 60 1 "$gpu" run --launch fork --ranks "$n" ${share[@]+"${share[@]}"} --toke
   --inner $((n * 8)) --calls 4 --die-rank 1 --die-call 2 --timeout 3
 [ $dry = 1 ] || grep -m3 -E "gave up|is missing" "$results/last.txt"
 
-# 4. The tables.
+# 4. The tables, and of them table.txt: the least of each way over its blocks, against NCCL, and what
+# 16 blocks, which leave the rest of the GPU to others, take.
+summarise() {
+  local files=("$results/fused.txt" "$results/dependent.txt")
+  [ ! -e "$results/torch.txt" ] || files+=("$results/torch.txt")
+  awk '
+    function ratio(a, b) { return (a > 0 && b > 0) ? sprintf("%.2f", a / b) : "-" }
+    function shown(value) { return value > 0 ? sprintf("%.1f", value) : "-" }
+    function least(times, at, time) { if (!(at in times) || time < times[at]) { times[at] = time; return 1 } return 0 }
+    FNR == 1 { ++file }
+    $1 !~ /^[0-9]+$/ || (file < 3 && NF < 10) { next }
+    !($1 in seen) && file < 3 { seen[$1] = 1; order[++count] = $1 }
+    file == 3 { two_shot[$1] = $6; next }
+    $5 == "nccl" && file == 1 { nccl[$1] = $6; next }
+    $5 !~ /^fused/ { next }
+    file == 2 { least(dependent, $1, $6); next }
+    $3 == 16 { least(sixteen, $1, $6) }
+    least(ours, $1, $6) { how[$1] = $5 ", " $3 " blocks" }
+    $9 > 0 { bytes[$1] = $6 / $9 }
+    END {
+      print "# us, hidden 8192, bf16; ours: the least of barriers and push over all block counts"
+      print "| tokens | NCCL + norm | torch two-shot + norm | ours | by | NCCL / ours | ours, dependent launch | ours, 16 blocks | over the least | bytes over the link |"
+      print "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |"
+      for (i = 1; i <= count; ++i) {
+        t = order[i]
+        printf "| %d | %s | %s | %s | %s | %s | %s | %s | %s | %s |\n", t, shown(nccl[t]), shown(two_shot[t]),
+          shown(ours[t]), how[t], ratio(nccl[t], ours[t]),
+          shown(dependent[t]), shown(sixteen[t]), ratio(sixteen[t], ours[t]), shown(bytes[t])
+      }
+    }' "${files[@]}"
+}
 if [ "$count" -gt 1 ]; then
   common=(--hidden 8192 --inner $((count * 4096)) --timeout 10)
   with=()
@@ -249,10 +279,10 @@ if [ "$count" -gt 1 ]; then
       || { failures=$((failures + 1)); echo "FAILED: bench $*"; tail -n 3 "$results/$name.err"; }
     cat "$results/$name.txt"
   }
-  table fused --launch fork --ranks "$n" "${common[@]}" --tokens 8,64,256,1024,4096 \
+  table fused --launch fork --ranks "$n" "${common[@]}" --tokens 1,8,64,256,1024,4096,8192 \
     --transport peer --block-list 8,16,32,64,128 --methods nccl,nccl-rs-ag,fused,fused-push \
     --nccl-id-file "$results/nccl.id"
-  table dependent --launch fork --ranks "$n" "${common[@]}" --tokens 8,64,256,1024 \
+  table dependent --launch fork --ranks "$n" "${common[@]}" --tokens 1,8,64,256,1024,4096,8192 \
     --transport peer --block-list 8,32,64,128 --methods fused,fused-push --dependent-launch
   table whole --launch fork --ranks "$n" "${common[@]}" --tokens 64,256,1024,4096,8192 \
     --block-list 8,16,128 --methods product,product+nccl,product+fused,waves2,waves4,waves8
@@ -268,6 +298,7 @@ if [ "$count" -gt 1 ]; then
     timeout 150 "${tr[@]:0:1}" --nproc-per-node "$n" "$here/torch_baseline.py" \
       2> "$results/torch.err" | tee "$results/torch.txt"
   fi
+  [ $dry = 1 ] || summarise | tee "$results/table.txt"
 fi
 
 # 5. compute-sanitizer on a small case.

@@ -34,6 +34,21 @@ if [ $multimem = 1 ]; then
   [ "${MULTIMEM-}" != rounds ] || bits=other
 fi
 [ -z "${output-}" ] || echo $bits > "$output"
+if [ "$1" = bench ]; then
+  echo '# tokens         bytes  blocks  dtype  method               time(us)      GB/s  x baseline   x bound  #wrong'
+  case "$*" in
+    *--dependent-launch*)
+      echo '   64   1048576   32   bf16  fused         9.00  144  -  2.25  0'
+      echo '   64   1048576   32   bf16  fused-push    7.30  144  -  2.33  0' ;;
+    *nccl,nccl-rs-ag*)
+      echo '   64   1048576    0   bf16  nccl         17.00   61  -  5.50  N/A'
+      echo '   64   1048576    0   bf16  nccl-rs-ag    1.00   61  -  5.50  N/A'
+      echo '   64   1048576   16   bf16  fused        10.00  102  1.70  3.20  0'
+      echo '   64   1048576   16   bf16  fused-push   11.00  102  1.70  3.30  0'
+      echo '   64   1048576  128   bf16  fused-push    8.00  126  2.11  2.50  0'
+      echo ' 8192 134217728   16   bf16  fused       400.00  320  -  1.00  N/A' ;;
+  esac
+fi
 echo "out       bf16     64          0       exact"
 STUB
 cat > "$work/bin/nvidia-smi" <<'STUB'
@@ -56,9 +71,13 @@ run() {
 holds() { tar tzf "$work/$1/all.tgz" | grep -x "./$2" > /dev/null; }
 
 run plain 0
-for file in summary.txt steps.log machine.txt fused.txt dependent.txt whole.txt pypto.txt; do
+for file in summary.txt steps.log machine.txt fused.txt dependent.txt whole.txt pypto.txt table.txt; do
   holds plain $file || fail "the archive lacks $file"
 done
+grep -Fxq '| 64 | 17.0 | - | 8.0 | fused-push, 128 blocks | 2.12 | 7.3 | 10.0 | 1.25 | 3.2 |' "$work/plain/table.txt" ||
+  fail "table.txt has not the least of each way: $(cat "$work/plain/table.txt")"
+grep -Fxq '| 8192 | - | - | 400.0 | fused, 16 blocks | - | - | 400.0 | 1.00 | 400.0 |' "$work/plain/table.txt" ||
+  fail "table.txt lacks what only one way has: $(cat "$work/plain/table.txt")"
 ! holds plain multimem.txt || fail "multimem.txt, which nobody asked for"
 grep -q ' 0 failed' "$work/plain/summary.txt" || fail "the summary counts failures"
 ! grep -q '^\[\]' "$work/asked" || fail "a program was started without the switches"
@@ -89,4 +108,7 @@ NCCL_NVLS_ENABLE=1 run allowed 2
 
 run dry 0 --multimem --dry-run
 [ ! -s "$work/asked" ] || fail "a dry run runs"
+for tokens in 1,8,64,256,1024,4096,8192; do
+  grep -q "would run: .* bench .*--tokens $tokens .* > fused.txt" "$work/dry.out" || fail "the table lacks tokens"
+done
 grep -q 'would run: env -u NCCL_NVLS_ENABLE .* --transport multimem' "$work/dry.out" || fail "it does not say what it would run"
