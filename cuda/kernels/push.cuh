@@ -28,21 +28,21 @@ class Push {
   __device__ void run() {
     ptx::follow_launch_before();
     // Every thread reads it, so that the first loads of partials need not wait for a block barrier.
-    // The block that ends last changes it, when the others' threads are past their last barrier.
+    // The block that is last to have read it changes it.
     // Strong on both sides: the relaxed arrivals order nothing, so weak accesses would race.
     const uint32_t launches = ptx::ld_relaxed_sys(args_.state[rank_]);
     const int64_t half = push_half_rows(args_.max_tokens, kWorld);
     half_row_ = (launches & 1u) != 0 ? static_cast<uint32_t>(half) : 0u;
     send_partials();
     finish_own_rows();
-    receive_rows();
     __syncthreads();
-    if (threadIdx.x == 0) {
-      uint32_t* const state = args_.state[rank_];
-      if (atomicAdd(state + 1, 1u) == static_cast<uint32_t>(args_.common.blocks) - 1) {
-        ptx::st_relaxed_sys(state + 1, 0);
-        ptx::st_relaxed_sys(state, launches + 1);
-      }
+    uint32_t* const state = args_.state[rank_];
+    uint32_t read_before = 0;  // blocks
+    if (threadIdx.x == 0) read_before = atomicAdd(state + 1, 1u);
+    receive_rows();
+    if (threadIdx.x == 0 && read_before == static_cast<uint32_t>(args_.common.blocks) - 1) {
+      ptx::st_relaxed_sys(state + 1, 0);
+      ptx::st_relaxed_sys(state, launches + 1);
     }
   }
 

@@ -33,6 +33,7 @@
 // its tile is open.
 #pragma once
 
+#include "cuda/kernels/divide.hpp"
 #include "cuda/kernels/element.cuh"
 #include "cuda/kernels/ptx/bulk.cuh"
 #include "cuda/kernels/ptx/memory.cuh"
@@ -136,6 +137,9 @@ class Pypto {
         ptx::mbarrier_init(empty_ + s, 2);  // one arrival for each multiplying warpgroup
       }
       ptx::mbarrier_init_fence();
+      for (int p = 0; p < args_.world; ++p) {
+        rings()[p] = static_cast<char*>(args_.data[(rank_ + p) % args_.world]);
+      }
     }
     __syncthreads();
   }
@@ -214,11 +218,17 @@ class Pypto {
     const int within = number - first * parts_;
     return {first + within % among, within / among};
   }
-  /// The last tiles, which end at about the same time: a group, or what the blocks take up at once.
-  /// No more than may be open at once, since they are finished after all products.
+  /// The last tiles, which all warps finish together when nothing is left to multiply: a group, or
+  /// what the blocks take up at once, since they end at about the same time. Where a block has many
+  /// rows of a tile (virtual ranks with few blocks), kLateTiles: its three finishing warps fall
+  /// behind its products. No more than may be open at once.
   __device__ int tail() const {
+    constexpr int kLateTiles = 4;
+    constexpr int kManyRows = 4;
     const int at_once = (args_.blocks + parts_ - 1) / parts_;
-    const int most = at_once > group_ ? at_once : group_;
+    const int end_together = at_once > group_ ? at_once : group_;
+    const bool behind = args_.blocks * kManyRows <= kRows && end_together < kLateTiles;
+    const int most = behind ? kLateTiles : end_together;
     const int open = most < lead_ ? most : lead_;
     return open < tiles_ ? open : tiles_;
   }
@@ -338,18 +348,28 @@ class Pypto {
   }
 
   /// Adds the chunk into the tile of every rank, the own one included. Ranks start with different
-  /// peers, so that they do not all press on one.
+  /// peers, so that they do not all press on one. A multiprocessor adds hundreds of times a chunk,
+  /// so an add is a base from shared memory, a sum and the add itself.
   __device__ __forceinline__ void put(float (&d)[Product::kAccumulators], int tile, int chunk) {
     const int column0 = chunk * kChunk;
+    const int64_t into = (slot_of(tile) * tile_elements() + column0) * 2;
+    const int pitch = args_.hidden * 2;
     Product::deliver(
         d, staging_, thread(), rows_of(tile), [] { Multipliers::sync(); },
         [&](int row, int column, uint4 v) {
           if (column0 + column >= args_.hidden) return;
-          for (int p = 0; p < args_.world; ++p) {
-            const int peer = rank_ + p < args_.world ? rank_ + p : rank_ + p - args_.world;
-            ptx::red_add_relaxed_sys_8xbf16(data_row(peer, tile, row) + (column0 + column) * 2, v);
+          const int64_t at = into + (row * pitch + column * 2);
+#pragma unroll
+          for (int p = 0; p < kMaxRanks; ++p) {
+            if (p == args_.world) break;
+            ptx::red_add_relaxed_sys_8xbf16(rings()[p] + at, v);
           }
         });
+  }
+  /// Every rank's ring, from the own rank on.
+  __device__ static char** rings() {
+    __shared__ char* base[kMaxRanks];
+    return base;
   }
 
   /// The last tiles.
@@ -363,13 +383,11 @@ class Pypto {
   /// Waits for all ranks' sums of a tile, then the block's rows of it: add, RMSNorm, store. All
   /// arithmetic in fp32, each operation rounded, nothing fused. A thread's vectors of the first
   /// pass are its vectors of the second: up to kStashVectors of a row it leaves the sums in the
-  /// stash meanwhile, what is beyond it reads again. kAhead and kAheadAgain vectors are under way
-  /// at once.
+  /// stash meanwhile, what is beyond it reads again. kAhead vectors are under way at once.
   template <class Team>
   __device__ void finish(int tile) {
     constexpr int kStashVectors = Shared::kStashVectors;
     constexpr int kAhead = 4;
-    constexpr int kAheadAgain = 2;
     wait_slot<Team>(kSignal, tile);
     const PyptoArgs::Local& local = args_.local[rank_];
     const int vectors = args_.hidden / kVector;
@@ -380,6 +398,7 @@ class Pypto {
       const char* residual = static_cast<const char*>(local.residual) + at;
       char* const residual_out = static_cast<char*>(local.residual_out) + at;
       float mean = 0.0f;
+      float least = 0x1p127f;  // magnitude of this thread's sums
       for (int first = Team::thread(); first < vectors; first += kAhead * Team::kThreads) {
         uint4 sum[kAhead], add[kAhead];
 #pragma unroll
@@ -399,6 +418,7 @@ class Pypto {
             z[p] = sum_of(sum[k], add[k], p);
             mean = __fadd_rn(mean, __fmul_rn(__fmul_rn(z[p].x, z[p].x), reciprocal));
             mean = __fadd_rn(mean, __fmul_rn(__fmul_rn(z[p].y, z[p].y), reciprocal));
+            least = fminf(least, fminf(fabsf(z[p].x), fabsf(z[p].y)));
           }
           if (i >= kStashVectors) continue;
           stash_[i] = {z[0].x, z[0].y, z[1].x, z[1].y};
@@ -406,21 +426,17 @@ class Pypto {
           ptx::st_weak_16(residual_out + i * 16, packed(z));
         }
       }
+      // Under way while the warps' sums are added.
+      constexpr int kRowsAhead = 3;
+      uint4 gamma[kRowsAhead];
+      fetch_gamma<Team>(gamma, Team::thread());
       mean = reduce<Team>(mean);
       const float root = __fsqrt_rn(__fadd_rn(mean, args_.eps));
-      for (int first = Team::thread(); first < vectors; first += kAheadAgain * Team::kThreads) {
-        uint4 gamma[kAheadAgain], beta[kAheadAgain]{};
+      const float of_root = __fdiv_rn(1.0f, root);
+      const bool normal = divides_normally(least, root);
+      for (int first = Team::thread(); first < vectors; first += kRowsAhead * Team::kThreads) {
 #pragma unroll
-        for (int k = 0; k < kAheadAgain && !kFp32Rows; ++k) {
-          const int i = first + k * Team::kThreads;
-          if (i >= vectors) continue;
-          gamma[k] = ptx::ld_weak_16(static_cast<const char*>(local.gamma) + i * 16);
-          if (local.beta != nullptr) {
-            beta[k] = ptx::ld_weak_16(static_cast<const char*>(local.beta) + i * 16);
-          }
-        }
-#pragma unroll
-        for (int k = 0; k < kAheadAgain; ++k) {
+        for (int k = 0; k < kRowsAhead; ++k) {
           const int i = first + k * Team::kThreads;
           if (i >= vectors) continue;
           float2 z[kVector / 2];
@@ -438,19 +454,49 @@ class Pypto {
             for (int p = 0; p < kVector / 2; ++p) z[p] = sum_of(sum, add, p);
             ptx::st_weak_16(residual_out + i * 16, packed(z));
           }
+          divide(z, root, of_root, normal);
+          uint4 beta{};
+          if (!kFp32Rows && local.beta != nullptr) {
+            beta = ptx::ld_weak_16(static_cast<const char*>(local.beta) + i * 16);
+          }
 #pragma unroll
           for (int p = 0; p < kVector / 2; ++p) {
             const float2 g = row_pair(local.gamma, gamma[k], i, p);
-            z[p] = {__fmul_rn(__fdiv_rn(z[p].x, root), g.x),
-                    __fmul_rn(__fdiv_rn(z[p].y, root), g.y)};
+            z[p] = {__fmul_rn(z[p].x, g.x), __fmul_rn(z[p].y, g.y)};
             if (local.beta != nullptr) {
-              const float2 b = row_pair(local.beta, beta[k], i, p);
+              const float2 b = row_pair(local.beta, beta, i, p);
               z[p] = {__fadd_rn(z[p].x, b.x), __fadd_rn(z[p].y, b.y)};
             }
           }
           ptx::st_weak_16(static_cast<char*>(local.out) + at + i * 16, packed(z));
         }
+        fetch_gamma<Team>(gamma, first + kRowsAhead * Team::kThreads);
       }
+    }
+  }
+
+  /// The vectors of gamma that a thread has from `first` on, as many as there are and have room.
+  template <class Team, int kCount>
+  __device__ __forceinline__ void fetch_gamma(uint4 (&gamma)[kCount], int first) const {
+    if constexpr (kFp32Rows) return;
+    const char* const from = static_cast<const char*>(args_.local[rank_].gamma);
+#pragma unroll
+    for (int k = 0; k < kCount; ++k) {
+      const int i = first + k * Team::kThreads;
+      if (i < args_.hidden / kVector) gamma[k] = ptx::ld_weak_16(from + i * 16);
+    }
+  }
+
+  /// By the root. The usual way has neither branches nor calls, so that the divisions overlap.
+  __device__ __forceinline__ static void divide(float2 (&z)[kVector / 2], float root, float of_root,
+                                                bool normal) {
+    if (normal) {
+#pragma unroll
+      for (float2& pair : z) {
+        pair = {divide_by_normal(pair.x, root, of_root), divide_by_normal(pair.y, root, of_root)};
+      }
+    } else {
+      for (float2& pair : z) pair = {__fdiv_rn(pair.x, root), __fdiv_rn(pair.y, root)};
     }
   }
 

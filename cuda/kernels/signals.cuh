@@ -79,48 +79,84 @@ __device__ __forceinline__ void wait_signal(uint32_t* slot, const SpinPlace& pla
   }
 }
 
-/// The barrier of block `block` of every rank: thread t < world signals rank t and waits for rank t
-/// (itself included). Slots: a put goes to pads[t][block * world + rank], a wait is at
-/// pads[rank][block * world + t].
+/// The barrier of block `block` of every rank, in two halves: thread t < world signals rank t and
+/// waits for rank t (itself included). Slots: a put goes to pads[t][block * world + rank], a wait
+/// is at pads[rank][block * world + t].
 ///
-/// The first attempts of the put and of the wait are both under way before either's result is
-/// looked at: they are at different addresses and owe one another no order, and over NVLink a put's
-/// answer takes as long as the peer's signal.
+/// put() issues the first attempt and looks at no result; over NVLink its answer takes as long as
+/// the peer's signal. So what owes the barrier no order may be done between the halves, and wait()
+/// issues its own first attempt before it looks at the put's.
 ///
-/// No block barrier inside: the caller puts one before (what the whole block wrote must precede the
-/// put) or after (the whole block must follow the wait), or both.
+/// No block barrier inside: the caller puts one before the put (what the whole block wrote must
+/// precede it) or after the wait (the whole block must follow it), or both.
 template <Order kPut, Order kWait>
-__device__ __forceinline__ void sync_remote_blocks(uint32_t* const* pads, uint32_t rank,
-                                                   uint32_t world, uint32_t block,
-                                                   SignalKind put_kind,
-                                                   const SpinControl& control) {
-  const uint32_t t = threadIdx.x;
-  if (t >= world) return;
-  const SignalKind wait_kind = static_cast<SignalKind>(static_cast<uint32_t>(put_kind) + 1);
-  const SpinPlace put{rank, block, t, block * world + rank, put_kind};
-  const SpinPlace wait{rank, block, t, block * world + t, wait_kind};
-  if (control.trace == nullptr) {
-    uint32_t* const to = pads[t] + put.slot;
-    uint32_t* const from = pads[rank] + wait.slot;
-    const uint32_t put_found = ptx::cas_sys<kPut>(to, 0u, 1u);
-    const uint32_t wait_found = ptx::cas_sys<kWait>(from, 1u, 0u);
-    if (put_found != 0u) put_signal<kPut>(to, put, control);
-    if (wait_found != 1u) wait_signal<kWait>(from, wait, control);
-    return;
+class RemoteBarrier {
+ public:
+  __device__ __forceinline__ RemoteBarrier(uint32_t* const* pads, uint32_t rank, uint32_t world,
+                                           uint32_t block, SignalKind put_kind,
+                                           const SpinControl& control)
+      : pads_(pads),
+        rank_(rank),
+        world_(world),
+        block_(block),
+        put_kind_(put_kind),
+        control_(control) {}
+
+  __device__ __forceinline__ void put() {
+    if (threadIdx.x >= world_) return;
+    uint32_t* const to = pads_[threadIdx.x] + put_place().slot;
+    if (control_.trace == nullptr) {
+      put_found_ = ptx::cas_sys<kPut>(to, 0u, 1u);
+      return;
+    }
+    const uint64_t begin = ptx::globaltimer_ns();
+    put_signal<kPut>(to, put_place(), control_);
+    log(put_place(), begin, 0);
   }
-  const uint64_t begin = ptx::globaltimer_ns();
-  put_signal<kPut>(pads[t] + put.slot, put, control);
-  const uint64_t middle = ptx::globaltimer_ns();
-  wait_signal<kWait>(pads[rank] + wait.slot, wait, control);
-  const uint64_t end = ptx::globaltimer_ns();
-  // Four events a thread and call, each with a place of its own.
-  const uint32_t phase = put_kind == SignalKind::start_put ? 0u : 2u;
-  const uint64_t index = static_cast<uint64_t>(control.call) * control.trace_stride +
-                         ((rank * control.blocks + block) * world + t) * 4 + phase;
-  if (index + 1 < control.trace_capacity) {
-    control.trace[index] = {begin, middle, rank, block, t, put.slot, put_kind, control.call};
-    control.trace[index + 1] = {middle, end, rank, block, t, wait.slot, wait_kind, control.call};
+
+  __device__ __forceinline__ void wait() {
+    if (threadIdx.x >= world_) return;
+    uint32_t* const from = pads_[rank_] + wait_place().slot;
+    if (control_.trace == nullptr) {
+      const uint32_t wait_found = ptx::cas_sys<kWait>(from, 1u, 0u);
+      if (put_found_ != 0u) {
+        put_signal<kPut>(pads_[threadIdx.x] + put_place().slot, put_place(), control_);
+      }
+      if (wait_found != 1u) wait_signal<kWait>(from, wait_place(), control_);
+      return;
+    }
+    const uint64_t begin = ptx::globaltimer_ns();
+    wait_signal<kWait>(from, wait_place(), control_);
+    log(wait_place(), begin, 1);
   }
-}
+
+ private:
+  __device__ __forceinline__ SpinPlace put_place() const {
+    return {rank_, block_, threadIdx.x, block_ * world_ + rank_, put_kind_};
+  }
+  __device__ __forceinline__ SpinPlace wait_place() const {
+    return {rank_, block_, threadIdx.x, block_ * world_ + threadIdx.x,
+            static_cast<SignalKind>(static_cast<uint32_t>(put_kind_) + 1)};
+  }
+  /// Four events a thread and call, each with a place of its own.
+  __device__ void log(const SpinPlace& place, uint64_t begin, uint32_t half) const {
+    const uint32_t phase = (put_kind_ == SignalKind::start_put ? 0u : 2u) + half;
+    const uint64_t index = static_cast<uint64_t>(control_.call) * control_.trace_stride +
+                           ((rank_ * control_.blocks + block_) * world_ + threadIdx.x) * 4 + phase;
+    if (index < control_.trace_capacity) {
+      control_.trace[index] = {
+          begin,      ptx::globaltimer_ns(), place.rank, place.block, place.peer, place.slot,
+          place.kind, control_.call};
+    }
+  }
+
+  uint32_t* const* const pads_;
+  const uint32_t rank_;
+  const uint32_t world_;
+  const uint32_t block_;
+  const SignalKind put_kind_;
+  const SpinControl& control_;
+  uint32_t put_found_ = 0;
+};
 
 }  // namespace ringfence::cuda

@@ -11,7 +11,8 @@
 //  - rows are taken in batches of kRows with one reduction a batch;
 //  - the loads of what comes kStages vectors later are issued as soon as a vector's registers are
 //    free: they are under way while the batch is reduced, normalised and stored.
-// Residual and gamma are the rank's own and are asked for before the start barrier.
+// Before the start barrier come its put and all that is the rank's own: its partials of the first
+// rows, residual and gamma are under way while the peers' signals are awaited.
 //
 // The order of the sums is that of a block of min(1024, hidden / 8 rounded up to warps) threads
 // with a vector or two each (tokenweave_threads), whatever kGroups and kPlay: a thread keeps a sum
@@ -54,7 +55,6 @@ __device__ __forceinline__ void tokenweave_body(const TokenweaveArgs& args) {
   // The loop reads its pointers from shared memory when it needs them, which keeps them out of
   // registers that the loads in flight want.
   __shared__ TokenweaveArgs::Local local;
-  if (threadIdx.x == 0) local = args.local[rank];
   const OwnedRows own = owned_rows_32(args.tokens, TransportT::world_of(args.world), rank);
   const TransportT transport(args.replica, args.multicast, args.world);
   uint32_t* const* pads = args.pad_table != nullptr ? args.pad_table : args.pad;
@@ -101,24 +101,47 @@ __device__ __forceinline__ void tokenweave_body(const TokenweaveArgs& args) {
     if (row < last && exists(i)) transport.load(to, place(row, i), valid(i));
   };
 
-  for (int c = static_cast<int>(threadIdx.x); !kFp32Rows && c < vectors;
-       c += static_cast<int>(blockDim.x)) {
-    const int left = args.hidden - c * kVector;
-    gamma[c] = load_local<kAligned>(args.local[rank].gamma, kAligned ? c : c * kVector,
-                                    left < kVector ? left : kVector);
-  }
+  // 1. The peers have written their partials. The put is first, since the peers wait for it and it
+  // publishes nothing that this launch has done.
+  RemoteBarrier<kStartPut, kStartWait> start(pads, rank, args.world, block, SignalKind::start_put,
+                                             args.spin);
+  start.put();
+  if (threadIdx.x == 0) local = args.local[rank];
 #pragma unroll
   for (int s = 0; s < kStages; ++s) {
     load_residual(args.local[rank].residual, residual[s], begin + s / kOwn * stride, s % kOwn);
   }
-
-  // 1. The peers have written their partials.
-  sync_remote_blocks<kStartPut, kStartWait>(pads, rank, args.world, block, SignalKind::start_put,
-                                            args.spin);
+  // Only this thread writes where the own partials are, after it has read them.
+#pragma unroll
+  for (int s = 0; s < kStages; ++s) {
+    const int row = begin + s / kOwn * stride;
+    if (row < last && exists(s % kOwn)) transport.load_own(fragment[s], place(row, s % kOwn), rank);
+  }
+  // Gamma goes through registers, so that nobody waits for it before the barrier.
+  constexpr int kGammaEach = kFp32Rows ? 1 : (kOwn + kGroups - 1) / kGroups;
+  uint4 gamma_part[kGammaEach];
+#pragma unroll
+  for (int k = 0; k < kGammaEach && !kFp32Rows; ++k) {
+    const int c = static_cast<int>(threadIdx.x + k * blockDim.x);
+    const int left = args.hidden - c * kVector;
+    if (c < vectors) {
+      gamma_part[k] = load_local<kAligned>(args.local[rank].gamma, kAligned ? c : c * kVector,
+                                           left < kVector ? left : kVector);
+    }
+  }
+  start.wait();
+#pragma unroll
+  for (int k = 0; k < kGammaEach && !kFp32Rows; ++k) {
+    const int c = static_cast<int>(threadIdx.x + k * blockDim.x);
+    if (c < vectors) gamma[c] = gamma_part[k];
+  }
   __syncthreads();
 #pragma unroll
   for (int s = 0; s < kStages; ++s) {
-    load_parts(fragment[s], begin + s / kOwn * stride, s % kOwn);
+    const int row = begin + s / kOwn * stride;
+    if (row < last && exists(s % kOwn)) {
+      transport.load_others(fragment[s], place(row, s % kOwn), valid(s % kOwn), rank);
+    }
   }
 
   const float hidden_f = static_cast<float>(args.hidden);
@@ -208,8 +231,10 @@ __device__ __forceinline__ void tokenweave_body(const TokenweaveArgs& args) {
   // 4. All ranks' rows are everywhere. Release: the block barrier orders the whole block's stores
   // before the put. Acquire: what follows on the stream may read with weak loads.
   __syncthreads();
-  sync_remote_blocks<Order::release, Order::acquire>(pads, rank, args.world, block,
-                                                     SignalKind::end_put, args.spin);
+  RemoteBarrier<Order::release, Order::acquire> end(pads, rank, args.world, block,
+                                                    SignalKind::end_put, args.spin);
+  end.put();
+  end.wait();
 }
 
 }  // namespace ringfence::cuda

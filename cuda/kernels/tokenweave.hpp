@@ -76,10 +76,10 @@ constexpr OwnedRows owned_rows_32(int64_t tokens, int world, int rank) {
   return {static_cast<int>(first < all ? first : all), static_cast<int>(last < all ? last : all)};
 }
 
-/// 1 row at most is few, 16 or more are many.
+/// 1 row at most is few, 128 or more are many.
 constexpr RowsABlock rows_a_block(int64_t tokens, int world, int blocks) {
   const int64_t each = (owned_rows(tokens, world, 0).count + blocks - 1) / blocks;
-  return each <= 1 ? RowsABlock::few : each < 16 ? RowsABlock::some : RowsABlock::many;
+  return each <= 1 ? RowsABlock::few : each < 128 ? RowsABlock::some : RowsABlock::many;
 }
 
 /// Threads a row, which fix the order of its sums: min(1024, hidden / 8 rounded up to whole warps).
@@ -99,16 +99,16 @@ struct TokenweaveLayout {
   bool operator==(const TokenweaveLayout&) const = default;
 };
 
-/// Where another layout than the usual one was faster: medians on H200s, hidden 8192, bf16, each in
-/// one run (cuda/bench/results, session e). The sums are the same bits in every layout.
+/// Where another layout than the usual one was faster: medians on H200s, hidden 8192, bf16, virtual
+/// ranks, each in one run (cuda/bench/results). The sums are the same bits in every layout.
 struct MeasuredLayout {
   int world;
   RowsABlock rows;
   TokenweaveLayout layout;
 };
 inline constexpr MeasuredLayout kMeasuredLayouts[] = {
-    {2, RowsABlock::few, {1, 2, 1, 2}},   // virtual ranks, T 64, 32 blocks: 5.21 us, usual 5.51
-    {2, RowsABlock::many, {2, 4, 1, 4}},  // T 8192, 8 blocks: 632, 650; T 1024: 83.0, 85.0
+    {2, RowsABlock::few, {1, 2, 1, 2}},   // T 64, 32 blocks: 4.58 us, usual 4.94
+    {2, RowsABlock::many, {3, 4, 1, 2}},  // T 8192, 8 blocks: 576, 625; 16 blocks: 294, 303
 };
 
 /// The layout that each kernel is compiled with. A thread has 65536 / (block's threads) registers;

@@ -7,11 +7,14 @@
 //   Fragment            what is in flight between load and sum, in registers; {} is zeros
 //   kHolds              whether a Fragment holds the parts; else sum() loads them
 //   load(f, at, n)      issues the loads of the 8 elements (n of them exist) at a place
+//   load_own(f, at, rank), load_others(f, at, n, rank)   load in two halves: what needs no peer, if
+//                       the class can tell it apart, and the rest
 //   sum(f)              their sum over the ranks: fp32 accumulation, rounded once to T
 //   store(at, v, n)     stores to that place on every rank
 //
-// Order and scope: all of these are relaxed.sys. A start barrier that is relaxed gives a weak load
-// of another rank's partials no happens-before, so weak accesses would race in every mode.
+// Order and scope: all of these are relaxed.sys but load_own. A start barrier that is relaxed gives
+// a weak load of another rank's partials no happens-before, so weak accesses would race in every
+// mode. The own partials were written by an earlier launch of the same stream.
 #pragma once
 
 #include <cstdint>
@@ -78,6 +81,8 @@ class PeerTransport {
   static constexpr bool kAligned = true;
   static constexpr int kParts = kAhead ? kWorld : 1;
   static constexpr bool kHolds = kAhead;
+  /// The own part among many is not worth the registers that tell it apart.
+  static constexpr bool kTellsOwn = kAhead && kWorld <= 4;
   static_assert(kWorld >= 1 && kWorld <= kMaxRanks);
   static __device__ constexpr int world_of(int /*world*/) { return kWorld; }
   struct Parts {
@@ -96,6 +101,26 @@ class PeerTransport {
       fetch(f, at);
     } else {
       f.at = at;
+    }
+  }
+
+  __device__ __forceinline__ void load_own(Fragment& f, Place<true> at, int rank) const {
+    if constexpr (kTellsOwn) {
+#pragma unroll
+      for (int r = 0; r < kWorld; ++r) {
+        if (r == rank) f.part[r] = ptx::ld_weak_16(address_of<true>(replica_[r], at));
+      }
+    }
+  }
+  __device__ __forceinline__ void load_others(Fragment& f, Place<true> at, int count,
+                                              int rank) const {
+    if constexpr (kTellsOwn) {
+#pragma unroll
+      for (int r = 0; r < kWorld; ++r) {
+        if (r != rank) f.part[r] = ptx::ld_relaxed_sys_16(address_of<true>(replica_[r], at));
+      }
+    } else {
+      load(f, at, count);
     }
   }
 
@@ -144,6 +169,11 @@ class ScalarPeerTransport {
 
   __device__ __forceinline__ void load(Fragment& f, Place<false> at, int count) const {
     f = {at, count};
+  }
+  __device__ __forceinline__ void load_own(Fragment&, Place<false>, int /*rank*/) const {}
+  __device__ __forceinline__ void load_others(Fragment& f, Place<false> at, int count,
+                                              int /*rank*/) const {
+    load(f, at, count);
   }
 
   __device__ __forceinline__ uint4 sum(const Fragment& f) const {
@@ -198,6 +228,11 @@ class MultimemTransport {
 
   __device__ __forceinline__ void load(Fragment& f, Place<true> at, int /*count*/) const {
     f.total = ptx::multimem_ld_reduce_relaxed_sys_16<T>(address_of<true>(multicast_, at));
+  }
+  __device__ __forceinline__ void load_own(Fragment&, Place<true>, int /*rank*/) const {}
+  __device__ __forceinline__ void load_others(Fragment& f, Place<true> at, int count,
+                                              int /*rank*/) const {
+    load(f, at, count);
   }
   __device__ __forceinline__ uint4 sum(const Fragment& f) const { return f.total; }
   __device__ __forceinline__ void store(Place<true> at, uint4 v, int /*count*/) const {

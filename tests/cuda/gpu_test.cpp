@@ -83,8 +83,13 @@ TEST_CASE("gpu: every layout gives exact rows bit for bit, launched cooperative 
         const int64_t one = int64_t{ranks} * o.blocks;  // a row a block
         REQUIRE(rows_a_block(one, ranks, o.blocks) == RowsABlock::few);
         REQUIRE(rows_a_block(3 * one, ranks, o.blocks) == RowsABlock::some);
-        REQUIRE(rows_a_block(15 * one + 1, ranks, o.blocks) == RowsABlock::many);
-        run_and_check(o, {one, 3 * one, 15 * one + 1, one - 1});
+        // Only two ranks have a layout of their own for many rows.
+        int64_t most = ranks == 2 ? 127 * one + 1 : 15 * one + 1;
+#ifdef RINGFENCE_FOR_EXEC
+        most = 15 * one + 1;  // the rest would take the emulator minutes
+#endif
+        REQUIRE(rows_a_block(127 * one + 1, ranks, o.blocks) == RowsABlock::many);
+        run_and_check(o, {one, 3 * one, most, one - 1});
       }
     }
   }
