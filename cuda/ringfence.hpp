@@ -97,7 +97,7 @@ struct OperatorConfig {
   int inner = 0;  // of one rank
   int hidden = 0;
   float eps = 1e-6f;
-  int blocks = 0;       // a rank, for the fused kernel; 0: 8 for virtual ranks, else up to 128
+  int blocks = 0;       // a rank, for the fused kernel; 0: as many as are fastest, up to 128
   int waves = 2;        // 1: no overlap of product and communication
   int wave_blocks = 0;  // a rank, for waves beside a product; 0: about an eighth of the device
   StartOrder start = StartOrder::relaxed;

@@ -102,9 +102,10 @@ void add_common(CLI::App& app, RunOptions& o, Texts& t) {
   app.add_option("--start-order", t.start, "relaxed, or strict (release/acquire)")
       ->group(group)
       ->capture_default_str();
-  app.add_option("--blocks", o.blocks,
-                 "blocks per rank (default: 8 on one GPU; else one for each of a rank's rows up to "
-                 "128, pypto 128)")
+  app.add_option(
+         "--blocks", o.blocks,
+         "blocks per rank (default: one for each of a rank's rows up to 128, from 32 rows on "
+         "128; virtual ranks share 128; pypto 128, on one GPU 8)")
       ->group(group)
       ->check(CLI::Range(1, 16384));
   app.add_option("--tile-rows", o.tile_rows, "pypto: 8, 64 or 128")

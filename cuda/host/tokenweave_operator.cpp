@@ -52,9 +52,10 @@ bool on_16_bytes(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 
 }  // namespace
 
 int default_blocks(const World& world, int64_t max_tokens) {
-  if (world.kind() == World::Kind::virtual_ranks) return 8;
-  const int64_t rows = owned_rows(max_tokens, world.size(), 0).count;
-  return static_cast<int>(std::clamp<int64_t>(rows, 1, 128));
+  const bool share = world.kind() == World::Kind::virtual_ranks;
+  const int room =
+      share ? require_device(world.members().front().device).multiprocessors : kMaxBlocks;
+  return blocks_for(max_tokens, world.size(), share, room);
 }
 
 Tokenweave::Tokenweave(const World& world, const TokenweaveOptions& options)

@@ -37,9 +37,8 @@ struct TokenweaveOptions {
   uint64_t timeout_ns = 0;     // 0: wait for ever
 };
 
-/// Blocks a rank where none are asked for: 8 for virtual ranks. Where each rank has a GPU of its
-/// own, one for each of its rows, up to 128: more never were slower with nothing beside them
-/// (cuda/bench/results). The same on all ranks, whatever their devices.
+/// Blocks a rank where none are asked for: blocks_for. Where each rank has a GPU of its own they
+/// are the same on all ranks, whatever their devices.
 int default_blocks(const World& world, int64_t max_tokens);
 
 /// A rank's own tensors, on its device.
