@@ -33,7 +33,7 @@ std::uint32_t Machine::ending(const Now& now, const Cell& cell, const Past& past
 bool Machine::can_end(ThreadId id, Address at, const Access& access, const Wanted& wanted,
                       bool by_rmw) {
   Cell& cell = one_cell(at, access.element);
-  const Now now{id, threads_[id], &access, at, step_, AccessKind::read, 0};
+  const Now now = now_at(id, access, at, step_, AccessKind::read);
   prepare(now);
   if (const auto later = foreseen(now, cell)) return wanted.holds(*later);
   std::array<Message*, kMaxMessages> out;
@@ -63,7 +63,7 @@ Message* Machine::choose_ending(const Now& now, const Cell& cell, const Past& pa
 std::optional<std::uint64_t> Machine::try_read_until(ThreadId id, Address at, const Access& access,
                                                      const Wanted& wanted) {
   Cell& cell = one_cell(at, access.element);
-  Now now{id, threads_[id], &access, at, step_, AccessKind::read, 0};
+  Now now = now_at(id, access, at, step_, AccessKind::read);
   prepare(now);
   if (const auto later = foreseen(now, cell)) {
     if (!wanted.holds(*later)) return std::nullopt;
@@ -79,7 +79,7 @@ std::optional<std::uint64_t> Machine::try_read_until(ThreadId id, Address at, co
 
 void Machine::see_change(ThreadId id, Address at, const Access& access, const Wanted& wanted) {
   Cell& cell = one_cell(at, access.element);
-  const Now now{id, threads_[id], &access, at, step_, AccessKind::read, 0};
+  const Now now = now_at(id, access, at, step_, AccessKind::read);
   prepare(now);
   std::array<Message*, kMaxMessages> out;
   const std::uint32_t n = ending(now, cell, past(cell, now), wanted, false, out);
@@ -114,7 +114,7 @@ void Machine::took(Address at, std::uint8_t element, std::uint64_t value) {
 std::optional<std::uint64_t> Machine::try_cas_until(ThreadId id, Address at, const Access& access,
                                                     std::uint64_t compare, std::uint64_t value) {
   Cell& cell = one_cell(at, access.element);
-  Now now{id, threads_[id], &access, at, step_, AccessKind::rmw, 0};
+  Now now = now_at(id, access, at, step_, AccessKind::rmw);
   prepare(now);
   if (const auto later = foreseen(now, cell)) {
     if (*later != compare) return std::nullopt;
@@ -136,7 +136,7 @@ std::optional<std::uint64_t> Machine::try_rmw_until(ThreadId id, Address at, con
                                                     std::uint64_t operand,
                                                     CombineFunction combine) {
   Cell& cell = one_cell(at, access.element);
-  Now now{id, threads_[id], &access, at, step_, AccessKind::rmw, 0};
+  Now now = now_at(id, access, at, step_, AccessKind::rmw);
   prepare(now);
   if (const auto later = foreseen(now, cell)) {
     if (!wanted.holds(*later)) return std::nullopt;
@@ -167,7 +167,7 @@ std::optional<std::uint64_t> Machine::try_end(ThreadId id, Address at, const Acc
                   : try_read_until(id, at, access, wanted);
   }
   Cell& cell = one_cell(at, access.element);
-  Now now{id, threads_[id], &access, at, step_, by_rmw ? AccessKind::rmw : AccessKind::read, 0};
+  Now now = now_at(id, access, at, step_, by_rmw ? AccessKind::rmw : AccessKind::read);
   prepare(now);
   Past before_it;
   Message* m = cell.newest;

@@ -368,7 +368,7 @@ bool Machine::read_together(std::span<const ThreadId> lanes, std::span<const Add
     Message* from;
   };
   std::array<Plan, kMostPlaces> plans;
-  Now now{lanes[0], threads_[lanes[0]], &access, {}, 0, AccessKind::read, kWholeLine};
+  Now now = now_at(lanes[0], access, {}, 0, AccessKind::read, kWholeLine);
   for (std::size_t k = 0; k < places.size(); ++k) {
     Plan& plan = plans[k];
     plan.region = regions_[places[k].region];
@@ -399,7 +399,7 @@ bool Machine::write_together(std::span<const ThreadId> lanes, std::span<const Ad
     MessageSet before;
   };
   std::array<Plan, kMostPlaces> plans;
-  Now now{lanes[0], threads_[lanes[0]], &access, {}, 0, AccessKind::write, kWholeLine};
+  Now now = now_at(lanes[0], access, {}, 0, AccessKind::write, kWholeLine);
   for (std::size_t k = 0; k < places.size(); ++k) {
     Plan& plan = plans[k];
     Region& region = *regions_[places[k].region];

@@ -660,7 +660,16 @@ class Machine {
     std::uint32_t step;
     AccessKind kind;
     std::uint16_t mask;  // bytes of the cell, for reads that cover part of it
+    // Causality alone decides what is in its past, whatever proxies were used: asked once, as every
+    // message of every cell asks.
+    bool direct = false;
   };
+
+  Now now_at(ThreadId id, const Access& access, Address at, std::uint32_t step, AccessKind kind,
+             std::uint16_t mask = 0) const {
+    const bool direct = !by_proxy() && kind_of(access.proxy) != ProxyKind::async;
+    return Now{id, threads_[id], &access, at, step, kind, mask, direct};
+  }
 
   // A cell's messages in the past of an access.
   struct Past {
@@ -778,8 +787,7 @@ class Machine {
   bool may_begin(const Entry& e, Proxy end, Scope end_scope) const;
   // Whether causality orders an earlier access before this one, also across virtual aliases.
   bool in_past(const Now& now, const Epoch& at, Order order, Scope scope, Proxy proxy) const {
-    const bool async = kind_of(now.access->proxy) == ProxyKind::async;
-    if (!by_proxy() && !async) return in_past(*now.thread, now.id, at);
+    if (now.direct) return in_past(*now.thread, now.id, at);
     return in_past_by_proxy(now, at, order, scope, proxy);
   }
   const Clock& async_part(const Now& now) const {
@@ -788,6 +796,7 @@ class Machine {
   }
   // Of a read: whether a write of this access is ordered after it.
   bool read_in_past(const Now& now, const Reader& r) const {
+    if (now.direct) return in_past(*now.thread, now.id, r.at);
     if (kind_of(now.access->proxy) == ProxyKind::async &&
         policy_.async_war != AsyncWar::fence_required) {
       return in_past(*now.thread, now.id, r.at);

@@ -133,7 +133,7 @@ void Machine::drop_readers(const Now& now, Cell& cell) {
 }
 
 Machine::Now Machine::begin(ThreadId id, Address at, const Access& access, AccessKind kind) {
-  const Now now{id, threads_[id], &access, at, ++step_, kind, 0};
+  const Now now = now_at(id, access, at, ++step_, kind);
   if (kind != AccessKind::write) prepare(now);
   return now;
 }
