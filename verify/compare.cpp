@@ -3,7 +3,9 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 #include "verify/error.hpp"
@@ -36,6 +38,9 @@ struct PatternSource {
   Dtype dtype;
   const std::uint16_t* bits;
   Element operator[](std::size_t i) const { return {to_float(dtype, bits[i]), bits[i]}; }
+  bool same(const PatternSource& other, std::size_t from, std::size_t count) const {
+    return std::memcmp(bits + from, other.bits + from, count * sizeof *bits) == 0;
+  }
 };
 
 struct ByteSource {
@@ -44,6 +49,10 @@ struct ByteSource {
   Element operator[](std::size_t i) const {
     const std::uint64_t bits = load_pattern(dtype, bytes + i * dtype_bytes(dtype));
     return {decode(dtype, bits), bits};
+  }
+  bool same(const ByteSource& other, std::size_t from, std::size_t count) const {
+    const std::size_t size = dtype_bytes(dtype);
+    return std::memcmp(bytes + from * size, other.bytes + from * size, count * size) == 0;
   }
 };
 
@@ -88,6 +97,8 @@ class RowOf {
     }
     return *figures_;
   }
+  // How many elements of those last asked for are left from `index` on.
+  std::size_t left(std::size_t index) const { return end_ - index; }
 
  private:
   std::size_t begin_ = 0, end_ = 0;
@@ -112,10 +123,25 @@ void note_worst(T& c, const Mismatch& m) {
   c.has_worst = true;
 }
 
-// The same of the rows that it is in.
-void measure_row(Figures& f, const Mismatch& m, bool right) {
-  ++f.elements;
-  if (!right) ++f.mismatches;
+// What Figures and Comparison add up alike.
+template <class T, class U>
+void add_figures(T& to, const U& other) {
+  to.elements += other.elements;
+  to.mismatches += other.mismatches;
+  to.finite += other.finite;
+  to.max_error_over_bound = std::max(to.max_error_over_bound, other.max_error_over_bound);
+  to.max_absolute = std::max(to.max_absolute, other.max_absolute);
+  to.max_relative = std::max(to.max_relative, other.max_relative);
+  to.squared_error += other.squared_error;
+  to.squared_actual += other.squared_actual;
+  to.squared_expected += other.squared_expected;
+  to.dot += other.dot;
+  if (other.has_worst) note_worst(to, other.worst);
+}
+
+// What Figures and Comparison take from one element alike, right or not.
+template <class T>
+void measure(T& f, const Mismatch& m, bool right) {
   if (!std::isfinite(m.actual) || !std::isfinite(m.expected)) {
     if (!right) note_worst(f, m);
     return;
@@ -135,8 +161,14 @@ void measure_row(Figures& f, const Mismatch& m, bool right) {
   note_worst(f, m);
 }
 
-// What the figures of a comparison take from one element, right or not.
-void measure(Comparison& c, const Closeness& close, const Mismatch& m, bool right) {
+void measure_part(Figures& f, const Mismatch& m, bool right) {
+  ++f.elements;
+  if (!right) ++f.mismatches;
+  measure(f, m, right);
+}
+
+// What a comparison has beside those figures.
+void spread(Comparison& c, const Closeness& close, const Mismatch& m, bool right) {
   if (!std::isfinite(m.actual) || !std::isfinite(m.expected)) {
     if (right) {
       c.histogram.add(0);
@@ -144,34 +176,71 @@ void measure(Comparison& c, const Closeness& close, const Mismatch& m, bool righ
     }
     c.histogram.add_class_mismatch();
     c.close_rtol = c.close_atol = kInfinity;
-    note_worst(c, m);
     return;
   }
-  ++c.finite;
-  c.dot += m.actual * m.expected;
-  c.squared_actual += m.actual * m.actual;
-  c.squared_expected += m.expected * m.expected;
   const double error = std::abs(m.actual - m.expected);
   if (error == 0) {
     c.histogram.add(0);
     return;
   }
-  const double ratio = m.bound > 0 ? error / m.bound : kInfinity;
   const double size = std::abs(m.expected);
-  c.histogram.add(ratio);
-  c.max_error_over_bound = std::max(c.max_error_over_bound, ratio);
-  c.max_absolute = std::max(c.max_absolute, error);
-  c.squared_error += error * error;
+  c.histogram.add(m.bound > 0 ? error / m.bound : kInfinity);
   if (size > m.bound) {
-    c.max_relative = std::max(c.max_relative, error / size);
     const double larger = std::max(std::abs(m.actual), size);
     c.max_ulp = std::max(c.max_ulp, error / ulp_of(c.dtype, larger));
   }
   const double beyond = error - close.atol;
   if (beyond > 0) c.close_rtol = std::max(c.close_rtol, size > 0 ? beyond / size : kInfinity);
   c.close_atol = std::max(c.close_atol, error - close.rtol * size);
-  note_worst(c, m);
 }
+
+// Takes the elements of a comparison that is made at once: by its rows, which are added up at the
+// end.
+class Measuring {
+ public:
+  explicit Measuring(Comparison& c) : c_(c), close_(default_closeness(c.dtype)) {}
+  void add(const Mismatch& m, bool right) {
+    measure_part(c_.rows.parts.empty() ? whole_ : row_.of(c_.rows, m.index), m, right);
+    spread(c_, close_, m, right);
+  }
+  // Of the elements from `index` on, those of the same rows, and `most` at most.
+  std::size_t together(std::size_t index, std::size_t most) {
+    if (c_.rows.parts.empty()) return most;
+    row_.of(c_.rows, index);
+    return std::min(most, row_.left(index));
+  }
+  // `count` of them that are what they should be, bit for bit; value(i) is the i-th.
+  template <class Value>
+  void add_same(std::size_t index, std::size_t count, Value&& value) {
+    Figures& f = c_.rows.parts.empty() ? whole_ : row_.of(c_.rows, index);
+    std::array<double, 4> squared{};  // sums that do not wait for each other
+    std::array<std::uint64_t, 4> finite{};
+    for (std::size_t i = 0; i < count; ++i) {
+      const double v = value(i);
+      const bool counts = std::isfinite(v);
+      squared[i % 4] += counts ? v * v : 0;
+      finite[i % 4] += counts ? 1 : 0;
+    }
+    const double sum = squared[0] + squared[1] + squared[2] + squared[3];
+    f.elements += count;
+    f.finite += finite[0] + finite[1] + finite[2] + finite[3];
+    f.dot += sum;
+    f.squared_actual += sum;
+    f.squared_expected += sum;
+    c_.histogram.add(0, count);
+  }
+  void finish() {
+    c_.elements = c_.mismatches = 0;
+    add_figures(c_, whole_);
+    for (const Figures& part : c_.rows.parts) add_figures(c_, part);
+  }
+
+ private:
+  Comparison& c_;
+  Closeness close_;
+  RowOf row_;
+  Figures whole_;
+};
 
 // Whether one element is right. NaN matches NaN. An infinity is right where that infinity is
 // expected, or where the bound reaches the magnitude at which the dtype overflows.
@@ -190,8 +259,7 @@ bool matches(Dtype dtype, double actual, double expected, double bound) {
 template <typename Source>
 void compare_elements(Comparison& c, const Source& actual, const double* expected,
                       const double* bound, std::size_t count, std::size_t first_index) {
-  const Closeness close = default_closeness(c.dtype);
-  RowOf row;
+  Measuring measuring(c);
   for (std::size_t i = 0; i < count; ++i) {
     const Element element = actual[i];
     const bool match = matches(c.dtype, element.value, expected[i], bound[i]);
@@ -201,37 +269,46 @@ void compare_elements(Comparison& c, const Source& actual, const double* expecte
                      bound[i],
                      match ? 0 : encode(c.dtype, expected[i]),
                      element.bits};
-    measure(c, close, m, match);
-    if (!c.rows.parts.empty()) measure_row(row.of(c.rows, m.index), m, match);
+    measuring.add(m, match);
     if (!match) note(c, m);
   }
+  measuring.finish();
   if (c.has_worst) c.worst.expected_bits = encode(c.dtype, c.worst.expected);
+}
+
+void compare_pattern(Comparison& c, Measuring& measuring, const Element& a, const Element& e,
+                     std::size_t index) {
+  const Mismatch m{index, e.value, a.value, 0, e.bits, a.bits};
+  measuring.add(m, a.bits == e.bits);
+  if (a.bits == e.bits) return;
+  // Zeros of either sign and NaN of either payload differ here, if nowhere else.
+  if (a.value == e.value) c.histogram.move_to_last();
+  c.max_error_over_bound = kInfinity;
+  if (std::isfinite(a.value) && std::isfinite(e.value)) {
+    const auto distance = std::abs(ordinal(a.bits, c.dtype) - ordinal(e.bits, c.dtype));
+    c.max_ulp = std::max(c.max_ulp, static_cast<double>(distance));
+  }
+  note(c, m);
 }
 
 template <typename Source>
 void compare_patterns(Comparison& c, const Source& actual, const Source& expected,
                       std::size_t count, std::size_t first_index) {
   c.bit_exact = true;
-  const Closeness close = default_closeness(c.dtype);
-  RowOf row;
-  for (std::size_t i = 0; i < count; ++i) {
-    const Element a = actual[i];
-    const Element e = expected[i];
-    const Mismatch m{first_index + i, e.value, a.value, 0, e.bits, a.bits};
-    measure(c, close, m, a.bits == e.bits);
-    if (!c.rows.parts.empty()) {
-      measure_row(row.of(c.rows, m.index), m, a.bits == e.bits);
+  Measuring measuring(c);
+  for (std::size_t i = 0; i < count;) {
+    constexpr std::size_t kAtOnce = 1024;
+    const std::size_t n = measuring.together(first_index + i, std::min(count - i, kAtOnce));
+    if (actual.same(expected, i, n)) {
+      measuring.add_same(first_index + i, n, [&](std::size_t k) { return actual[i + k].value; });
+    } else {
+      for (std::size_t k = i; k < i + n; ++k) {
+        compare_pattern(c, measuring, actual[k], expected[k], first_index + k);
+      }
     }
-    if (a.bits == e.bits) continue;
-    // Zeros of either sign and NaN of either payload differ here, if nowhere else.
-    if (a.value == e.value) c.histogram.move_to_last();
-    c.max_error_over_bound = kInfinity;
-    if (std::isfinite(a.value) && std::isfinite(e.value)) {
-      const auto distance = std::abs(ordinal(a.bits, c.dtype) - ordinal(e.bits, c.dtype));
-      c.max_ulp = std::max(c.max_ulp, static_cast<double>(distance));
-    }
-    note(c, m);
+    i += n;
   }
+  measuring.finish();
 }
 
 std::string coordinates(const Shape& shape, std::size_t index) {
@@ -281,22 +358,6 @@ double cosine_of(const T& f) {
   return std::clamp(f.dot / lengths, -1.0, 1.0);
 }
 
-// What Figures and Comparison add up alike.
-template <class T>
-void add_figures(T& to, const T& other) {
-  to.elements += other.elements;
-  to.mismatches += other.mismatches;
-  to.finite += other.finite;
-  to.max_error_over_bound = std::max(to.max_error_over_bound, other.max_error_over_bound);
-  to.max_absolute = std::max(to.max_absolute, other.max_absolute);
-  to.max_relative = std::max(to.max_relative, other.max_relative);
-  to.squared_error += other.squared_error;
-  to.squared_actual += other.squared_actual;
-  to.squared_expected += other.squared_expected;
-  to.dot += other.dot;
-  if (other.has_worst) note_worst(to, other.worst);
-}
-
 }  // namespace
 
 double Figures::rmse() const { return rmse_of(*this); }
@@ -344,9 +405,10 @@ ElementComparison::ElementComparison(std::string name, Dtype dtype, Shape shape,
     : c_(begin(std::move(name), dtype, shape, count)) {}
 
 void ElementComparison::add(const Mismatch& element, bool right) {
-  measure(c_, default_closeness(c_.dtype), element, right);
+  measure(c_, element, right);
+  spread(c_, default_closeness(c_.dtype), element, right);
   if (!c_.rows.parts.empty()) {
-    measure_row(RowOf().of(c_.rows, element.index), element, right);
+    measure_part(RowOf().of(c_.rows, element.index), element, right);
   }
   if (!right) note(c_, element);
 }

@@ -4,9 +4,13 @@
 
 namespace ringfence::verify {
 
-void ErrorHistogram::add(double ratio) {
+void ErrorHistogram::add(double ratio, std::uint64_t count) {
+  if (ratio <= kUpper[0]) {  // most of them
+    counts[0] += count;
+    return;
+  }
   const auto bin = std::lower_bound(kUpper.begin(), kUpper.end(), ratio);
-  ++counts[static_cast<std::size_t>(bin - kUpper.begin())];
+  counts[static_cast<std::size_t>(bin - kUpper.begin())] += count;
 }
 
 void ErrorHistogram::merge(const ErrorHistogram& other) {

@@ -17,7 +17,7 @@ struct ErrorHistogram {
   static constexpr std::array<double, 7> kUpper{0, 1.0 / 64, 1.0 / 16, 0.25, 0.5, 1, 4};
   std::array<std::uint64_t, kUpper.size() + 1> counts{};
 
-  void add(double ratio);
+  void add(double ratio, std::uint64_t count = 1);
   void add_class_mismatch() { ++counts.back(); }
   // An element that was added as right was not.
   void move_to_last() {

@@ -142,9 +142,22 @@ void KernelRun::note_use(const ptx::Request& request, const Target* targets,
   const bool data = how.order == Order::weak || bytes > 8 ||
                     operation == Operation::multimem_store ||
                     (is_float(request.access->type) && operation != Operation::load);
+  // Lanes mostly go on where the one before them ends.
+  const Mapping* mapping = nullptr;
+  std::uint64_t begin = 0, end = 0;
+  const auto tell = [&] {
+    if (mapping != nullptr) note_use(*mapping, begin, end - begin, !reads, reads, data);
+  };
   each_lane(request.agents.mask, [&](std::uint32_t lane) {
-    note_use(*targets[lane].mapping, targets[lane].offset, bytes, !reads, reads, data);
+    const Target& t = targets[lane];
+    if (t.mapping != mapping || t.offset != end) {
+      tell();
+      mapping = t.mapping;
+      begin = t.offset;
+    }
+    end = t.offset + bytes;
   });
+  tell();
 }
 
 // PTX ISA 8.2.4 has the elements of a vector as operations of their own, in no given order; a

@@ -49,20 +49,9 @@ void KernelRun::note_round(const Warp& warp, const Seen& seen) {
   begin_round(r);
 }
 
-// Whether a loop comes back to it.
-bool KernelRun::is_in_loop(std::uint32_t instruction) {
-  const auto [at, fresh] = in_loop_.emplace(instruction, false);
-  const std::vector<ptx::Op>& ops = kernel_.program.ops;
-  for (std::uint32_t i = instruction; fresh && i < ops.size() && !at->second; ++i) {
-    at->second = ops[i].kind == ptx::Kind::branch_index ||
-                 (ops[i].kind == ptx::Kind::branch && ops[i].detail <= instruction);
-  }
-  return at->second;
-}
-
 void KernelRun::met(const ptx::Agents& last, std::uint32_t instruction,
                     const ptx::BlockState& state) {
-  if (!is_in_loop(instruction)) return ends_round(last.block);
+  if (kernel_.program.in_loop[instruction] == 0) return ends_round(last.block);
   Rounds& r = rounds_[last.block];
   const bool drops = warp_of(last).agent->drops_looks();
   if (r.asleep) return;

@@ -415,7 +415,6 @@ class KernelRun final : public ptx::GlobalMemory {
                   const Target& target, std::uint32_t bytes) const;
 
   // -- kernel_rounds.cpp
-  bool is_in_loop(std::uint32_t instruction);
   static bool takes_time_outs(Warp& warp);
   static void begin_round(Rounds& r);
   void ends_round(std::uint32_t block);
@@ -468,8 +467,7 @@ class KernelRun final : public ptx::GlobalMemory {
   std::uint32_t warps_a_block_ = 1;
   std::uint32_t threads_a_block_ = 1;
   std::vector<Warp> warps_;
-  std::vector<Rounds> rounds_;  // by block
-  std::unordered_map<std::uint32_t, bool> in_loop_;
+  std::vector<Rounds> rounds_;         // by block
   std::vector<std::uint32_t> levels_;  // by block: see ptx::SharedMoments
   std::vector<std::uint32_t> live_;    // by block: warps that have not ended
   std::vector<Warp*> outside_;         // that wait for room

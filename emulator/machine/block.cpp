@@ -136,7 +136,7 @@ bool Machine::collapse(Region& region, Block& block, const Clock& all) {
   if (!m.initial) {
     if (m.run.each ? m.at.time >= all.base(m.at.slot) : !all.covers(m.at)) return false;
     keep_initial(region, block.index * kBlockLines, kBlockLines);
-    std::memcpy(&region.bytes[std::size_t{block.index} * kBlockBytes], m.values, kBlockBytes);
+    copy_block(&region.bytes[std::size_t{block.index} * kBlockBytes], m.values);
     if (!region.ground_unset.empty()) {
       for (std::uint32_t i = 0; i < kBlockLines; ++i) {
         region.ground_unset[std::size_t{block.index} * kBlockLines + i] = false;
@@ -293,7 +293,7 @@ bool Machine::write_alike(const Now& now, const Together& who, Block& block,
 
 void Machine::read_block(const Now& now, const Run& run, Region& region, Block& block,
                          const Past& past, Message& from, std::byte* out) {
-  std::memcpy(out, values_of(region, block, from), kBlockBytes);
+  copy_block(out, values_of(region, block, from));
   if (listener_ != nullptr) {
     tell(Event::Kind::read, now, kBlockBytes, load(out, now.access->element), 0, &from,
          &from != block.whole.newest);
@@ -310,7 +310,7 @@ void Machine::write_block(const Now& now, const Run& run, Block& block, MessageS
   m.before = before & cell.ids;
   m.run = run;
   m.values = block_values_.take()->bytes.data();
-  std::memcpy(m.values, in, kBlockBytes);
+  copy_block(m.values, in);
   if (is_strong(now.access->order)) publish(now, cell, m, nullptr, false);
   insert_message(cell, &m, 0);
   if (is_strong(now.access->order)) trail_write(now, m);

@@ -48,6 +48,12 @@ inline void copy_bytes(std::byte* to, const std::byte* from, std::size_t bytes) 
   }
 }
 
+// A block's values. By parts: all of it at once is a string instruction, which takes long to begin.
+inline void copy_block(std::byte* to, const std::byte* from) {
+  constexpr std::size_t kPart = 64;
+  for (std::size_t i = 0; i < kBlockBytes; i += kPart) std::memcpy(to + i, from + i, kPart);
+}
+
 inline void store(std::byte* p, std::uint64_t v, std::uint32_t bytes) {
   copy_bytes(p, reinterpret_cast<const std::byte*>(&v), std::min<std::uint32_t>(bytes, sizeof v));
 }

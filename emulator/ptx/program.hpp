@@ -272,7 +272,9 @@ struct Program {
   std::uint64_t static_shared = 0;            ///< dynamic shared memory starts here
   std::uint64_t dynamic_alignment = 1;
   std::uint64_t local_bytes = 0;
-  std::uint64_t global_bytes = 0;  ///< of one rank's copy of the module's globals
+  std::uint64_t global_bytes = 0;     ///< of one rank's copy of the module's globals
+  std::vector<std::uint8_t> in_loop;  ///< by op: a later branch, or a brx.idx, may come back to it
+  std::vector<std::uint32_t> barrier_ops;  ///< those of `ops` that are barriers of a block
   std::shared_ptr<const Looks> looks;
   std::shared_ptr<const Looks> rounds;  ///< of a block; null: no loop comes back to a barrier
 };

@@ -77,11 +77,22 @@ void finish(Program& program, const std::vector<Type>& types) {
   allocate_registers(program, flow, types);
   program.looks = std::make_shared<const Looks>(program);
   std::uint32_t last_barrier = 0;  // from 1
-  for (std::uint32_t i = 0; i < program.ops.size() && program.rounds == nullptr; ++i) {
+  for (std::uint32_t i = 0; i < program.ops.size(); ++i) {
     const Op& op = program.ops[i];
-    if (op.kind == Kind::barrier) last_barrier = i + 1;
+    if (op.kind == Kind::barrier) {
+      last_barrier = i + 1;
+      program.barrier_ops.push_back(i);
+    }
     if (last_barrier == 0 || op.kind != Kind::branch || op.detail >= last_barrier) continue;
-    program.rounds = std::make_shared<const Looks>(program, true);
+    if (program.rounds == nullptr) program.rounds = std::make_shared<const Looks>(program, true);
+  }
+  program.in_loop.resize(program.ops.size());
+  auto target = static_cast<std::uint32_t>(program.ops.size());  // the first of those from here on
+  for (std::uint32_t i = target; i-- > 0;) {
+    const Op& op = program.ops[i];
+    if (op.kind == Kind::branch_index) target = 0;
+    if (op.kind == Kind::branch) target = std::min(target, op.detail);
+    program.in_loop[i] = target <= i ? 1 : 0;
   }
 }
 

@@ -89,7 +89,9 @@ Block& Execution::State::shared_owner(Warp& warp, std::uint64_t address, std::ui
 
 std::byte* Execution::State::plain(Warp& warp, Space space, std::uint64_t address,
                                    std::uint32_t bytes, std::uint32_t lane) {
-  if (space == Space::shared) return shared_bytes(warp, address, bytes, lane);
+  if (space == Space::shared) {
+    return shared_bytes(warp, shared_owner(warp, address, lane), address, bytes, lane);
+  }
   if (address % bytes != 0) {
     throw Fault(FaultKind::misaligned,
                 std::string(name_of(space)) + " address " + hex(address) + " is not aligned to " +
@@ -107,9 +109,8 @@ std::byte* Execution::State::plain(Warp& warp, Space space, std::uint64_t addres
   return base + address;
 }
 
-std::byte* Execution::State::shared_bytes(Warp& warp, std::uint64_t address, std::uint32_t bytes,
-                                          std::uint32_t lane) {
-  Block& owner = shared_owner(warp, address, lane);
+std::byte* Execution::State::shared_bytes(Warp& warp, Block& owner, std::uint64_t address,
+                                          std::uint32_t bytes, std::uint32_t lane) {
   const std::uint64_t offset = address & kOffsetMask;
   const std::uint64_t size = owner.shared.size();
   const auto refuse = [&](FaultKind kind, const std::string& reason) {

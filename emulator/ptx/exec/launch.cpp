@@ -206,9 +206,11 @@ void Execution::State::fill_constants() {
       value = special_constant(constant.special);
     }
     std::byte* place = constants_.get() + constant.place;
-    for (unsigned lane = 0; lane < kLanes; ++lane) {
-      const unsigned bytes = constant.wide ? 8 : 4;
-      std::memcpy(place + lane * bytes, &value, bytes);
+    if (constant.wide) {
+      std::fill_n(reinterpret_cast<std::uint64_t*>(place), kLanes, value);
+    } else {
+      std::fill_n(reinterpret_cast<std::uint32_t*>(place), kLanes,
+                  static_cast<std::uint32_t>(value));
     }
   }
 }

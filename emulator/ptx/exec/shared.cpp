@@ -101,30 +101,32 @@ bool Execution::State::shares_all(const Warp& warp, std::uint32_t lane) {
   return shares_all_ == 1;
 }
 
-bool Execution::State::shared_in_model(Warp& warp, std::uint64_t address, std::uint32_t bytes,
-                                       std::uint32_t lane, std::uint32_t op, bool writes,
-                                       bool strong) {
-  Block& owner = shared_owner(warp, address, lane);
+bool Execution::State::shared_in_model(Warp& warp, Block& owner, std::uint64_t address,
+                                       std::uint32_t bytes, std::uint32_t lane, SharedLook& look) {
   const std::uint64_t offset = address & kOffsetMask;
-  visit(warp, owner, address, lane, op);
+  visit(warp, owner, address, lane, look.op);
   bool in_model = false;
   if (models_shared_) {
-    in_model = strong || shares_all(warp, lane) || is_modelled(owner, offset, bytes);
+    in_model = look.strong || shares_all(warp, lane) || is_modelled(owner, offset, bytes);
   }
+  const auto share = [&] {
+    share_lines(warp, owner, offset, bytes);
+    look.moments.reset();
+  };
   // Before the race check has noted this access: what the model adopts is what came before it.
-  if (in_model) share_lines(warp, owner, offset, bytes);
+  if (in_model) share();
   SharedRaces* const races = warp.block->races;
   if (races != nullptr && (!in_model || races->has_engines())) {
-    SharedAccess access{in_cluster(warp), lane, writes, strong, in_model};
-    access.op = op;
+    SharedAccess access{in_cluster(warp), lane, look.writes, look.strong, in_model};
+    access.op = look.op;
     if (models_shared_) {
-      const SharedMoments moments = memory_.moments(agents(warp, 1U << lane));
-      access.time = moments.time[lane];
-      access.level = moments.level;
+      if (!look.moments) look.moments = memory_.moments(agents(warp, 1U << lane));
+      access.time = look.moments->time[lane];
+      access.level = look.moments->level;
     }
     if (const auto race = races->access(in_cluster_memory(warp, address), bytes, access)) {
-      if (!models_shared_) raise_race(warp, *race, lane, writes ? "write" : "read");
-      if (!in_model) share_lines(warp, owner, offset, bytes);
+      if (!models_shared_) raise_race(warp, *race, lane, look.writes ? "write" : "read");
+      if (!in_model) share();
       in_model = true;  // the model has the words for it
     }
   }
@@ -172,17 +174,18 @@ Execution::State::Outcome Execution::State::shared_op(Warp& warp, const MemoryOp
   const bool strong = atomic || access.order != Order::weak;
   std::uint32_t in_model = 0;
   if (models_shared_ && !loads && !strong) share_overlap(warp, request, access.bytes(), mask);
+  const std::uint32_t bytes = access.bytes();
+  SharedLook look{request.instruction, !loads, strong, std::nullopt};
   each_lane(mask, [&](std::uint32_t lane) {
     const std::uint64_t address = request.address[lane];
-    plain(warp, Space::shared, address, access.bytes(), lane);
-    if (shared_in_model(warp, address, access.bytes(), lane, request.instruction, !loads, strong)) {
-      in_model |= 1U << lane;
-    }
+    Block& owner = shared_owner(warp, address, lane);
+    shared_bytes(warp, owner, address, bytes, lane);  // faults where it may not
+    if (shared_in_model(warp, owner, address, bytes, lane, look)) in_model |= 1U << lane;
   });
   // A line may have come under the model by a lane behind others.
-  each_lane(mask & ~in_model, [&](std::uint32_t lane) {
+  each_lane(in_model != 0 ? mask & ~in_model : 0, [&](std::uint32_t lane) {
     const std::uint64_t address = request.address[lane];
-    if (is_modelled(shared_owner(warp, address, lane), address & kOffsetMask, access.bytes())) {
+    if (is_modelled(shared_owner(warp, address, lane), address & kOffsetMask, bytes)) {
       in_model |= 1U << lane;
     }
   });
@@ -215,8 +218,10 @@ Execution::State::Outcome Execution::State::shared_op(Warp& warp, const MemoryOp
 void Execution::State::shared_piece(Warp& warp, std::uint64_t address, std::uint32_t bytes,
                                     std::uint32_t lane, std::uint32_t op, std::byte* data,
                                     bool writes) {
-  std::byte* const at = plain(warp, Space::shared, address, bytes, lane);
-  if (!shared_in_model(warp, address, bytes, lane, op, writes, false)) {
+  Block& owner = shared_owner(warp, address, lane);
+  std::byte* const at = shared_bytes(warp, owner, address, bytes, lane);
+  SharedLook look{op, writes, false, std::nullopt};
+  if (!shared_in_model(warp, owner, address, bytes, lane, look)) {
     std::memcpy(writes ? at : data, writes ? data : at, bytes);
     return;
   }
@@ -224,8 +229,7 @@ void Execution::State::shared_piece(Warp& warp, std::uint64_t address, std::uint
   request.access = &piece_of(bytes, writes);
   request.agents = agents(warp, 1U << lane);
   request.shared = true;
-  request.address[lane] =
-      shared_place(shared_owner(warp, address, lane).index, address & kOffsetMask);
+  request.address[lane] = shared_place(owner.index, address & kOffsetMask);
   alignas(64) std::uint32_t lanes[4][kLanes] = {};
   const std::uint32_t size = std::min(bytes, 4U);
   for (std::uint32_t e = 0; e * size < bytes; ++e) {

@@ -309,7 +309,7 @@ class Execution::State : public std::enable_shared_from_this<Execution::State> {
   /// misaligned.
   std::byte* plain(Warp& warp, Space space, std::uint64_t address, std::uint32_t bytes,
                    std::uint32_t lane);
-  std::byte* shared_bytes(Warp& warp, std::uint64_t address, std::uint32_t bytes,
+  std::byte* shared_bytes(Warp& warp, Block& owner, std::uint64_t address, std::uint32_t bytes,
                           std::uint32_t lane);
   Block& shared_owner(Warp& warp, std::uint64_t address, std::uint32_t lane);
   // exec/shared.cpp
@@ -318,8 +318,15 @@ class Execution::State : public std::enable_shared_from_this<Execution::State> {
   bool shares_all(const Warp& warp, std::uint32_t lane);
   void share_overlap(Warp& warp, const Request& request, std::uint32_t bytes, std::uint32_t mask);
   void share_lines(Warp& warp, Block& owner, std::uint64_t offset, std::uint32_t bytes);
-  bool shared_in_model(Warp& warp, std::uint64_t address, std::uint32_t bytes, std::uint32_t lane,
-                       std::uint32_t op, bool writes, bool strong);
+  struct SharedLook {
+    std::uint32_t op = 0;
+    bool writes = false;
+    bool strong = false;
+    /// Of the warp's lanes, once one was asked for; a line that comes under the model ends them.
+    std::optional<SharedMoments> moments;
+  };
+  bool shared_in_model(Warp& warp, Block& owner, std::uint64_t address, std::uint32_t bytes,
+                       std::uint32_t lane, SharedLook& look);
   std::unique_ptr<SharedOrder> shared_order(const Cluster& cluster);
   bool is_modelled(const Block& block, std::uint64_t offset, std::uint32_t bytes) const;
   void share_line(Warp& warp, Block& block, std::uint64_t line);

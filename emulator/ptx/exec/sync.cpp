@@ -27,8 +27,8 @@ std::uint32_t Execution::State::uniform(const Warp& warp, Slot slot, std::uint32
 // has to leave it before the next. Where some arrive and go on, or a count names fewer, or may, it
 // is open who meets whom, and whether a warp comes twice.
 void Execution::State::find_open_barriers() {
-  for (const Op& op : program_.ops) {
-    if (op.kind != Kind::barrier) continue;
+  for (const std::uint32_t i : program_.barrier_ops) {
+    const Op& op = program_.ops[i];
     const BarrierOp& form = program_.barriers[op.detail];
     const auto value = [&](Slot slot) {
       return *reinterpret_cast<const std::uint32_t*>(constants_.get() + slot.offset());
