@@ -165,6 +165,38 @@ void Execution::State::share_overlap(Warp& warp, const Request& request, std::ui
   }
 }
 
+// What is usual: weak accesses to plain bytes of the warp's own block. Returns the lanes whose
+// access was not looked at here: all where it is not so, and those from the first race on.
+std::uint32_t Execution::State::note_plain(Warp& warp, const Request& request, std::uint32_t bytes,
+                                           std::uint32_t mask, const SharedLook& look) {
+  const Block& block = *warp.block;
+  const std::uint64_t size = block.shared.size();
+  if (look.strong || size < bytes || !block.modelled.empty()) return mask;
+  if (models_shared_ && shares_all(warp, first_lane(mask))) return mask;
+  bool plain = true;
+  each_lane(mask, [&](std::uint32_t lane) {
+    const std::uint64_t at = request.address[lane];  // those of other blocks lie beyond all
+    plain = plain && at <= size - bytes && at % bytes == 0;
+  });
+  if (!plain) return mask;
+  SharedRaces* const races = block.races;
+  if (races == nullptr) return 0;
+  SharedAccess access{in_cluster(warp), 0, look.writes, false, false};
+  access.op = look.op;
+  SharedMoments moments;
+  if (models_shared_) {
+    moments = memory_.moments(agents(warp, mask));
+    access.level = moments.level;
+  }
+  for (std::uint32_t left = mask; left != 0; left &= left - 1) {
+    access.lane = first_lane(left);
+    if (models_shared_) access.time = moments.time[access.lane];
+    const std::uint64_t at = in_cluster_memory(warp, request.address[access.lane]);
+    if (races->access(at, bytes, access)) return left;
+  }
+  return 0;
+}
+
 Execution::State::Outcome Execution::State::shared_op(Warp& warp, const MemoryOp& memory,
                                                       Request& request, std::uint32_t mask) {
   const Access& access = memory.access;
@@ -176,7 +208,7 @@ Execution::State::Outcome Execution::State::shared_op(Warp& warp, const MemoryOp
   if (models_shared_ && !loads && !strong) share_overlap(warp, request, access.bytes(), mask);
   const std::uint32_t bytes = access.bytes();
   SharedLook look{request.instruction, !loads, strong, std::nullopt};
-  each_lane(mask, [&](std::uint32_t lane) {
+  each_lane(note_plain(warp, request, bytes, mask, look), [&](std::uint32_t lane) {
     const std::uint64_t address = request.address[lane];
     Block& owner = shared_owner(warp, address, lane);
     shared_bytes(warp, owner, address, bytes, lane);  // faults where it may not

@@ -325,6 +325,8 @@ class Execution::State : public std::enable_shared_from_this<Execution::State> {
     /// Of the warp's lanes, once one was asked for; a line that comes under the model ends them.
     std::optional<SharedMoments> moments;
   };
+  std::uint32_t note_plain(Warp& warp, const Request& request, std::uint32_t bytes,
+                           std::uint32_t mask, const SharedLook& look);
   bool shared_in_model(Warp& warp, Block& owner, std::uint64_t address, std::uint32_t bytes,
                        std::uint32_t lane, SharedLook& look);
   std::unique_ptr<SharedOrder> shared_order(const Cluster& cluster);
