@@ -422,13 +422,18 @@ class Axioms {
   std::vector<std::uint32_t> acquire_ends(std::uint32_t r) const {
     const Node& read = nodes_[r];
     std::vector<std::uint32_t> out;
-    if (!machine::is_strong(read.order) || read.reduction) return out;
+    if (!machine::is_strong(read.order)) return out;
+    if (read.reduction) {
+      // An atomic that is taken for one acquires for its own write, if for nothing behind it.
+      if (machine::acquires(read.order)) out.push_back(r);
+      return out;
+    }
     const auto& thread = record_.threads()[read.thread];
     for (auto at = std::find(thread.begin(), thread.end(), r); at != thread.end(); ++at) {
       const Node& x = nodes_[*at];
       if (x.kind == Kind::fence && x.order != machine::Order::release) out.push_back(*at);
-      if (x.kind == Kind::read && x.location == read.location && !x.reduction &&
-          machine::acquires(x.order) && same_address(x, read, false)) {
+      if (x.kind == Kind::read && x.location == read.location && machine::acquires(x.order) &&
+          same_address(x, read, false)) {
         out.push_back(*at);
       }
     }

@@ -127,7 +127,7 @@ class Search {
       const std::unique_ptr<schedule::Program> program = make_();
       schedule::InlineExecutor executor(*program);
       const bool past_races = schedule::passes_over_races(run_) || program->passes_over_races();
-      Walk in_order(agents_, sets_, past_races, spec_.sum_order),
+      Walk in_order(agents_, sets_, past_races, spec_.sum_order, spec_.all),
           loose(agents_, no_sets_, true, spec_.sum_order);
       Record record;
       std::unique_lock lock(mutex_);
@@ -301,7 +301,7 @@ class Search {
     }
     if (outcome.end == schedule::RunEnd::step_limit) ++result_.bounded;
     if (visit_ && (outcome.end == schedule::RunEnd::complete || spec_.all)) {
-      visit_({program, executor.machine(), outcome});
+      visit_({program, executor.machine(), outcome, nullptr, nullptr, &walk.ends()});
     }
     if (!failure) return;
     // By the policy this is no execution. What it leads to is known where its threads came to
@@ -390,10 +390,40 @@ bool Execution::race() const {
   return judgement != nullptr ? judgement->race : machine.ignored_races() > 0;
 }
 
+namespace {
+
+// The bytes of an open end, where they lie in a location, take each of its values.
+std::vector<std::uint64_t> with_end(const OpenEnd& end, machine::Address at, std::uint32_t bytes,
+                                    const std::vector<std::uint64_t>& values) {
+  const CellKey& cell = end.cell;
+  if (cell.region != at.region || cell.offset >= at.offset + bytes ||
+      at.offset >= cell.offset + cell.size) {
+    return values;
+  }
+  std::vector<std::uint64_t> out;
+  for (std::uint64_t value : values) {
+    for (const std::uint64_t last : end.values) {
+      for (std::uint32_t b = 0; b < bytes; ++b) {
+        const std::uint64_t place = at.offset + b;
+        if (place < cell.offset || place >= cell.offset + cell.size) continue;
+        const std::uint64_t byte = last >> (8 * (place - cell.offset)) & 0xFF;
+        value = (value & ~(std::uint64_t{0xFF} << (8 * b))) | byte << (8 * b);
+      }
+      if (std::find(out.begin(), out.end(), value) == out.end()) out.push_back(value);
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
 std::vector<std::uint64_t> Execution::final_values(machine::Address at, std::uint32_t bytes) const {
   std::vector<std::uint64_t> values;
   const auto of_machine = [&] {
     machine.final_values(at, bytes, [&](std::uint64_t v) { values.push_back(v); });
+    for (std::size_t i = 0; ends != nullptr && i < ends->size(); ++i) {
+      values = with_end((*ends)[i], at, bytes, values);
+    }
     return values;
   };
   if (judgement == nullptr) return of_machine();

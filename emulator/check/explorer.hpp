@@ -75,6 +75,7 @@ struct Execution {
   const schedule::Outcome& outcome;
   const Record* record = nullptr;  // if no order of execution has it, these two
   const Judgement* judgement = nullptr;
+  const std::vector<OpenEnd>* ends = nullptr;  // else
 
   // Whether it has races, where they are ignored.
   bool race() const;

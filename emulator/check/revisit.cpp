@@ -2,6 +2,7 @@
 // then; and the rule for sets of reductions.
 
 #include <algorithm>
+#include <map>
 
 #include "emulator/check/walk.hpp"
 
@@ -20,6 +21,60 @@ void Walk::finish() {
   due_.clear();
   for (const Incoming& w : due) revisit(w);
   if (in_vain_) unfair_ = abandoned_ = true;
+  if (!abandoned_ && open_ends_) find_ends();
+}
+
+// Exchanges of one cell with other values do not commute, but where nobody reads the cell behind
+// two of them (check_set_read) only the last one can be told. Any of them can be it that is in no
+// other one's past. For let e be such a one, and order the events of the run so that each follows
+// its past, and the other exchanges of the cell precede e: there is no cycle in that, as none of
+// them has e in its past. The exchanges, one behind the other in this order, are morally strong and
+// each reads the one before (axiom Atomicity), so coherence, reads-from and from-reads in the cell
+// agree with it, as program order and synchronisation do: Coherence and SC per location hold. What
+// one of them reads nobody uses, and it acquires nothing, so Causality and No Thin Air find the
+// rest of the execution as it was. Fence-sc order is not part of the past: with such a fence in the
+// run, or with a second cell of the kind (whose last write may contradict this one's), orders are
+// explored.
+void Walk::find_ends() {
+  std::map<CellKey, std::vector<const Live*>> exchanges;
+  for (const Live& l : lives_) {
+    if (!l.executed || !l.red || !l.event.write || !sets_.is_set(l.event.cell)) continue;
+    if (l.access.combine == machine::Combine::exchange) exchanges[l.event.cell].push_back(&l);
+  }
+  for (const auto& [cell, all] : exchanges) {
+    const bool same = std::all_of(
+        all.begin(), all.end(), [&](const Live* l) { return l->operand == all.front()->operand; });
+    if (!same && !abandoned_) find_end(cell, all);
+  }
+}
+
+void Walk::find_end(const CellKey& key, const std::vector<const Live*>& exchanges) {
+  const machine::Cell* const cell = cell_of(key);
+  const bool fences = std::any_of(lives_.begin(), lives_.end(), [](const Live& l) {
+    return l.executed && l.event.cell == kFences;
+  });
+  if (cell == nullptr || fences || !ends_.empty()) return not_a_set(key);
+  for (const Message* m = cell->newest; m != nullptr; m = m->older) {
+    const Live* const other = writer(*m, key);
+    if (other == nullptr || other->red) continue;
+    const bool behind = std::all_of(exchanges.begin(), exchanges.end(),
+                                    [&](const Live* e) { return other->past.has(e->event.self); });
+    if (behind) return;  // none of them is the last
+    const bool ahead = std::all_of(exchanges.begin(), exchanges.end(),
+                                   [&](const Live* e) { return e->past.has(other->event.self); });
+    if (!ahead) return not_a_set(key);
+  }
+  OpenEnd end{key, {}};
+  for (const Live* e : exchanges) {
+    const bool last = std::none_of(exchanges.begin(), exchanges.end(), [&](const Live* other) {
+      return other != e && other->past.has(e->event.self);
+    });
+    if (!last || std::find(end.values.begin(), end.values.end(), e->operand) != end.values.end()) {
+      continue;
+    }
+    end.values.push_back(e->operand);
+  }
+  ends_.push_back(std::move(end));
 }
 
 void Walk::on_blocked(const Question& q) {
@@ -212,9 +267,11 @@ void Walk::check_set_read(const Question& q, const Live& live, std::size_t candi
     }
   }
   if (!reds) return;
-  // An add and a max, or two exchanges, do not commute.
+  // An add and a max, or two exchanges, do not commute; of exchanges the last one alone may be
+  // told.
+  const bool open = open_ends_ && live.red && combine == machine::Combine::exchange;
   bool fine = candidates == 1 && !((live.red || !live.wanted) && others) && !unlike &&
-              !(mixed && !commutes(combine));
+              !(mixed && !commutes(combine) && !open);
   if (live.wanted) {
     fine = fine && !mixed && q.wanted->holds(value_of(*q.cell->newest, cell.size));
   }

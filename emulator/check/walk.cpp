@@ -97,6 +97,7 @@ void Walk::start(Graph graph, schedule::Execution& execution) {
   stuck_.clear();
   lanes_of_.clear();
   found_.clear();
+  ends_.clear();
   current_ = asking_blocked_ = kNoAgent;
   piece_ = prepared_ = 0;
   yields_ = 0;

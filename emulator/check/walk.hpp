@@ -98,8 +98,15 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
   // weak access has one answer only, or it races.
   // `sum_order`: the answer to every question of the program's own, modulo its options: the order
   // of a sum.
-  Walk(Agents& agents, Sets& sets, bool weak_events, std::uint32_t sum_order = 0)
-      : names_of_(agents), sets_(sets), weak_events_(weak_events), sum_order_(sum_order) {}
+  // `open_ends`: who looks at an execution asks for all of ends(), so that exchanges of other
+  // values are a set too.
+  Walk(Agents& agents, Sets& sets, bool weak_events, std::uint32_t sum_order = 0,
+       bool open_ends = false)
+      : names_of_(agents),
+        sets_(sets),
+        weak_events_(weak_events),
+        open_ends_(open_ends && weak_events),
+        sum_order_(sum_order) {}
 
   // Before a run of `execution` with this strategy and arbiter.
   void start(Graph graph, schedule::Execution& execution);
@@ -116,6 +123,8 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
   // The graph is not consistent, or a stuck poll turned out to have an end: no execution.
   bool abandoned() const { return abandoned_; }
   bool unfair() const { return unfair_; }
+  // Cells of which more than one write of a set may be the last.
+  const std::vector<OpenEnd>& ends() const { return ends_; }
   // The run was that of the graph given, and nothing more.
   bool as_given() const { return !abandoned_ && remaining_ == 0 && lives_.size() == given_; }
   std::size_t events() const { return lives_.size(); }
@@ -296,6 +305,8 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
   Graph restricted(std::uint32_t read, const Incoming& w, bool stuck) const;
   const machine::Cell* cell_of(const CellKey& key) const;
   void not_a_set(const CellKey& cell);
+  void find_ends();
+  void find_end(const CellKey& cell, const std::vector<const Live*>& exchanges);
   void check_barrier_step(const Question& q, const Live& live);
   void check_look(const Question& q);
   bool was_awaited(const Question& q, std::uint32_t phases);
@@ -305,6 +316,7 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
   Agents& names_of_;
   Sets& sets_;
   const bool weak_events_;
+  const bool open_ends_;
   const std::uint32_t sum_order_;
   std::uint32_t sum_orders_ = 1;
   schedule::Execution* execution_ = nullptr;
@@ -325,6 +337,7 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
   std::vector<std::vector<std::uint32_t>> lanes_of_;  // by AgentId
   std::vector<Incoming> due_;
   std::vector<Graph> found_;
+  std::vector<OpenEnd> ends_;
   std::size_t given_ = 0;      // events of the graph given
   std::size_t remaining_ = 0;  // of these, not executed yet
   schedule::AgentId current_ = schedule::kNoAgent;

@@ -217,8 +217,9 @@ void LitmusProgram::execute(schedule::Agent& agent, std::size_t thread, const St
 }
 
 // Without a result, or with one that nobody can tell: nothing needs the register, and no acquire
-// pattern begins with the atomic's read, or nothing comes behind that it could order. Their order
-// is explored only where it shows.
+// pattern begins with the atomic's read, or nothing comes behind that it could order (but its own
+// write, which out of order somebody may have read before). Their order is explored only where it
+// shows.
 bool LitmusProgram::is_reduction(std::size_t thread, const Atomic& atomic) const {
   if (atomic.op == Combine::cas) return false;
   if (!atomic.destination) return true;
@@ -252,10 +253,6 @@ void LitmusProgram::execute(schedule::Agent& agent, std::size_t thread, const At
     a.read_depends = read_depends;
     a.write_depends = write_depends;
     a.combine = atomic.op;
-    // A reduction: it acquires nothing.
-    if (atomic.destination && machine::acquires(a.order)) {
-      a.order = a.order == Order::acquire ? Order::relaxed : Order::release;
-    }
     next_read(thread);
     agent.reduce(p.at, a, std::as_bytes(std::span(&operand, 1)).first(index(type.bits / 8)),
                  combine(atomic.op, type));

@@ -206,7 +206,8 @@ class Generator {
     atomic.order = random_.percent(synchronising_percent_)
                        ? kOrders[static_cast<std::size_t>(random_.below(3))]
                        : lit::Order::relaxed;
-    const int kind = random_.below(100);
+    int kind = random_.below(100);
+    if (o_.unread_exchanges && random_.percent(70)) kind = 50;
     if (cas_ && kind < 40) {
       atomic.op = lit::Combine::cas;
       const int compared = random_.between(0, 4);
@@ -237,7 +238,11 @@ class Generator {
     }
     if (!reduction) {
       atomic.destination = new_register(thread);
-      reads_.push_back(*atomic.destination);
+      if (o_.unread_exchanges && random_.percent(70)) {
+        unread_.emplace_back(&thread - test_.threads.data(), *atomic.destination);
+      } else {
+        reads_.push_back(*atomic.destination);
+      }
     }
     add(thread, std::move(atomic));
   }
@@ -331,7 +336,9 @@ class Generator {
         if (const auto* load = std::get_if<lit::Load>(&i.what)) {
           test_.observed.push_back({static_cast<int>(t), load->destinations.front(), 0});
         } else if (const auto* atomic = std::get_if<lit::Atomic>(&i.what)) {
-          if (atomic->destination) {
+          if (atomic->destination && std::find(unread_.begin(), unread_.end(),
+                                               std::pair(static_cast<std::ptrdiff_t>(t),
+                                                         *atomic->destination)) == unread_.end()) {
             test_.observed.push_back({static_cast<int>(t), *atomic->destination, 0});
           }
         }
@@ -360,6 +367,7 @@ class Generator {
   int labels_ = 0;
   // Of the thread that is being filled: registers that reads wrote, branches without a label yet.
   std::vector<lit::RegisterId> reads_;
+  std::vector<std::pair<std::ptrdiff_t, lit::RegisterId>> unread_;  // by thread
   std::vector<std::size_t> open_labels_;
 };
 

@@ -30,6 +30,8 @@ struct GeneratorOptions {
   // the fences of those.
   bool aliases = false;
   bool proxies = false;
+  // Most atomics are exchanges, and nobody asks what most atomics read.
+  bool unread_exchanges = false;
 };
 
 // The test of a seed. Its name is "generated-SEED"; every write has a value of its own (stores and

@@ -124,6 +124,25 @@ TEST_CASE("looks of one wait that end on other values are looks of their own") {
   judge("rank-lost", waiting(sign + "  setp.lt.s32 %p, %v2, 0;\n  @%p trap;\n", minus));
 }
 
+TEST_CASE(
+    "looks of one wait that compute other things from what they find are looks of their own") {
+  // 2 (v^3 - v) is 0 at 0, at -1 and 1, and around the sign's change, and not at 5.
+  const std::string wait = load_of("relaxed") +
+                           "  mul.lo.u32 %v3, %v2, %v2;\n  mul.lo.u32 %v3, %v3, %v2;\n"
+                           "  sub.u32 %v3, %v3, %v2;\n  shl.b32 %v3, %v3, 1;\n"
+                           "  setp.ne.s32 %p, %v2, 0;\n  @%p bra $D;\n$L:\n" +
+                           load_of("relaxed") +
+                           "  mov.u32 %v3, 0;\n  setp.eq.s32 %p, %v2, 0;\n  @%p bra $L;\n$D:\n"
+                           "  st.relaxed.gpu.global.u32 [%m+128], %v3;\n";
+  const std::string five = "  st.relaxed.gpu.global.u32 [%m+64], 5;\n";
+  const auto traps_at = [&](const std::string& value) {
+    return waiting(wait + "  setp.eq.u32 %p, %v3, " + value + ";\n  @%p trap;\n", five);
+  };
+  judge("clean", traps_at("7"));
+  judge("rank-lost", traps_at("0"));
+  judge("rank-lost", traps_at("240"));
+}
+
 TEST_CASE("a first attempt with another access behind it is an event") {
   // Both are tried before either's result is asked for: then the loops.
   const std::string both =

@@ -2,7 +2,8 @@
 //   check_differential [OPTION…] FIRST COUNT [FOLDER]
 //   check_differential [OPTION…] file TEST
 // --in-order: without load buffering. --aliases, --proxies: programs with second names of
-// locations, with the constant, texture and surface proxies. --waits: programs with
+// locations, with the constant, texture and surface proxies. --unread: with exchanges whose result
+// nobody asks for. --waits: programs with
 // waits by compare-and-swap, and who may wait for ever; in order. --cohere: all names of a location
 // are one address. Prints each disagreement, shrunk, and how many programs had what; exit status 1
 // if there was a disagreement.
@@ -69,11 +70,12 @@ int main(int argc, char** argv) {
       options.barriers = false;
     }
     if (option == "--proxies") options.proxies = true;
+    if (option == "--unread") options.unread_exchanges = true;
   }
   if (argc < 3) {
     std::fprintf(stderr,
                  "usage: check_differential [--in-order] [--cohere] [--aliases] [--proxies] "
-                 "[--waits] FIRST COUNT [FOLDER to mutate]\n"
+                 "[--unread] [--waits] FIRST COUNT [FOLDER to mutate]\n"
                  "       check_differential [--in-order] [--cohere] file TEST\n");
     return 2;
   }

@@ -219,6 +219,54 @@ TEST_CASE("atomics of one place cost one execution for each end that somebody ca
   CHECK(executions({"atom.acquire.gpu.add r0, x, 1", "ld.weak r1, y"}, 3, "forall (x == 3)") == 6);
 }
 
+TEST_CASE("exchanges that nobody reads cost one execution, and each of them may be the last") {
+  // Beside other accesses, so that the search runs them: each thread's own value, and y.
+  const auto test = [](const std::vector<std::string>& rows, int threads, const std::string& c) {
+    litmus::Test t = of_each(rows, threads, c);
+    int value = 0;
+    for (litmus::Thread& thread : t.threads) {
+      for (litmus::Instruction& i : thread.instructions) {
+        auto* const exchange = std::get_if<litmus::Atomic>(&i.what);
+        if (exchange != nullptr) exchange->value = litmus::Constant{++value};
+      }
+    }
+    return t;
+  };
+  const auto searched = [&](const std::vector<std::string>& rows, int threads,
+                            const std::string& c) {
+    const litmus::Test t = test(rows, threads, c);
+    CHECK(testing::difference(t) == "");
+    return search_all(t);
+  };
+  for (const std::string order : {"relaxed", "release", "acq_rel"}) {
+    const std::string one = "atom." + order + ".gpu.exch r0, x, 1";
+    const testing::Searched s = searched({"st.relaxed.gpu y, 1", one}, 4, "forall (x > 0)");
+    CHECK(s.result.complete == 24);  // y's: by coherence
+    CHECK(s.states.size() == 4);
+    const testing::Searched t = searched({"ld.relaxed.gpu r1, y", one}, 4, "forall (x > 0)");
+    CHECK(t.result.complete == 1);
+    CHECK(t.states.size() == 4);
+  }
+  // A thread's first one of two is never the last.
+  const testing::Searched two = searched(
+      {"ld.relaxed.gpu r1, y", "atom.relaxed.gpu.exch r0, x, 1", "atom.relaxed.gpu.exch r2, x, 1"},
+      2, "forall (x > 0)");
+  CHECK(two.result.complete == 1);
+  CHECK(two.states.size() == 2);
+  // Who reads the location, or what an exchange read, can tell their order.
+  const auto orders = [&](const std::vector<std::string>& rows, const std::string& c) {
+    return searched(rows, 3, c).result.complete;
+  };
+  const std::string relaxed = "atom.relaxed.gpu.exch r0, x, 1";
+  CHECK(orders({"ld.relaxed.gpu r1, y", relaxed}, "forall (x > 0 /\\ P1:r0 < 9)") > 1);
+  CHECK(orders({"ld.relaxed.gpu r2, y", relaxed, "ld.relaxed.gpu r1, x"},
+               "forall (x > 0 /\\ P1:r1 < 9)") >= 6);
+  CHECK(orders({"ld.relaxed.gpu r1, y", relaxed, "fence.sc.gpu"}, "forall (x > 0)") >= 6);
+  // Two locations, in both directions: the last ones of both do not go together freely.
+  CHECK(orders({"atom.relaxed.gpu.exch r0, x, 1", "atom.relaxed.gpu.exch r1, y, 1"},
+               "forall (x > 0 /\\ y > 0)") >= 6);
+}
+
 TEST_CASE("threads that meet at one location alone end as the search has them end") {
   const std::vector<std::vector<std::string>> programs = {
       {"atom.relaxed.gpu.add r0, x, 1", "atom.acq_rel.gpu.exch r1, x, 7"},
