@@ -219,16 +219,15 @@ class Pypto {
     return {first + within % among, within / among};
   }
   /// The last tiles, which all warps finish together when nothing is left to multiply: a group, or
-  /// what the blocks take up at once, since they end at about the same time. Where a block has many
-  /// rows of a tile (virtual ranks with few blocks), kLateTiles: its three finishing warps fall
+  /// what the blocks take up at once, since they end at about the same time. More where a block has
+  /// several rows of a tile (virtual ranks with few blocks), since its three finishing warps fall
   /// behind its products. No more than may be open at once.
   __device__ int tail() const {
-    constexpr int kLateTiles = 4;
-    constexpr int kManyRows = 4;
     const int at_once = (args_.blocks + parts_ - 1) / parts_;
     const int end_together = at_once > group_ ? at_once : group_;
-    const bool behind = args_.blocks * kManyRows <= kRows && end_together < kLateTiles;
-    const int most = behind ? kLateTiles : end_together;
+    const int rows = kRows / args_.blocks;
+    const int late = rows >= 4 ? kPyptoLead : rows >= 2 ? 4 : 0;  // cuda/bench/results, 2026-12-02
+    const int most = late > end_together ? late : end_together;
     const int open = most < lead_ ? most : lead_;
     return open < tiles_ ? open : tiles_;
   }

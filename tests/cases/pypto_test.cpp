@@ -81,8 +81,8 @@ constexpr Boundary kModes[] = {Boundary::strict, Boundary::stream, Boundary::coh
 
 TEST_CASE("the pypto kernel gives the reference's bits on 2, 4 and 8 ranks, in each of its forms") {
   if (!made("pypto")) return;
-  for (const char* name :
-       {"2", "4", "8", "pipelined-2", "pipelined-4", "pipelined-8", "wide-2", "waves-2"}) {
+  for (const char* name : {"2", "4", "8", "pipelined-2", "pipelined-4", "pipelined-8", "many-2",
+                           "wide-2", "waves-2"}) {
     CAPTURE(std::string(name));
     const auto program = open(path_of(name));
     const Ran ran = run(*program);
