@@ -372,6 +372,14 @@ Argument Argument::number(const char* dtype, const std::string& value) {
   return raw(fmt::format("{{{} = {}}}", dtype, value));
 }
 
+Argument Argument::whole(std::uint64_t value) {
+  if (value >> 63 == 0) return number("u64", std::to_string(value));
+  std::string bytes;
+  for (int b = 0; b < 8; ++b) {
+    bytes += fmt::format("{}{}", b > 0 ? ", " : "", value >> (8 * b) & 0xff);
+  }
+  return raw("{bytes = [" + bytes + "]}");
+}
 std::string Argument::text_of(float value) { return fmt::format("{}", value); }
 std::string Argument::text_of(double value) { return fmt::format("{}", value); }
 

@@ -65,8 +65,10 @@ class Argument {
   static Argument scalar(T value) {
     if constexpr (std::is_floating_point_v<T>) {
       return number(dtype_of<T>(), text_of(value));
-    } else {
+    } else if constexpr (std::is_same_v<T, bool> || std::is_signed_v<T> || sizeof(T) < 8) {
       return number(dtype_of<T>(), std::to_string(value));
+    } else {
+      return whole(value);
     }
   }
   // A table in braces as a case file has it: "{struct = [...]}".
@@ -75,7 +77,8 @@ class Argument {
  private:
   friend struct CaseWriter;
   static Argument number(const char* dtype, const std::string& value);
-  static std::string text_of(float value);  // that reads back as the same
+  static Argument whole(std::uint64_t value);  // TOML has no such numbers above 2^63
+  static std::string text_of(float value);     // that reads back as the same
   static std::string text_of(double value);
   std::string toml_;
 };

@@ -3,6 +3,7 @@
 // or by what its caller's function throws. Not installed.
 
 #include <atomic>
+#include <condition_variable>
 #include <exception>
 #include <functional>
 #include <mutex>
@@ -16,21 +17,45 @@
 
 namespace ringfence::detail {
 
-// The flags that end a run (emulator/schedule/interrupt.hpp) are the process's.
-inline std::mutex& one_at_a_time() {
-  static std::mutex mutex;
-  return mutex;
-}
+// This thread is in an analysis, or in what one calls.
+class Inside {
+ public:
+  Inside() : before_(std::exchange(flag(), true)) {}
+  ~Inside() { flag() = before_; }
+  Inside(const Inside&) = delete;
+  Inside& operator=(const Inside&) = delete;
+
+  static bool& flag() {
+    static thread_local bool inside = false;
+    return inside;
+  }
+
+ private:
+  bool before_;
+};
 
 class Running {
  public:
-  explicit Running(std::stop_token stop) : lock_(one_at_a_time()), stop_(std::move(stop)) {
+  // Waits for its turn; throws Interrupted where it is asked to stop meanwhile.
+  explicit Running(std::stop_token stop) : stop_(std::move(stop)) {
+    if (Inside::flag()) {
+      throw analysis::InputError("an analysis within another one: expected that one to end first");
+    }
+    std::unique_lock<std::mutex> lock(turn().mutex);
+    if (!turn().free.wait(lock, stop_, [] { return !turn().taken; })) throw analysis::Interrupted();
+    turn().taken = true;
+    inside_.emplace();
     on_stop_.emplace(stop_, Interrupt{});
   }
   ~Running() {
     on_stop_.reset();  // waits for a call that is under way
     // An interruption by the program's own handler stays until that clears it.
     if (stop_.stop_requested() || ended_) schedule::clear_interrupt();
+    {
+      const std::lock_guard<std::mutex> lock(turn().mutex);
+      turn().taken = false;
+    }
+    turn().free.notify_one();
   }
   Running(const Running&) = delete;
   Running& operator=(const Running&) = delete;
@@ -46,8 +71,19 @@ class Running {
     void operator()() const noexcept { schedule::interrupt(); }
   };
 
-  std::unique_lock<std::mutex> lock_;
+  // The flags that end a run (emulator/schedule/interrupt.hpp) are the process's.
+  struct Turn {
+    std::mutex mutex;
+    std::condition_variable_any free;
+    bool taken = false;
+  };
+  static Turn& turn() {
+    static Turn one;
+    return one;
+  }
+
   std::stop_token stop_;
+  std::optional<Inside> inside_;
   std::optional<std::stop_callback<Interrupt>> on_stop_;
   std::atomic<bool> ended_ = false;
 };
@@ -72,6 +108,7 @@ auto analysed(const Options& o, bool own, F&& f) {
           if (o.progress) {
             tell = [&](const Progress& p) {
               if (thrown != nullptr) return;
+              const Inside inside;
               try {
                 o.progress(p);
               } catch (...) {
@@ -80,7 +117,13 @@ auto analysed(const Options& o, bool own, F&& f) {
               }
             };
           }
-          return f(tell);
+          try {
+            return f(tell);
+          } catch (const schedule::StopRequested&) {
+            // Why is known as long as it is running.
+            if (schedule::interrupted()) throw analysis::Interrupted();
+            throw;
+          }
         },
         own);
   } catch (const Error&) {

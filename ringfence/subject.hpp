@@ -5,9 +5,10 @@
 //   const ringfence::Result r = ringfence::Subject::case_file("all_reduce.toml").fuzz();
 //   if (r.finding()) std::puts(r.finding()->story.c_str());
 //
-// Nothing here prints or exits. One analysis runs at a time in a process: a second one waits.
-// While one runs, SIGALRM and ITIMER_REAL are its own. What fails is an Error (result.hpp); what a
-// function of the caller's throws, `progress` excepted, is one too.
+// Nothing here prints or exits. One analysis runs at a time in a process: a second one waits, and
+// is an Error from within the first. While one runs, SIGALRM and ITIMER_REAL are its own. What
+// fails is an Error (result.hpp); what a function of the caller's throws, `progress` excepted, is
+// one too.
 
 #include <cstdint>
 #include <functional>
@@ -62,8 +63,8 @@ struct Options {
   std::uint32_t registers{0};
   std::vector<std::string> ignore{};  // kinds of findings to pass over
   std::uint32_t findings{1};  // fuzz of kernels: behind a finding, go on to others, at most so many
-  bool arrival_orders{
-      false};            // check: arrivals in every order, also where nothing can tell them apart
+  // check: arrivals at barriers in every order, also where nothing can tell the orders apart.
+  bool arrival_orders{false};
   bool memories{false};  // run: Result::memories
   Executor executor{Executor::automatic};
   double stall_seconds{10};  // over processes: a rank that makes no step for so long is given up

@@ -185,34 +185,40 @@ TEST_CASE("lines before the first table are keys of the file, and a case takes e
 
 TEST_CASE("scalars reach a kernel as they are, however small or large") {
   Case c(2, "scalars");
-  c.local("out", 24).launch(
+  c.local("out", 40).launch(
       {.kernel = "scalars",
        .arguments = {Argument::memory("out"), Argument::scalar(1e-30f), Argument::scalar(1e300),
-                     Argument::scalar(3.0f), Argument::scalar(-5)},
+                     Argument::scalar(3.0f), Argument::scalar(-5),
+                     Argument::scalar(~std::uint64_t{0} - 1), Argument::scalar(std::uint64_t{7})},
        .text = R"(.version 8.0
 .target sm_90
 .address_size 64
-.visible .entry scalars(.param .u64 o, .param .f32 a, .param .f64 b, .param .f32 c, .param .s32 d)
+.visible .entry scalars(.param .u64 o, .param .f32 a, .param .f64 b, .param .f32 c, .param .s32 d,
+                       .param .u64 e, .param .u64 f)
 {
-  .reg .b64 %rd<3>;
+  .reg .b64 %rd<5>;
   .reg .b32 %r<4>;
   ld.param.u64 %rd1, [o];
   ld.param.b64 %rd2, [b];
   ld.param.b32 %r1, [a];
   ld.param.b32 %r2, [c];
   ld.param.b32 %r3, [d];
+  ld.param.b64 %rd3, [e];
+  ld.param.b64 %rd4, [f];
   cvta.to.global.u64 %rd1, %rd1;
   st.global.b64 [%rd1], %rd2;
   st.global.b32 [%rd1+8], %r1;
   st.global.b32 [%rd1+12], %r2;
   st.global.b32 [%rd1+16], %r3;
+  st.global.b64 [%rd1+24], %rd3;
+  st.global.b64 [%rd1+32], %rd4;
   ret;
 }
 )"});
   const Result r = Subject(c).run({.memories = true});
   REQUIRE(r.verdict == Verdict::pass);
   const std::vector<std::byte>& out = r.memories.at("out.1").bytes;
-  REQUIRE(out.size() == 24);
+  REQUIRE(out.size() == 40);
   const auto at = [&]<class T>(std::size_t byte, T value) {
     std::memcpy(&value, out.data() + byte, sizeof value);
     return value;
@@ -221,6 +227,8 @@ TEST_CASE("scalars reach a kernel as they are, however small or large") {
   CHECK(at(8, float{}) == 1e-30f);
   CHECK(at(12, float{}) == 3.0f);
   CHECK(at(16, std::int32_t{}) == -5);
+  CHECK(at(24, std::uint64_t{}) == 0xfffffffffffffffe);
+  CHECK(at(32, std::uint64_t{}) == 7);
 }
 
 TEST_CASE("what a run leaves is a value, of each memory and rank") {
