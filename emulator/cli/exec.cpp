@@ -16,6 +16,7 @@
 #include "emulator/cli/progress.hpp"
 #include "emulator/exec/session.hpp"
 #include "emulator/machine/names.hpp"
+#include "emulator/schedule/interrupt.hpp"
 
 namespace ringfence::cli {
 
@@ -25,7 +26,7 @@ exec::EngineOptions engine_options(const ExecOptions& o) {
   exec::EngineOptions e;
   e.devices = o.gpus;
   e.seed = o.seed;
-  e.schedules = o.schedules;
+  e.explore = o.explore;
   const auto mode = machine::parse_boundary(o.boundary);
   if (!mode)
     throw UsageError(fmt::format("--boundary {}: expected strict, stream or coherent", o.boundary));
@@ -55,10 +56,47 @@ exec::EngineOptions engine_options(const ExecOptions& o) {
   return e;
 }
 
+// Whether the program has been found wrong, by ringfence or by itself.
+bool fails(const exec::Ended& run) { return !run.summary.findings.empty() || run.status != 0; }
+
+// The program with one seed after another, until it fails; the summary is of all of them. Of what
+// was captured the last run's stays.
+struct Runs {
+  exec::Ended last;
+  std::uint64_t count = 0;
+};
+Runs run_seeds(exec::Session session, std::uint64_t more) {
+  Runs out;
+  exec::Summary all;
+  const std::uint64_t first = session.engine.seed;
+  for (;; ++out.count) {
+    session.engine.seed = first + out.count;
+    session.engine.refused = all.refused;
+    out.last = exec::run(session);
+    exec::Summary& s = out.last.summary;
+    all.refused.merge(s.refused);
+    s.refused = all.refused;
+    all.launches = s.launches += all.launches;
+    all.stretches = s.stretches += all.stretches;
+    all.unknown = s.unknown = s.unknown || all.unknown;
+    if (out.count == more || fails(out.last) || schedule::interrupted()) break;
+    std::error_code none;
+    for (const std::string& file : s.captured) std::filesystem::remove(file, none);
+  }
+  ++out.count;
+  return out;
+}
+
 // What is said at the end, on standard error: standard output is the program's.
-void conclude(const exec::Summary& s, const std::string& capture) {
+void conclude(const Runs& runs, const ExecOptions& options) {
+  const exec::Summary& s = runs.last.summary;
+  const std::string& capture = options.capture;
   std::string line =
       fmt::format("ringfence exec: {} launches in {} stretches", s.launches, s.stretches);
+  const std::uint64_t seed = options.seed + runs.count - 1;
+  if (options.schedules != 0) {
+    line += fmt::format(" of {} runs, seeds {} to {}", runs.count, options.seed, seed);
+  }
   if (!capture.empty() && s.stretches != 0) line += fmt::format(", captured in {}", capture);
   if (s.left != 0)
     line += fmt::format("; {} operations that nothing waited for did not run", s.left);
@@ -66,6 +104,10 @@ void conclude(const exec::Summary& s, const std::string& capture) {
   if (!s.refused.empty()) {
     std::fprintf(stderr, "ringfence exec: called but not supported: %s\n",
                  fmt::format("{}", fmt::join(s.refused, ", ")).c_str());
+  }
+  if (options.schedules != 0 && fails(runs.last) && !schedule::interrupted()) {
+    std::fprintf(stderr, "ringfence exec: the last run failed; --seed %llu runs it again\n",
+                 static_cast<unsigned long long>(seed));
   }
   if (!s.findings.empty()) {
     std::fprintf(stderr, "FINDING: %s\n", fmt::format("{}", fmt::join(s.findings, ", ")).c_str());
@@ -92,8 +134,10 @@ int run(const ExecOptions& o) {
     if (error) throw UsageError(fmt::format("--capture {}: {}", o.capture, error.message()));
   }
   std::fflush(stdout);
-  const exec::Ended ended = exec::run(session);
-  conclude(ended.summary, o.capture);
+  const Runs runs = run_seeds(std::move(session), o.schedules);
+  const exec::Ended& ended = runs.last;
+  conclude(runs, o);
+  if (schedule::interrupted()) throw Interrupted();
   if (!ended.summary.findings.empty()) {
     note_told();
     return static_cast<int>(Exit::finding);

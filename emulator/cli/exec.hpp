@@ -13,7 +13,8 @@ struct ExecOptions {
   std::vector<std::string> command;
   std::uint32_t gpus = 4;
   std::uint64_t seed = 0;
-  std::uint64_t schedules = 0;
+  std::uint64_t schedules = 0;  // of the program, besides the first
+  std::uint64_t explore = 0;    // of each stretch
   std::string boundary = "stream";
   std::vector<std::string> policy, ignore;
   std::uint32_t registers = 0;

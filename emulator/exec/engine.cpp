@@ -47,7 +47,9 @@ bool ends_window(Call call) {
 }  // namespace
 
 Engine::Engine(EngineOptions options)
-    : options_(std::move(options)), next_address_(cases::Space::kBase + cases::Space::kPageBytes) {
+    : options_(std::move(options)),
+      next_address_(cases::Space::kBase + cases::Space::kPageBytes),
+      draws_(options_.seed) {
   devices_.count = options_.devices;
   devices_.multiprocessors = options_.profile.multiprocessors;
   for (std::uint32_t d = 0; d < devices_.count; ++d) {
@@ -78,11 +80,12 @@ std::string Engine::answer(const std::string& frame) {
     turn.status = kInvalidValue;
   } else {
     try {
-      const bool waits =
-          ends_window(turn.request.call) || (polls(turn.request.call) && devices_.pending.empty());
+      const bool query = polls(turn.request.call);
+      const bool waits = ends_window(turn.request.call) || (query && devices_.pending.empty());
       if (waits) judge();
       serve(turn, in);
-      if (waits || turn.callbacks != 0) judge();
+      // Who is told by a query that something is over has waited for it.
+      if (waits || turn.callbacks != 0 || (query && turn.status == kSuccess)) judge();
     } catch (const ptx::Error& e) {
       say(fmt::format("ringfence exec: {}", e.what()));
       summary_.unknown = true;
@@ -209,7 +212,7 @@ void Engine::reset(std::uint32_t device) {
 }
 
 void Engine::tell_refused(const std::string& what) {
-  if (!summary_.refused.insert(what).second) return;
+  if (!summary_.refused.insert(what).second || options_.refused.count(what) != 0) return;
   const bool driver = what.starts_with("cu") && !what.starts_with("cuda");
   say(fmt::format("ringfence exec: {} is not supported; it returned {}", what,
                   driver ? "CUDA_ERROR_NOT_SUPPORTED" : "cudaErrorNotSupported"));
@@ -347,7 +350,8 @@ void Engine::stream_call(Turn& turn, In& in) {
       return;
     }
     default:
-      return wait_for(turn, on_stream(stream), r.call == Call::stream_query);
+      if (r.call == Call::stream_query) return query(turn, on_stream(stream));
+      return wait_for(turn, on_stream(stream));
   }
 }
 
@@ -380,7 +384,8 @@ void Engine::event_call(Turn& turn, In& in) {
     }
     default:
       if (at->second.record == 0) return;
-      return wait_for(turn, {at->second.record}, r.call == Call::event_query);
+      if (r.call == Call::event_query) return query(turn, {at->second.record});
+      return wait_for(turn, {at->second.record});
   }
 }
 

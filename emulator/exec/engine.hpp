@@ -11,12 +11,14 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <random>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "emulator/analysis/instance.hpp"
 #include "emulator/analysis/task.hpp"
+#include "emulator/cases/case_program.hpp"
 #include "emulator/exec/device_profile.hpp"
 #include "emulator/exec/devices.hpp"
 #include "emulator/exec/stretch.hpp"
@@ -26,8 +28,8 @@ namespace ringfence::exec {
 
 struct EngineOptions {
   std::uint32_t devices = 4;
-  std::uint64_t seed = 0;       // 0: the default schedule; else one that is drawn
-  std::uint64_t schedules = 0;  // of each stretch that are tried besides
+  std::uint64_t seed = 0;     // 0: the default schedule; else one that is drawn
+  std::uint64_t explore = 0;  // schedules of each stretch that are tried besides
   machine::Boundary boundary = machine::Boundary::stream;
   machine::Policy policy;
   std::vector<machine::FindingKind> ignore;
@@ -38,6 +40,7 @@ struct EngineOptions {
   std::string capture;        // a folder; empty: none
   std::string folder;         // for memory that the host sees too; empty: there is none
   bool color = false;
+  std::set<std::string> refused;                  // functions of which that was said already
   std::function<void(const std::string&)> say;    // a line, or several
   std::function<void(const std::string&)> print;  // what kernels print
 };
@@ -46,6 +49,7 @@ struct Summary {
   std::uint64_t launches = 0, stretches = 0;
   std::vector<std::string> findings;  // kinds, in the order in which they were told
   std::set<std::string> refused;      // functions that are not there, and were called
+  std::set<std::string> captured;     // files that were written
   std::size_t left = 0;               // operations that nobody waited for
   bool unknown = false;               // a stretch that came to no end, or is not to be had
 };
@@ -109,8 +113,10 @@ class Engine {
   bool refuses(Turn& turn, std::uint64_t address, std::uint64_t bytes, const char* what);
 
   // All that is pending, and at least what has these numbers. `query`: what cannot go on yet is no
-  // fault.
-  void wait_for(Turn& turn, const Numbers& wanted, bool query = false);
+  // fault. `alone`: all only where those cannot go on by themselves.
+  void wait_for(Turn& turn, const Numbers& wanted, bool query = false, bool alone = false);
+  // Whether the last of these is over; by the seed, not at once.
+  void query(Turn& turn, const Numbers& wanted);
   Numbers on_stream(std::uint64_t stream) const;
   Numbers all_pending() const;
   // Of the pending operations, those numbered and all that come before them.
@@ -118,6 +124,9 @@ class Engine {
   // Runs these, if no callback comes before them.
   Ran run(Turn& turn, const Numbers& numbers, bool may_stick);
   Ran run_case(Turn& turn, const std::vector<const Operation*>& batch, bool may_stick);
+  schedule::StrategySpec strategy() const;
+  void show(const verify::Safetensors& memories);
+  void take(Turn& turn, const Stretch& stretch, cases::CaseProgram& program);
   void drop(const Numbers& numbers);
   void apply(Turn& turn, const Operation& operation);
   void finish(const std::vector<const Operation*>& batch);
@@ -127,6 +136,7 @@ class Engine {
   void tell(const std::string& kind, const std::string& story);
   std::vector<std::vector<std::uint32_t>> reach() const;
   void write_capture(const Stretch& stretch, const std::string& name);
+  void write_captured(const std::string& path, const std::string& bytes);
   void say(const std::string& text) const {
     if (options_.say) options_.say(text);
   }
@@ -143,6 +153,14 @@ class Engine {
   std::set<std::pair<std::uint32_t, std::uint32_t>> peers_;
   std::int32_t sticky_ = kSuccess;
   std::uint64_t stuck_at_ = 0;  // operations there were when all that was pending got stuck
+  // What queries of an operation are answered, drawn by the seed at the first one: how often that
+  // it is not over yet, and whether it then runs with no more than what comes before it.
+  struct Answers {
+    std::uint64_t not_ready = 0;
+    bool alone = false;
+  };
+  std::map<std::uint64_t, Answers> queried_;  // by operation
+  std::mt19937_64 draws_;
   // While something is pending, and what ran has not been waited for: the host's accesses count.
   bool window_ = false;
   std::map<std::uint64_t, std::uint32_t> words_;  // by address: as the host knows them

@@ -37,6 +37,17 @@ void Engine::open_window() {
     a.base.clear();
     if (busy) a.base.assign(a.host.get(), a.host.get() + a.bytes);
   }
+  if (!busy) return;
+  // What the host did beside what is pending still has not happened where that begins.
+  const auto word = [&](const HostAccess& access) -> std::uint8_t* {
+    Allocation* const a = devices_.holding(access.address, sizeof access.value);
+    return a == nullptr || a->base.empty() ? nullptr : &a->base[access.address - a->address];
+  };
+  for (auto o = devices_.pending.rbegin(); o != devices_.pending.rend(); ++o) {
+    if (o->kind != Kind::touch) continue;
+    words_.emplace(o->access.address, o->access.value);
+    if (std::uint8_t* const at = word(o->access)) std::memcpy(at, &o->before, sizeof o->before);
+  }
 }
 
 void Engine::touched(In& in) {
@@ -63,11 +74,16 @@ void Engine::touched(In& in) {
   }
 }
 
-// What runs now, with the memories as they were when it came to be pending.
+// What runs now, with the memories as they were when it came to be pending. Where the host has done
+// nothing beside it so far, that is the case which runs.
 void Engine::keep(const std::vector<const Operation*>& batch, const std::string& name) {
   kept_.reset();
   const auto accesses = std::count_if(batch.begin(), batch.end(),
                                       [](const Operation* o) { return o->kind == Kind::touch; });
+  if (accesses == 0) {
+    kept_.emplace().name = name + "-host";
+    return;
+  }
   for (auto& [address, a] : devices_.memory) {
     if (a.host != nullptr && !a.base.empty()) a.content = a.base;
   }
@@ -92,7 +108,7 @@ void Engine::judge() {
   try {
     write_capture(kept.stretch, kept.name);
     analysis::Task task = task_of(kept.stretch, kept.name);
-    explore(task, std::max(kSchedules, options_.schedules),
+    explore(task, std::max(kSchedules, options_.explore),
             fmt::format("stretch {}, with what the host accesses beside it", kept.name), true);
   } catch (const std::exception& e) {
     say(fmt::format("ringfence exec: {}: {}", kept.name, e.what()));

@@ -14,10 +14,10 @@
 #include "emulator/analysis/fuzz.hpp"
 #include "emulator/analysis/instance.hpp"
 #include "emulator/analysis/version.hpp"
-#include "emulator/cases/case_program.hpp"
 #include "emulator/exec/engine.hpp"
 #include "emulator/machine/names.hpp"
 #include "emulator/schedule/failure.hpp"
+#include "emulator/schedule/interrupt.hpp"
 #include "emulator/trace/story.hpp"
 #include "emulator/trace/verdict.hpp"
 
@@ -121,7 +121,27 @@ Engine::Numbers Engine::with_past(const Numbers& wanted) const {
   return out;
 }
 
-void Engine::wait_for(Turn& turn, const Numbers& wanted, bool query) {
+// A GPU may be as slow as it likes, and done with some streams before others. By the default all
+// runs at the first query.
+void Engine::query(Turn& turn, const Numbers& wanted) {
+  if (wanted.empty()) return;
+  if (options_.seed == 0) return wait_for(turn, wanted, true);
+  const auto [at, first] = queried_.emplace(*wanted.rbegin(), Answers{});
+  Answers& answers = at->second;
+  if (first) {
+    constexpr std::uint64_t kMostNotReady = 3;
+    answers.not_ready = draws_() % (kMostNotReady + 1);
+    answers.alone = draws_() % 2 != 0;
+  }
+  if (answers.not_ready != 0) {
+    --answers.not_ready;
+    turn.status = kNotReady;
+    return;
+  }
+  wait_for(turn, wanted, true, answers.alone);
+}
+
+void Engine::wait_for(Turn& turn, const Numbers& wanted, bool query, bool alone) {
   const auto left = [&] {
     return std::any_of(devices_.pending.begin(), devices_.pending.end(),
                        [&](const Operation& o) { return wanted.count(o.number) != 0; });
@@ -132,10 +152,10 @@ void Engine::wait_for(Turn& turn, const Numbers& wanted, bool query) {
                        std::none_of(devices_.memory.begin(), devices_.memory.end(),
                                     [](const auto& m) { return m.second.changed_by_host(); });
   const Numbers all = all_pending(), needed = with_past(wanted);
-  Ran ran = in_vain ? Ran::stuck : run(turn, all, true);
+  Ran ran = in_vain ? Ran::stuck : run(turn, alone ? needed : all, true);
   if (ran == Ran::stuck && needed.size() < all.size() && !needed.empty()) {
     stuck_at_ = next_operation_;
-    ran = run(turn, needed, true);
+    ran = run(turn, alone && !in_vain ? all : needed, true);
   }
   if (ran == Ran::stuck) {
     stuck_at_ = next_operation_;
@@ -238,6 +258,52 @@ analysis::Task Engine::task_of(const Stretch& stretch, const std::string& name) 
   return task;
 }
 
+schedule::StrategySpec Engine::strategy() const {
+  schedule::StrategySpec out;
+  out.kind = schedule::StrategySpec::Kind::first;
+  if (options_.seed == 0) return out;
+  out.kind = schedule::StrategySpec::Kind::portfolio;
+  out.seed = options_.seed * 1000003 + summary_.stretches;
+  return schedule::drawn(out);
+}
+
+// The host may see what kernels that got stuck have told it so far, and answer.
+void Engine::show(const verify::Safetensors& memories) {
+  for (auto& [address, a] : devices_.memory) {
+    if (a.host != nullptr) a.show(bytes_of(memories, a).data());
+  }
+}
+
+// What became of the memories.
+void Engine::take(Turn& turn, const Stretch& stretch, cases::CaseProgram& program) {
+  const verify::Safetensors memories = program.final_memories();
+  for (auto& [address, a] : devices_.memory) {
+    const std::span<const std::uint8_t> then = bytes_of(memories, a);
+    if (a.host != nullptr) {
+      a.end(then.data(), !kept_);
+      continue;
+    }
+    if (std::all_of(then.begin(), then.end(), [](std::uint8_t b) { return b == 0; })) {
+      a.content.clear();
+    } else {
+      a.content.assign(then.begin(), then.end());
+    }
+    if (a.unset.empty()) continue;
+    const Pieces not_written = program.not_written(a.memory, a.device);
+    std::uint64_t at = 0;
+    for (const auto& [begin, end] : not_written) {
+      if (at < begin) cut(a.unset, at, begin);
+      at = end;
+    }
+    if (at < a.bytes) cut(a.unset, at, a.bytes);
+  }
+  for (const Stretch::ToHost& h : stretch.to_host) {
+    const verify::Tensor& t = *memories.find(fmt::format("{}.{}", h.memory, h.rank));
+    ++turn.writes;
+    turn.to_host.put(h.to).blob({reinterpret_cast<const char*>(t.bytes.data()), t.bytes.size()});
+  }
+}
+
 Engine::Ran Engine::run_case(Turn& turn, const std::vector<const Operation*>& batch,
                              bool may_stick) {
   const std::string name = fmt::format("{:03}", summary_.stretches + 1);
@@ -275,12 +341,7 @@ Engine::Ran Engine::run_case(Turn& turn, const std::vector<const Operation*>& ba
       auto& program = static_cast<cases::CaseProgram&>(*instance.program);
       program.print_to([&](const std::string& text) { printed.add(text); });
       spec.point_limit = ~std::uint32_t{0};
-      spec.strategy.kind = schedule::StrategySpec::Kind::first;
-      if (options_.seed != 0) {
-        spec.strategy.kind = schedule::StrategySpec::Kind::portfolio;
-        spec.strategy.seed = options_.seed * 1000003 + summary_.stretches;
-        spec.strategy = schedule::drawn(spec.strategy);
-      }
+      spec.strategy = strategy();
       static_cast<void>(printed.take());
       outcome = instance.executor->run(spec);
     } catch (const std::exception& e) {
@@ -291,7 +352,8 @@ Engine::Ran Engine::run_case(Turn& turn, const std::vector<const Operation*>& ba
     auto& program = static_cast<cases::CaseProgram&>(*instance.program);
     const auto finding = schedule::failure(outcome);
     if (!finding && outcome.end != schedule::RunEnd::complete) {
-      say(fmt::format("ringfence exec: stretch {} did not end", name));
+      if (!schedule::interrupted())
+        say(fmt::format("ringfence exec: stretch {} did not end", name));
       summary_.unknown = true;
       return fail(kUnknown);
     }
@@ -299,11 +361,8 @@ Engine::Ran Engine::run_case(Turn& turn, const std::vector<const Operation*>& ba
       const bool stuck =
           schedule::waits_for_ever(finding->kind) || finding->kind == FindingKind::livelock;
       if (stuck && may_stick) {
-        // The host may see what kernels have told it so far, and answer.
-        const verify::Safetensors memories = program.final_memories();
-        for (auto& [address, a] : devices_.memory) {
-          if (a.host != nullptr) a.show(bytes_of(memories, a).data());
-        }
+        show(program.final_memories());
+        kept_.reset();  // all of it is pending still, and so is what the host does from now on
         return Ran::stuck;
       }
       const trace::Verdict verdict = trace::make_verdict(outcome, program);
@@ -330,40 +389,18 @@ Engine::Ran Engine::run_case(Turn& turn, const std::vector<const Operation*>& ba
       continue;
     }
     if (options_.print) options_.print(printed.take());
-    // What became of the memories.
-    const verify::Safetensors memories = program.final_memories();
-    for (auto& [address, a] : devices_.memory) {
-      const std::span<const std::uint8_t> then = bytes_of(memories, a);
-      if (a.host != nullptr) {
-        a.end(then.data(), !kept_);
-        continue;
-      }
-      if (std::all_of(then.begin(), then.end(), [](std::uint8_t b) { return b == 0; })) {
-        a.content.clear();
-      } else {
-        a.content.assign(then.begin(), then.end());
-      }
-      if (a.unset.empty()) continue;
-      const Pieces not_written = program.not_written(a.memory, a.device);
-      std::uint64_t at = 0;
-      for (const auto& [begin, end] : not_written) {
-        if (at < begin) cut(a.unset, at, begin);
-        at = end;
-      }
-      if (at < a.bytes) cut(a.unset, at, a.bytes);
-    }
-    for (const Stretch::ToHost& h : stretch.to_host) {
-      const verify::Tensor& t = *memories.find(fmt::format("{}.{}", h.memory, h.rank));
-      ++turn.writes;
-      turn.to_host.put(h.to).blob({reinterpret_cast<const char*>(t.bytes.data()), t.bytes.size()});
-    }
+    take(turn, stretch, program);
     break;
   }
   ++summary_.stretches;
   stuck_at_ = 0;
   if (!told.empty()) kept_.reset();
-  if (options_.schedules != 0 && told.empty()) {
-    explore(task, options_.schedules, fmt::format("another schedule of stretch {}", name), false);
+  if (options_.explore != 0 && told.empty()) {
+    explore(task, options_.explore, fmt::format("another schedule of stretch {}", name), false);
+  }
+  // Without accesses beside it, what ran is what was kept: others may come yet.
+  if (kept_ && kept_->accesses == 0 && turn.request.call == Call::step) {
+    kept_->stretch = std::move(stretch);
   }
   return Ran::done;
 }
@@ -392,9 +429,15 @@ void Engine::explore(const analysis::Task& task, std::uint64_t schedules, const 
       tell(kind, fmt::format("\nringfence exec: {} in {}\n{}", kind, where, f.story));
     }
   } catch (const std::exception& e) {
+    if (schedule::interrupted()) return;
     say(fmt::format("ringfence exec: {}", e.what()));
     summary_.unknown = true;
   }
+}
+
+void Engine::write_captured(const std::string& path, const std::string& bytes) {
+  trace::write_text_file(path, bytes);
+  summary_.captured.insert(path);
 }
 
 void Engine::write_capture(const Stretch& stretch, const std::string& name) {
@@ -408,9 +451,9 @@ void Engine::write_capture(const Stretch& stretch, const std::string& name) {
         fs::file_size(path, none) == bytes.size()) {
       continue;
     }
-    trace::write_text_file(path, bytes);
+    write_captured(path, bytes);
   }
-  trace::write_text_file(options_.capture + "/" + name + ".toml", stretch.toml);
+  write_captured(options_.capture + "/" + name + ".toml", stretch.toml);
 }
 
 }  // namespace ringfence::exec

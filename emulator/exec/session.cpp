@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -17,6 +18,7 @@
 #include "emulator/analysis/errors.hpp"
 #include "emulator/exec/program_file.hpp"
 #include "emulator/exec/wire.hpp"
+#include "emulator/schedule/interrupt.hpp"
 
 extern char** environ;
 
@@ -123,6 +125,13 @@ pid_t start(const std::string& path, const std::vector<std::string>& command,
   return child;
 }
 
+// A signal to this process alone (a terminal sends it to both) ends the program too.
+void end(pid_t child, int ended) {
+  constexpr int kMilliseconds = 200;
+  pollfd wait{ended, POLLIN, 0};
+  if (ended < 0 || poll(&wait, 1, kMilliseconds) != 1) kill(child, SIGKILL);
+}
+
 // Answers what the program asks, until it has ended.
 int serve(Engine& engine, int listener, pid_t child) {
   const Descriptor ended(static_cast<int>(syscall(SYS_pidfd_open, child, 0)));
@@ -130,7 +139,15 @@ int serve(Engine& engine, int listener, pid_t child) {
   std::string frame;
   for (;;) {
     pollfd waits[3] = {{listener, POLLIN, 0}, {ended.number(), POLLIN, 0}, {client, POLLIN, 0}};
-    if (poll(waits, 3, ended.number() < 0 ? 50 : -1) < 0 && errno != EINTR) break;
+    const int ready = poll(waits, 3, ended.number() < 0 ? 50 : 250);
+    if (schedule::interrupted()) {
+      end(child, ended.number());
+      break;
+    }
+    if (ready < 0 && errno != EINTR) break;
+    if (ready <= 0) {
+      for (pollfd& w : waits) w.revents = 0;
+    }
     if ((waits[2].revents & (POLLIN | POLLHUP)) != 0) {
       if (receive_frame(client, frame)) {
         send_frame(client, engine.answer(frame));
@@ -159,6 +176,7 @@ int serve(Engine& engine, int listener, pid_t child) {
       return status;
     }
   }
+  if (client >= 0) close(client);
   int status = 0;
   waitpid(child, &status, 0);
   return status;

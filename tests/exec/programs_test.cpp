@@ -4,61 +4,19 @@
 
 #include <sys/wait.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include "tests/cli/command.hpp"
 #include "tests/exec/opened.hpp"
+#include "tests/exec/programs.hpp"
 #include "tests/support/says.hpp"
 #include "verify/safetensors.hpp"
 
 namespace ringfence::cli {
-namespace {
-
-std::string program(const std::string& name) {
-  return std::string(RINGFENCE_EXEC_PROGRAMS) + "/" + name;
-}
-
-// Whether the build made the programs; where it could it has to.
-bool made(const std::string& name) {
-  if (std::filesystem::exists(program(name))) return true;
-#ifdef RINGFENCE_MAKES_PROGRAMS
-  FAIL("the build has not made ", program(name));
-#else
-  MESSAGE("not run: no nvcc of CUDA 13 to compile ", name, ".cu");
-#endif
-  return false;
-}
-
-// `command`: a program of ours and its arguments.
-Result exec(const Folder& folder, const std::string& command, const std::string& options = "") {
-  return ringfence(
-      folder, "exec " + options + " -- " + std::string(RINGFENCE_EXEC_PROGRAMS) + "/" + command);
-}
-
-void right(const Folder& folder, const std::string& command, const std::string& said,
-           const std::string& options = "") {
-  const Result r = exec(folder, command, options);
-  CAPTURE(command);
-  CAPTURE(r.err);
-  CAPTURE(r.out);
-  CHECK(r.status == 0);
-  CHECK(says(r.out, said));
-  CHECK(!says(r.err, "FINDING"));
-}
-
-void found(const Folder& folder, const std::string& command, const std::string& kind,
-           const std::string& options = "") {
-  const Result r = exec(folder, command, options);
-  CAPTURE(command);
-  CAPTURE(r.err);
-  CAPTURE(r.out);
-  CHECK(r.status == 1);
-  CHECK(says(r.err, "FINDING: " + kind));
-}
-
-}  // namespace
 
 TEST_CASE("an all-reduce of four devices whose kernels wait for each other") {
   if (!made("all_reduce")) return;
@@ -79,6 +37,7 @@ TEST_CASE("memory that the host and the devices see, and waiting for each other 
   right(folder, "mapped told", "mapped: right");
   right(folder, "mapped released", "mapped: right");
   right(folder, "mapped turns", "mapped: right");
+  right(folder, "mapped handed", "mapped: right");
 }
 
 TEST_CASE("a race of the host with a kernel, over memory that both see, is a finding") {
@@ -98,6 +57,17 @@ TEST_CASE("a race of the host with a kernel, over memory that both see, is a fin
   CHECK(says(r.out, "data-race"));
   CHECK(says(r.out, "host: write of a value"));
   found(folder, "mapped told-early", "data-race");
+  found(folder, "mapped handed-early", "data-race", "--capture early");
+  CHECK(ringfence(folder, "fuzz --case early/001-host.toml --schedules 50").status == 1);
+  found(folder, "mapped handed-plain", "data-race");
+}
+
+TEST_CASE("what the host does behind an answer, or before a launch, is not taken to be beside it") {
+  if (!made("mapped")) return;
+  const Folder folder;
+  right(folder, "mapped asked", "mapped: right");
+  right(folder, "mapped handed-launch", "mapped: right");
+  right(folder, "mapped handed-twice", "mapped: right");
 }
 
 TEST_CASE("the devices are as --device-profile says, and in processes of their own on demand") {
@@ -183,6 +153,7 @@ TEST_CASE("waiting: legacy streams, callbacks, queries, and launches that only c
   right(folder, "waits query", "waits: right");
   right(folder, "waits query-copy", "waits: right");
   found(folder, "waits query-stray", "data-race");
+  right(folder, "waits query-idle", "waits: right");
   right(folder, "waits later", "waits: right");
   const Result r = exec(folder, "waits never");
   CHECK(r.status == 1);
@@ -322,15 +293,7 @@ TEST_CASE("a host thread for each device, whose kernels wait for each other") {
   const Folder folder;
   right(folder, "threads", "threads: right");
   // The first schedule has the devices start in turn: another one shows what is missing.
-  found(folder, "threads relaxed", "data-race", "--schedules 30");
-}
-
-TEST_CASE(
-    "--schedules tries others of each stretch, and a seed draws the one that the program gets") {
-  if (!made("all_reduce")) return;
-  const Folder folder;
-  right(folder, "all_reduce 1", "0 wrong", "--schedules 20 --seed 7");
-  found(folder, "all_reduce 1 relaxed", "data-race", "--schedules 20 --ignore stale-read");
+  found(folder, "threads relaxed", "data-race", "--explore 30");
 }
 
 TEST_CASE("a program with another runtime inside, or none to run, is one line") {

@@ -24,12 +24,15 @@ void add_exec(CLI::App& app, Exit& exit) {
   sub->add_option("--capture", o->capture,
                   "Folder in which to save each stretch of launches as a case file with its PTX "
                   "and memories, 001.toml and so on, for fuzz, check and relax");
+  sub->add_option("--schedules", o->schedules,
+                  "Number of times to run the program again, each time with the next seed; stops "
+                  "at the first run with a finding or an exit status other than 0");
+  sub->add_option("--seed", o->seed,
+                  "0: each stretch runs by the default schedule, all of it by the first query; "
+                  "otherwise by a schedule drawn from this seed, and queries are answered by it");
   sub->add_option(
-      "--schedules", o->schedules,
+      "--explore", o->explore,
       "Number of schedules to try for each stretch besides the one whose results the program gets");
-  sub->add_option(
-      "--seed", o->seed,
-      "0: each stretch runs by the default schedule; otherwise by one drawn from this seed");
   sub->add_option("--boundary", o->boundary,
                   "What the end of a kernel orders for other devices (docs/modes.md): strict, "
                   "stream or coherent")

@@ -1,9 +1,12 @@
 // Memory that the host and the devices see. Without an argument: pinned memory that a kernel
 // writes, managed memory that both write. `told`: the host waits in a loop for what a kernel
 // writes, `told-early`: which does not order the data before its flag; `released`: a kernel waits
-// for what the host writes; `turns`: both, several times; `beside`: the host prepares what a second
-// kernel reads while the first one is pending. `peek` and `scribble`: the host reads what a pending
-// kernel writes, and writes what one reads.
+// for what the host writes; `handed`: and reads data that the host wrote before that,
+// `handed-launch`: with a launch behind it, `handed-twice`: and then waits for a second flag;
+// `handed-early`: the flag comes first, `handed-plain`: the kernel does not order its reads;
+// `turns`: both, several times; `asked`: the host goes on with what a query says is over; `beside`:
+// the host prepares what a second kernel reads while the first one is pending. `peek` and
+// `scribble`: the host reads what a pending kernel writes, and writes what one reads.
 #include <atomic>
 
 #include "check.hpp"
@@ -24,6 +27,15 @@ __global__ void wait_for(const unsigned* flag, int* out) {
   }
   __threadfence_system();
   *out = 17;
+}
+__global__ void take_over(const volatile unsigned* flags, const int* data, int* out, bool ordered,
+                          bool twice) {
+  while (flags[0] == 0) {
+  }
+  if (ordered) __threadfence_system();
+  *out = *data;
+  while (twice && flags[1] == 0) {
+  }
 }
 __global__ void take_turns(unsigned* mine, const unsigned* theirs, unsigned rounds) {
   for (unsigned round = 1; round <= rounds; ++round) {
@@ -64,6 +76,40 @@ int main(int argc, char** argv) {
     int back = 0;
     CHECK_CUDA(cudaMemcpy(&back, device, sizeof back, cudaMemcpyDeviceToHost));
     EXPECT(back == 17);
+  } else if (argc > 1 && std::strncmp(argv[1], "handed", 6) == 0) {
+    const bool twice = asked(argc, argv, "handed-twice");
+    cudaStream_t first, second;
+    CHECK_CUDA(cudaStreamCreateWithFlags(&first, cudaStreamNonBlocking));
+    CHECK_CUDA(cudaStreamCreateWithFlags(&second, cudaStreamNonBlocking));
+    take_over<<<1, 1, 0, first>>>(flags, pinned, device, !asked(argc, argv, "handed-plain"), twice);
+    if (twice) squares<<<1, 8, 0, second>>>(device + 1, 8);
+    EXPECT(cudaStreamQuery(first) == cudaErrorNotReady);
+    volatile unsigned* const flag = flags;
+    volatile int* const data = pinned;
+    if (asked(argc, argv, "handed-early")) {
+      flag[0] = 1;
+      *data = 42;
+    } else {
+      *data = 42;
+      flag[0] = 1;
+    }
+    if (asked(argc, argv, "handed-launch")) squares<<<1, 8, 0, second>>>(device + 1, 8);
+    if (twice) {
+      CHECK_CUDA(cudaStreamSynchronize(second));
+      flag[1] = 1;
+    }
+    CHECK_CUDA(cudaDeviceSynchronize());
+    int back = 0;
+    CHECK_CUDA(cudaMemcpy(&back, device, sizeof back, cudaMemcpyDeviceToHost));
+    EXPECT(back == 42);
+  } else if (asked(argc, argv, "asked")) {
+    squares<<<1, 32>>>(seen, n);
+    while (cudaStreamQuery(nullptr) == cudaErrorNotReady) {
+    }
+    EXPECT(pinned[0] == 0);
+    pinned[3] = 5;
+    CHECK_CUDA(cudaDeviceSynchronize());
+    EXPECT(pinned[3] == 5);
   } else if (asked(argc, argv, "turns")) {
     constexpr unsigned rounds = 4;
     take_turns<<<1, 1>>>(flags, flags + 1, rounds);

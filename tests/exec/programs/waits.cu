@@ -1,7 +1,9 @@
-// Who waits for what. `query`: a loop of cudaEventQuery; `query-copy`: for a copy behind a kernel
-// of another stream, `query-stray`: which does not wait for that; `later`: a kernel that waits for
-// one that the host launches only after it has waited for a third; `never`: for one that never
-// comes; `legacy`: cudaMemcpy, which waits for no stream that does not block.
+// Who waits for what. `query`: a loop of cudaEventQuery, `query-other`: for one stream, and what
+// another one does is taken to be over, too; `query-idle`: of a stream without work, while another
+// one waits; `query-copy`: for a copy behind a kernel of another stream, `query-stray`: which does
+// not wait for that; `later`: a kernel that waits for one that the host launches only after it has
+// waited for a third; `never`: for one that never comes; `legacy`: cudaMemcpy, which waits for no
+// stream that does not block.
 #include <vector>
 
 #include "check.hpp"
@@ -51,6 +53,20 @@ int main(int argc, char** argv) {
     CHECK_CUDA(e);
     CHECK_CUDA(cudaMemcpy(&back, out, sizeof back, cudaMemcpyDeviceToHost));
     EXPECT(back == 3);
+  } else if (asked(argc, argv, "query-other")) {
+    *pinned = 0;
+    set<<<1, 1, 0, b>>>(pinned, 5);
+    set<<<1, 1, 0, a>>>(out, 3);
+    cudaError_t e;
+    while ((e = cudaStreamQuery(a)) == cudaErrorNotReady) {
+    }
+    CHECK_CUDA(e);
+    EXPECT(*pinned == 5);
+  } else if (asked(argc, argv, "query-idle")) {
+    wait_for<<<1, 1, 0, a>>>(flag, out);
+    CHECK_CUDA(cudaStreamQuery(b));
+    raise<<<1, 1, 0, b>>>(flag);
+    CHECK_CUDA(cudaDeviceSynchronize());
   } else if (asked(argc, argv, "query-copy") || asked(argc, argv, "query-stray")) {
     cudaEvent_t ready;
     CHECK_CUDA(cudaEventCreate(&ready));
