@@ -4,6 +4,22 @@
 #include <cstring>
 
 namespace ringfence::exec {
+namespace {
+
+// Most of a memory is as it was: that costs a comparison of many bytes at once.
+template <class F>
+void for_each_difference(const std::uint8_t* a, const std::uint8_t* b, std::uint64_t bytes, F f) {
+  constexpr std::uint64_t kAtOnce = 256;
+  for (std::uint64_t begin = 0; begin < bytes; begin += kAtOnce) {
+    const std::uint64_t end = std::min(bytes, begin + kAtOnce);
+    if (std::memcmp(a + begin, b + begin, end - begin) == 0) continue;
+    for (std::uint64_t i = begin; i < end; ++i) {
+      if (a[i] != b[i]) f(i);
+    }
+  }
+}
+
+}  // namespace
 
 void cut(Pieces& pieces, std::uint64_t begin, std::uint64_t end) {
   Pieces out;
@@ -32,20 +48,18 @@ void Allocation::begin() {
 // Bytes that the host has written meanwhile stay the host's.
 void Allocation::show(const std::uint8_t* then) {
   shown = begun;
-  for (std::uint64_t i = 0; i < bytes; ++i) {
-    if (then[i] == begun[i] || host.get()[i] != begun[i]) continue;
-    host.get()[i] = shown[i] = then[i];
-  }
+  for_each_difference(begun.data(), then, bytes, [&](std::uint64_t i) {
+    if (host.get()[i] == begun[i]) host.get()[i] = shown[i] = then[i];
+  });
   ground = std::move(content);
   content.clear();
 }
 
 void Allocation::end(const std::uint8_t* then, bool over) {
-  for (std::uint64_t i = 0; i < bytes; ++i) {
-    if (then[i] == begun[i]) continue;
+  for_each_difference(begun.data(), then, bytes, [&](std::uint64_t i) {
     if (host.get()[i] == begun[i]) host.get()[i] = then[i];
     if (over && !base.empty()) base[i] = then[i];
-  }
+  });
   shown.clear();
   ground.clear();
   content.clear();
