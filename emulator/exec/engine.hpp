@@ -134,6 +134,8 @@ class Engine {
   void explore(const analysis::Task& task, std::uint64_t schedules, const std::string& where,
                bool hosts);
   void tell(const std::string& kind, const std::string& story);
+  void tell_again(const analysis::Task& task, const analysis::Instance& instance,
+                  schedule::RunSpec spec, machine::FindingKind finding, const std::string& name);
   std::vector<std::vector<std::uint32_t>> reach() const;
   void write_capture(const Stretch& stretch, const std::string& name);
   void write_captured(const std::string& path, const std::string& bytes);

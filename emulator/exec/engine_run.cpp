@@ -304,6 +304,23 @@ void Engine::take(Turn& turn, const Stretch& stretch, cases::CaseProgram& progra
   }
 }
 
+// Runs once more, with a history of the run.
+void Engine::tell_again(const analysis::Task& task, const analysis::Instance& instance,
+                        schedule::RunSpec spec, FindingKind finding, const std::string& name) {
+  spec.history = true;
+  const schedule::Outcome outcome = instance.executor->run(spec);
+  trace::Trace t;
+  t.header.made_by = analysis::version();
+  t.header.config = task.config();
+  t.header.policy = spec.policy;
+  t.verdict = trace::make_verdict(outcome, *instance.program);
+  trace::StoryOptions o;
+  o.color = options_.color;
+  const std::string kind(machine::name(finding));
+  tell(kind, fmt::format("\nringfence exec: {} in stretch {}\n{}", kind, name,
+                         trace::story(t, outcome, *instance.program, o)));
+}
+
 Engine::Ran Engine::run_case(Turn& turn, const std::vector<const Operation*>& batch,
                              bool may_stick) {
   const std::string name = fmt::format("{:03}", summary_.stretches + 1);
@@ -366,24 +383,13 @@ Engine::Ran Engine::run_case(Turn& turn, const std::vector<const Operation*>& ba
         return Ran::stuck;
       }
       const trace::Verdict verdict = trace::make_verdict(outcome, program);
-      spec.history = true;
       if (options_.print) options_.print(printed.take());
-      const schedule::Outcome again = instance.executor->run(spec);
-      trace::Trace t;
-      t.header.made_by = analysis::version();
-      t.header.config = task.config();
-      t.header.policy = spec.policy;
-      t.verdict = trace::make_verdict(again, program);
-      trace::StoryOptions o;
-      o.color = options_.color;
-      const std::string kind(machine::name(finding->kind));
-      tell(kind, fmt::format("\nringfence exec: {} in stretch {}\n{}", kind, name,
-                             trace::story(t, again, program, o)));
+      tell_again(task, instance, spec, finding->kind, name);
       if (!goes_on(finding->kind)) {
         ++summary_.stretches;
         return fail(status_of(finding->kind, verdict.message));
       }
-      // A GPU goes on: so does the program, with what the default makes of it.
+      // A GPU goes on: so does the program, with what this schedule makes of it.
       task.ignore.push_back(finding->kind);
       told.push_back(finding->kind);
       continue;
