@@ -104,6 +104,7 @@ int main(int argc, char** argv) {
     EXPECT(back == 42);
   } else if (asked(argc, argv, "asked")) {
     squares<<<1, 32>>>(seen, n);
+    flags[1] = 3;  // nobody's but the host's
     while (cudaStreamQuery(nullptr) == cudaErrorNotReady) {
     }
     EXPECT(pinned[0] == 0);
