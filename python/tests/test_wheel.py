@@ -49,7 +49,7 @@ def test_the_package_runs_its_own_program() -> None:
     assert Path(rf.program()) == Path(rf.__file__).parent / "bin" / "ringfence"
     script = Path(sys.executable).parent / "ringfence"
     done = subprocess.run([script, "--version"], capture_output=True, text=True)
-    assert done.returncode == 0 and "Release" in done.stdout
+    assert done.returncode == 0 and done.stdout.startswith("ringfence ")
 
 
 def test_importing_it_imports_no_compiler_and_no_framework() -> None:
