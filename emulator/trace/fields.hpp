@@ -3,6 +3,8 @@
 // range checked, and what is left over is an error. For the reader only.
 
 #include <cstdint>
+#include <limits>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>

@@ -2,6 +2,7 @@
 // of one path of every thread and the relations among them.
 #pragma once
 
+#include <utility>
 #include <vector>
 
 #include "tests/axiomatic/meetings.hpp"
