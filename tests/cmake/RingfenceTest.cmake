@@ -14,9 +14,9 @@ function(ringfence_test PART)
   if(ARG_ALONE)
     set_source_files_properties(${ARG_ALONE} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   endif()
-  # What takes time in a test is what it tests.
+  # What takes time in a test is what it tests: it is compiled in three quarters of the time.
   target_compile_options(test_${PART} PRIVATE
-    $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:Release,RelWithDebInfo>>:-O1>)
+    $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:Release,RelWithDebInfo>>:-O0>)
   target_link_libraries(test_${PART} PRIVATE ringfence_test_main ${ARG_LIBRARIES})
   doctest_discover_tests(test_${PART}
     TEST_PREFIX "${PART}: "

@@ -13,32 +13,35 @@ using oracle::Kernel;
 namespace {
 
 constexpr std::uint64_t kKernels = 200;
+// With bulk copies one takes many times as long: ./dev campaign has more of them.
+constexpr std::uint64_t kWithCopies = 70;
 
 struct Counts {
   int pass = 0, fail = 0;
 };
 
 // Both verdicts are worth something: a test asks for some of each.
-Counts compare(const oracle::GeneratorOptions& options, std::uint64_t schedules) {
+Counts compare(const oracle::GeneratorOptions& options, std::uint64_t schedules,
+               std::uint64_t kernels) {
   oracle::Limits limits;
   limits.schedules = schedules;
   limits.seconds = 30;  // most take milliseconds: a machine that is busy decides nothing
   Counts n;
   int undecided = 0;
-  for (std::uint64_t seed = 1; seed <= kKernels; ++seed) {
+  for (std::uint64_t seed = 1; seed <= kernels; ++seed) {
     const Kernel kernel = oracle::generate(seed, options);
     const oracle::Judged j = oracle::judge(kernel, limits);
     CHECK_MESSAGE(j.difference.empty(), seed, ": ", j.difference, oracle::to_ptx(kernel));
     ++(!j.whole && !j.undefined ? undecided : j.verdict == oracle::Verdict::pass ? n.pass : n.fail);
   }
-  CHECK(undecided * 50 <= static_cast<int>(kKernels));
+  CHECK(undecided * 50 <= static_cast<int>(kernels));
   return n;
 }
 
 // Check and the axioms, on most of them.
-void agree(const oracle::GeneratorOptions& options) {
-  int judged = 0;
-  for (std::uint64_t seed = 1; seed <= kKernels; ++seed) {
+void agree(const oracle::GeneratorOptions& options, std::uint64_t kernels) {
+  std::uint64_t judged = 0;
+  for (std::uint64_t seed = 1; seed <= kernels; ++seed) {
     const Kernel kernel = oracle::generate(seed, options);
     try {
       const std::string difference = oracle::difference_from_axioms(kernel, {});
@@ -47,13 +50,13 @@ void agree(const oracle::GeneratorOptions& options) {
     } catch (const oracle::Unsupported&) {
     }
   }
-  CHECK(judged >= 150);
+  CHECK(judged * 4 >= kernels * 3);
 }
 
 }  // namespace
 
 TEST_CASE("fuzz refutes no PASS of check, and shows no outcome that check does not have") {
-  const Counts n = compare({}, 100);
+  const Counts n = compare({}, 100, kKernels);
   CHECK(n.pass >= 40);
   CHECK(n.fail >= 40);
 }
@@ -62,22 +65,22 @@ TEST_CASE("nor where bulk copies complete at times of their own") {
   oracle::GeneratorOptions options;
   options.forms = options.loops = false;
   options.copies = true;
-  const Counts n = compare(options, 60);
-  CHECK(n.pass >= 20);
-  CHECK(n.fail >= 60);
+  const Counts n = compare(options, 60, kWithCopies);
+  CHECK(n.pass >= 7);
+  CHECK(n.fail >= 20);
 }
 
 TEST_CASE("without loops, check has the outcomes that the axioms admit") {
   oracle::GeneratorOptions options;
   options.loops = options.votes = false;
-  agree(options);
+  agree(options, kKernels);
 }
 
 TEST_CASE("with bulk copies, check has the races and the outcomes that the axioms admit") {
   oracle::GeneratorOptions options;
   options.loops = options.votes = false;
   options.copies = true;
-  agree(options);
+  agree(options, kWithCopies);
 }
 
 TEST_CASE("a wait that two phases end may come before the first of them, for check too") {
