@@ -33,13 +33,13 @@
 // its tile is open.
 #pragma once
 
-#include "cuda/kernels/divide.hpp"
 #include "cuda/kernels/element.cuh"
 #include "cuda/kernels/ptx/bulk.cuh"
 #include "cuda/kernels/ptx/memory.cuh"
 #include "cuda/kernels/ptx/wgmma.cuh"
 #include "cuda/kernels/pypto.hpp"
 #include "cuda/kernels/pypto_product.cuh"
+#include "cuda/kernels/pypto_rows.cuh"
 #include "cuda/kernels/reduce.cuh"
 #include "cuda/kernels/signals.cuh"
 
@@ -75,23 +75,6 @@ __device__ __forceinline__ void wait_equal_and_clear(uint32_t* slot, uint32_t ex
   }
   ptx::st_relaxed_sys(slot, 0u);
 }
-
-/// Threads of a block that do something together, with a barrier of their own.
-template <int kFirstThread, int kCount, int kBarrier>
-struct PyptoTeam {
-  static constexpr int kThreads = kCount;
-  static __device__ int thread() { return static_cast<int>(threadIdx.x) - kFirstThread; }
-  static __device__ void sync() { ptx::named_barrier(kBarrier, kCount); }
-  /// Sums of its warps, in turn for one reduction and the next.
-  static __device__ float* warp_sums() {
-    __shared__ float sums[2 * kCount / kWarp];
-    return sums;
-  }
-  static __device__ int* flag() {
-    __shared__ int value;
-    return &value;
-  }
-};
 
 /// kFp32Rows: gamma and beta are in fp32, and read where they are used.
 template <class Product, bool kFp32Rows = false>
@@ -427,8 +410,9 @@ class Pypto {
       }
       // Under way while the warps' sums are added.
       constexpr int kRowsAhead = 3;
+      const int of_rows = kFp32Rows ? 0 : vectors;  // read where they are used
       uint4 gamma[kRowsAhead];
-      fetch_gamma<Team>(gamma, Team::thread());
+      fetch_gamma<Team>(gamma, local.gamma, Team::thread(), of_rows);
       mean = reduce<Team>(mean);
       const float root = __fsqrt_rn(__fadd_rn(mean, args_.eps));
       const float of_root = __fdiv_rn(1.0f, root);
@@ -454,69 +438,12 @@ class Pypto {
             ptx::st_weak_16(residual_out + i * 16, packed(z));
           }
           divide(z, root, of_root, normal);
-          uint4 beta{};
-          if (!kFp32Rows && local.beta != nullptr) {
-            beta = ptx::ld_weak_16(static_cast<const char*>(local.beta) + i * 16);
-          }
-#pragma unroll
-          for (int p = 0; p < kVector / 2; ++p) {
-            const float2 g = row_pair(local.gamma, gamma[k], i, p);
-            z[p] = {__fmul_rn(z[p].x, g.x), __fmul_rn(z[p].y, g.y)};
-            if (local.beta != nullptr) {
-              const float2 b = row_pair(local.beta, beta, i, p);
-              z[p] = {__fadd_rn(z[p].x, b.x), __fadd_rn(z[p].y, b.y)};
-            }
-          }
+          scale<kFp32Rows>(z, gamma[k], local, i);
           ptx::st_weak_16(static_cast<char*>(local.out) + at + i * 16, packed(z));
         }
-        fetch_gamma<Team>(gamma, first + kRowsAhead * Team::kThreads);
+        fetch_gamma<Team>(gamma, local.gamma, first + kRowsAhead * Team::kThreads, of_rows);
       }
     }
-  }
-
-  /// The vectors of gamma that a thread has from `first` on, as many as there are and have room.
-  template <class Team, int kCount>
-  __device__ __forceinline__ void fetch_gamma(uint4 (&gamma)[kCount], int first) const {
-    if constexpr (kFp32Rows) return;
-    const char* const from = static_cast<const char*>(args_.local[rank_].gamma);
-#pragma unroll
-    for (int k = 0; k < kCount; ++k) {
-      const int i = first + k * Team::kThreads;
-      if (i < args_.hidden / kVector) gamma[k] = ptx::ld_weak_16(from + i * 16);
-    }
-  }
-
-  /// By the root. The usual way has neither branches nor calls, so that the divisions overlap.
-  __device__ __forceinline__ static void divide(float2 (&z)[kVector / 2], float root, float of_root,
-                                                bool normal) {
-    if (normal) {
-#pragma unroll
-      for (float2& pair : z) {
-        pair = {divide_by_normal(pair.x, root, of_root), divide_by_normal(pair.y, root, of_root)};
-      }
-    } else {
-      for (float2& pair : z) pair = {__fdiv_rn(pair.x, root), __fdiv_rn(pair.y, root)};
-    }
-  }
-
-  __device__ static uint4 packed(const float2 (&z)[kVector / 2]) {
-    return {pack<T>(z[0].x, z[0].y), pack<T>(z[1].x, z[1].y), pack<T>(z[2].x, z[2].y),
-            pack<T>(z[3].x, z[3].y)};
-  }
-
-  /// Pair p of vector i of gamma or beta, which was loaded unless the row is in fp32.
-  __device__ static float2 row_pair(const void* row, const uint4& loaded, int i, int p) {
-    if constexpr (kFp32Rows) {
-      return *reinterpret_cast<const float2*>(static_cast<const float*>(row) + i * kVector + 2 * p);
-    } else {
-      return unpack<T>(pair(loaded, p));
-    }
-  }
-
-  __device__ static float2 sum_of(const uint4& sum, const uint4& add, int p) {
-    const float2 a = unpack<T>(pair(sum, p));
-    const float2 b = unpack<T>(pair(add, p));
-    return {__fadd_rn(a.x, b.x), __fadd_rn(a.y, b.y)};
   }
 
   /// Sum over a team: as blockReduceSum, with its own barrier.
