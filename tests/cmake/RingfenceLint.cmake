@@ -21,6 +21,8 @@ target_precompile_headers(lint_headers PRIVATE
   <cstdlib> <cstring> <deque> <exception> <filesystem> <fstream> <functional> <initializer_list> <iterator>
   <limits> <map> <memory> <memory_resource> <mutex> <new> <optional> <set> <span> <sstream> <stdexcept>
   <string> <string_view> <tuple> <type_traits> <unordered_map> <unordered_set> <utility> <variant> <vector>)
+# What headers of tests take from their CMakeLists.txt.
+target_compile_definitions(lint_headers PRIVATE RINGFENCE_EXEC_PROGRAMS="")
 target_link_libraries(lint_headers PRIVATE
   ringfence_options Boost::context doctest::doctest fmt::fmt CLI11::CLI11 nlohmann_json::nlohmann_json
   Threads::Threads)

@@ -9,6 +9,10 @@
 #include "tests/cli/command.hpp"
 #include "tests/support/says.hpp"
 
+#ifndef RINGFENCE_EXEC_PROGRAMS
+#error "RINGFENCE_EXEC_PROGRAMS: the folder of the programs, see CMakeLists.txt here"
+#endif
+
 namespace ringfence::cli {
 
 inline std::string program(const std::string& name) {
