@@ -229,7 +229,10 @@ std::uint64_t Execution::State::digest_of(const Block& block, bool all) {
 }
 
 // Parts of a warp that stand at one op go on together: in what order they came to a barrier, and so
-// whether a look of one of them was in vain before, is not to show in what they do behind it.
+// whether a look of one of them was in vain before, is not to show in what they do behind it. At a
+// block's barrier only where looks are peeled, which part a warp before it waits. Elsewhere parts
+// that wait by themselves cost fewer executions, and a run that cannot repeat a graph for their
+// order leaves the verdict UNKNOWN (Walk::diverge).
 void Execution::State::join_ready(Warp& warp) {
   for (std::size_t i = 0; i < warp.splits.size(); ++i) {
     Split& split = warp.splits[i];
@@ -295,7 +298,7 @@ bool Execution::State::try_complete(Block& block, std::uint32_t number) {
       freed = true;
     }
     if (freed) {
-      join_ready(warp);
+      if (program_.looks->has_peeled()) join_ready(warp);
       if (block.races) block.races->take(in_cluster(warp), barrier.clock);
       enqueue(warp);
     }
