@@ -62,14 +62,14 @@ struct Event {
 
 using Graph = std::vector<Event>;
 
-// An order that was not explored, or what else executions have and no run does. Sites are the
-// program's.
 // The values that a cell may have at the end of a run whose last writes are a set (Sets).
 struct OpenEnd {
   CellKey cell;
   std::vector<std::uint64_t> values;
 };
 
+// An order that was not explored, or what else executions have and no run does. Sites are the
+// program's.
 struct LeftOut {
   enum class What : std::uint8_t {
     // The warp with this label, or another lane of it, first at the site where both are one; else

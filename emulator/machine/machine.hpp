@@ -796,7 +796,6 @@ class Machine {
   }
   // Of a read: whether a write of this access is ordered after it.
   bool read_in_past(const Now& now, const Reader& r) const {
-    if (now.direct) return in_past(*now.thread, now.id, r.at);
     if (kind_of(now.access->proxy) == ProxyKind::async &&
         policy_.async_war != AsyncWar::fence_required) {
       return in_past(*now.thread, now.id, r.at);
