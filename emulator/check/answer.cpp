@@ -175,6 +175,7 @@ void Walk::on_read(const Question& q, std::span<Message* const> options) {
   live.rmw = q.kind == machine::AccessKind::rmw;
   live.red = red;
   live.known = q.known;
+  live.steps = execution_->machine().steps();
   live.thread = q.who;
   live.access = *q.access;
   const bool looks = q.access->of_barrier && !live.rmw;
@@ -213,6 +214,7 @@ void Walk::sticks(const Question& q, std::uint32_t given) {
   Live live = std::move(lives_[given]);
   live.rmw = q.kind == machine::AccessKind::rmw;
   live.known = q.known;
+  live.steps = execution_->machine().steps();
   live.thread = q.who;
   live.access = *q.access;
   if (q.wanted != nullptr) {

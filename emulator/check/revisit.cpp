@@ -393,9 +393,13 @@ bool Walk::maximal_read(std::uint32_t event, const Incoming& w) const {
   for (const Message* m = cell->newest; m != nullptr; m = m->older) {
     if ((e.known & bit(*m)) != 0) excluded |= given != nullptr ? (*given)[m->id] : m->before;
     const auto at = writes_.find(key_of(*m, e.event.cell));
-    const bool earlier = m->initial || at == writes_.end() || at->second < event ||
-                         (at->second < w.limit && w.past.has(lives_[at->second].event.self) &&
-                          lives_[at->second].event.self != w.self);
+    // A weak write is no event where races end a run; without one, causality orders it before or
+    // after this read, and the run does so too.
+    const bool earlier =
+        m->initial || (at == writes_.end() && m->step < e.steps) ||
+        (at != writes_.end() && (at->second < event || (at->second < w.limit &&
+                                                        w.past.has(lives_[at->second].event.self) &&
+                                                        lives_[at->second].event.self != w.self)));
     if (earlier) there.push_back(m);
   }
   if (e.wanted) {

@@ -216,6 +216,7 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
     Name lane = kUnknown;
     Prefix lane_carried;
     machine::MessageSet known = 0;                        // reads: what it could not fall behind
+    std::uint32_t steps = 0;                              // reads: the machine's when it came
     std::optional<machine::Wanted> wanted;                // awaits
     std::shared_ptr<const machine::Condition> condition;  // keeps that of `wanted`
     machine::ThreadId thread = machine::kNoThread;

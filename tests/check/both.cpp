@@ -16,14 +16,16 @@ machine::Policy letter() {
 }
 
 Searched search(const litmus::Test& test, const machine::Policy& policy, bool fingerprints,
-                std::uint64_t executions, bool all_run) {
+                std::uint64_t executions, bool all_run, Races races) {
   Searched out;
   check::CheckSpec spec;
   spec.run.policy = policy;
   if (litmus::is_asynchronous(test)) spec.run.policy.load_buffering = machine::LoadBuffering::off;
   for (int k = 0; k < machine::kFindingKinds; ++k) {
-    if (k == static_cast<int>(machine::FindingKind::deadlock)) continue;
-    spec.run.ignore.push_back(static_cast<machine::FindingKind>(k));
+    const auto kind = static_cast<machine::FindingKind>(k);
+    if (kind == machine::FindingKind::deadlock) continue;
+    if (kind == machine::FindingKind::data_race && races == Races::end) continue;
+    spec.run.ignore.push_back(kind);
   }
   spec.all = true;
   spec.fingerprints = fingerprints;
@@ -70,8 +72,11 @@ std::string difference(const litmus::Test& test, machine::LoadBuffering bufferin
       axiomatic::check(axiomatic::convert(test, aliases == machine::AliasData::cohere), options);
   litmus::States expected = axiomatic::states(test, result);
   const auto variables = litmus::observed_variables(test);
+  const bool raced = searched.race || searched.race_of_blocked || result.race_unobserved;
+  Searched ended;
+  if (!raced) ended = search(test, policy, false, 0, false, Races::end);
   // The two number addresses differently.
-  for (litmus::States* states : {&searched.states, &expected}) {
+  for (litmus::States* states : {&searched.states, &expected, &ended.states}) {
     litmus::States plain;
     for (const auto& [state, n] : *states) {
       litmus::State s = state;
@@ -98,6 +103,15 @@ std::string difference(const litmus::Test& test, machine::LoadBuffering bufferin
   }
   for (const auto& [s, n] : searched.states) {
     if (!expected.contains(s)) out += "only the machine:" + text(s) + "\n";
+  }
+  if (!raced && ended.result.verdict == check::Verdict::fail)
+    out += "a race where races end a run\n";
+  for (const auto& [s, n] : expected) {
+    if (raced || ended.states.contains(s)) continue;
+    out += "not where races end a run:" + text(s) + "\n";
+  }
+  for (const auto& [s, n] : ended.states) {
+    if (!expected.contains(s)) out += "only where races end a run:" + text(s) + "\n";
   }
   // The machine reports a race when the second access is about to be made, whatever it then reads:
   // where that ends well, another execution has the race. The axioms see it if that one is

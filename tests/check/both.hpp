@@ -23,16 +23,21 @@ struct Searched {
   check::CheckResult result;
 };
 
-// All executions, going on past races. `all_run` as LitmusProgram takes it.
+// All executions, going on past races, or up to the first race. `all_run` as LitmusProgram takes
+// it.
+enum class Races { passed_over, end };
 Searched search(const litmus::Test& test, const machine::Policy& policy, bool fingerprints = false,
-                std::uint64_t executions = 0, bool all_run = false);
+                std::uint64_t executions = 0, bool all_run = false,
+                Races races = Races::passed_over);
 
 // The manual's letter: nothing at kernel boundaries, fences between second names.
 machine::Policy letter();
 
 // What the two differ in, one line each; empty if they agree on the set of final states and on
-// whether there is a race. Throws axiomatic::Unsupported. Without load buffering: of the executions
-// that some order of execution has. `jumps`: axiomatic::Options::max_backward_jumps.
+// whether there is a race, and if a search that a race ends, for which weak accesses are no events,
+// has the same states where there is none. Throws axiomatic::Unsupported. Without load buffering:
+// of the executions that some order of execution has. `jumps`:
+// axiomatic::Options::max_backward_jumps.
 std::string difference(const litmus::Test& test,
                        machine::LoadBuffering buffering = machine::LoadBuffering::on,
                        machine::AliasData aliases = machine::AliasData::fence_required,

@@ -3,7 +3,8 @@
 //   check_differential [OPTION…] file TEST
 // --in-order: without load buffering. --aliases, --proxies: programs with second names of
 // locations, with the constant, texture and surface proxies. --unread: with exchanges whose result
-// nobody asks for. --waits: programs with
+// nobody asks for. --weakened: programs without a race, with as many weak accesses as can be.
+// --waits: programs with
 // waits by compare-and-swap, and who may wait for ever; in order. --cohere: all names of a location
 // are one address. Prints each disagreement, shrunk, and how many programs had what; exit status 1
 // if there was a disagreement.
@@ -19,6 +20,7 @@
 #include "tests/axiomatic/generator.hpp"
 #include "tests/axiomatic/mutate.hpp"
 #include "tests/axiomatic/shrink.hpp"
+#include "tests/axiomatic/weaken.hpp"
 #include "tests/check/both.hpp"
 
 using namespace ringfence;
@@ -59,7 +61,7 @@ int main(int argc, char** argv) {
   machine::LoadBuffering buffering = machine::LoadBuffering::on;
   machine::AliasData aliases = machine::AliasData::fence_required;
   axiomatic::GeneratorOptions options;
-  bool waits = false;
+  bool waits = false, weakened = false;
   for (; argc > 1 && std::string(argv[1]).starts_with("--"); --argc, ++argv) {
     const std::string option = argv[1];
     if (option == "--in-order") buffering = machine::LoadBuffering::off;
@@ -71,11 +73,12 @@ int main(int argc, char** argv) {
     }
     if (option == "--proxies") options.proxies = true;
     if (option == "--unread") options.unread_exchanges = true;
+    if (option == "--weakened") weakened = true;
   }
   if (argc < 3) {
     std::fprintf(stderr,
                  "usage: check_differential [--in-order] [--cohere] [--aliases] [--proxies] "
-                 "[--unread] [--waits] FIRST COUNT [FOLDER to mutate]\n"
+                 "[--unread] [--weakened] [--waits] FIRST COUNT [FOLDER to mutate]\n"
                  "       check_differential [--in-order] [--cohere] file TEST\n");
     return 2;
   }
@@ -100,12 +103,12 @@ int main(int argc, char** argv) {
   int differ = 0;
   Count count_of;
   for (std::uint64_t seed = first; seed < first + count; ++seed) {
-    const litmus::Test test = corpus.empty()
-                                  ? axiomatic::generate(seed, options)
-                                  : axiomatic::mutate(corpus[seed % corpus.size()], seed);
-    count_of.add(test);
+    litmus::Test test = corpus.empty() ? axiomatic::generate(seed, options)
+                                       : axiomatic::mutate(corpus[seed % corpus.size()], seed);
     std::string found;
     try {
+      if (weakened) test = axiomatic::weaken(test, seed);
+      count_of.add(test);
       found = difference(test);
       if (found.empty()) continue;
     } catch (const axiomatic::Unsupported&) {
