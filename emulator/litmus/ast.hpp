@@ -43,7 +43,8 @@
 //   cluster      `barrier.cluster.arrive` (or .relaxed) and `barrier.cluster.wait`.
 //   copies       `cp.async.bulk x, y, m` copies y to x, 16 bytes that complete at m;
 //                `cp.async.bulk x, y` and `cp.reduce.async.bulk.add x, y` are a bulk group each,
-//                for which `cp.async.bulk.wait_group 0` waits (or `.wait_group.read 0`).
+//                for which `cp.async.bulk.wait_group N` waits (or `.wait_group.read N`),
+//                but for the last N of them.
 //   volatile     `ld.volatile r0, x` is read as relaxed.sys, so is `st.volatile`.
 #pragma once
 
@@ -218,9 +219,10 @@ struct Copy {
 };
 inline constexpr std::int64_t kCopyBytes = 16;
 
-// For the thread's bulk groups: all of each, or what it reads alone.
+// For the thread's bulk groups but the last `pending` ones: all of each, or what it reads alone.
 struct GroupWait {
   bool reads_only = false;
+  std::int64_t pending = 0;
 };
 
 // destination = a op b; Move takes a.

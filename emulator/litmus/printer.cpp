@@ -102,7 +102,8 @@ class InstructionPrinter {
   }
 
   std::string operator()(const GroupWait& wait) const {
-    return wait.reads_only ? "cp.async.bulk.wait_group.read 0" : "cp.async.bulk.wait_group 0";
+    return (wait.reads_only ? "cp.async.bulk.wait_group.read " : "cp.async.bulk.wait_group ") +
+           std::to_string(wait.pending);
   }
 
   std::string operator()(const Local& local) const {

@@ -133,10 +133,9 @@ Instruction Reader::read_copy(const Token& mnemonic) {
   while (accept(".")) words += "." + std::string(expect_word("a word").text);
   if (words == "cp.async.bulk.wait_group" || words == "cp.async.bulk.wait_group.read") {
     const Position at = lexer_.peek().at;
-    if (expect_integer("the number of groups that may be open") != 0) {
-      fail(at, "a wait here is for all groups: cp.async.bulk.wait_group 0");
-    }
-    return {GroupWait{words.ends_with(".read")}, {}};
+    const std::int64_t pending = expect_integer("the number of groups that may be open");
+    if (pending < 0) fail(at, "the number of groups that may be open is 0 or more");
+    return {GroupWait{words.ends_with(".read"), pending}, {}};
   }
   Copy copy;
   copy.adds = words == "cp.reduce.async.bulk.add";

@@ -89,14 +89,17 @@ void LitmusProgram::run_asynchronous(schedule::Agent& agent, std::size_t thread,
   } else if (const auto* copy = std::get_if<Copy>(&i.what)) {
     execute(agent, thread, *copy, site);
   } else if (const auto* wait = std::get_if<GroupWait>(&i.what)) {
-    // PTX, cp.async.bulk.wait_group: what the thread's copies did is done, for it.
+    // PTX, cp.async.bulk.wait_group N: what the thread's copies did is done, for it, but for the
+    // last N.
+    const auto open = static_cast<std::int64_t>(s.groups.size());
+    const auto end = s.groups.begin() + std::max<std::int64_t>(open - wait->pending, 0);
     agent.act(site, [&](machine::Machine& m) {
       const machine::ThreadId me = agent.lane_thread(0);
-      for (const ThreadState::Group& g : s.groups) {
-        m.observe({&me, 1}, g.engine, wait->reads_only ? g.read : g.ended);
+      for (auto g = s.groups.begin(); g != end; ++g) {
+        m.observe({&me, 1}, g->engine, wait->reads_only ? g->read : g->ended);
       }
     });
-    if (!wait->reads_only) s.groups.clear();
+    if (!wait->reads_only) s.groups.erase(s.groups.begin(), end);
   } else {
     agent.act(site, [&](machine::Machine& m) { m.async_fence(agent.lane_thread(0), true, true); });
   }

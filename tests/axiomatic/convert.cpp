@@ -200,6 +200,7 @@ class Converter {
     Instruction i;
     i.kind = Instruction::Kind::GroupWait;
     i.reads_only = wait.reads_only;
+    i.pending = wait.pending;
     return i;
   }
 

@@ -52,7 +52,8 @@ struct Instruction {
     // `address`, both through the async proxy. With `signals`, its bytes then complete at the
     // mbarrier; else it is a bulk group of its own.
     Copy,
-    // For all groups of the thread: its reads alone (`reads_only`), or all of it.
+    // For the groups of the thread but the last `pending` ones: their reads alone (`reads_only`),
+    // or all of each.
     GroupWait,
     Compute,
     Jump,
@@ -88,6 +89,7 @@ struct Instruction {
   Address source;
   bool signals = false;
   bool reads_only = false;  // GroupWait
+  Value pending = 0;        // GroupWait
 };
 
 struct Place {

@@ -121,6 +121,19 @@ void Skeleton::relate_in_program_order() {
 
 void Skeleton::relate_asynchronous() {
   async = issue = Relation(n);
+  // Issues of this thread that signal no mbarrier, a bulk group each, between two of its events.
+  const auto groups_between = [&](int a, int b) {
+    Value groups = 0;
+    for (int c = a + 1; c < b; ++c) {
+      if (event(c).kind != Event::Kind::Issue) continue;
+      bool signals = false;
+      for_each(parts, [&](int part) {
+        signals = signals || (event(part).issue == c && event(part).kind == Event::Kind::Barrier);
+      });
+      if (!signals) ++groups;
+    }
+    return groups;
+  };
   for_each(parts, [&](int a) {
     issue.add(event(a).issue, a);
     bool signals = false;
@@ -131,7 +144,10 @@ void Skeleton::relate_asynchronous() {
       }
       const bool waits = event(b).kind == Event::Kind::GroupWait && !signals &&
                          event(a).kind != Event::Kind::Barrier;
-      if (waits && !(event(b).reads_only && event(a).writes_result)) async.add(a, b);
+      if (waits && !(event(b).reads_only && event(a).writes_result) &&
+          groups_between(a, b) >= event(b).pending) {
+        async.add(a, b);
+      }
     }
   });
 }

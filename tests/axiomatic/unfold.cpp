@@ -67,6 +67,7 @@ class Walker {
         Event wait;
         wait.kind = Event::Kind::GroupWait;
         wait.reads_only = i.reads_only;
+        wait.pending = i.pending;
         add(wait);
         break;
       }

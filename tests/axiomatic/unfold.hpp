@@ -53,6 +53,7 @@ struct Event {
   int issue = -1;
   bool writes_result = false;  // part of it: at the destination
   bool reads_only = false;
+  Value pending = 0;
   // Reads of this thread that it depends on, by address, data or (writes only) control.
   Set dependencies = 0;
 };

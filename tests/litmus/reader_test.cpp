@@ -235,6 +235,7 @@ TEST_CASE(
         "mbarrier.arrive.expect_tx.relaxed.cta m, 32", "mbarrier.try_wait.parity m, 1",
         "mbarrier.test_wait.parity.acquire.cta r0, m, 0", "cp.async.bulk x, y, m",
         "cp.reduce.async.bulk.add x, y", "cp.async.bulk.wait_group.read 0",
+        "cp.async.bulk.wait_group 2",
         "barrier.cluster.arrive.relaxed"}) {
     CHECK_MESSAGE(error(one + row + " ;") == "no error", row);
   }
@@ -249,7 +250,7 @@ TEST_CASE(
   says("st.weak m, 1", "`m` is an mbarrier");
   says("cp.async.bulk x, z", "a copy is between locations of one type");
   says("cp.async.bulk x, [r0]", "a copy names its locations");
-  says("cp.async.bulk.wait_group 1", "cp.async.bulk.wait_group 0");
+  says("cp.async.bulk.wait_group -1", "the number of groups that may be open is 0 or more");
   says("cp.async.bulk.prefetch x, y", "unknown instruction `cp.async.bulk.prefetch`");
   says("barrier.cluster.wait", "without an arrival before it");
   says("barrier.cluster.arrive ;\n barrier.cluster.arrive", "a second arrival");

@@ -111,7 +111,8 @@ ax::Instruction instruction(const Step& s, int result) {
       break;
     case Kind::bulk_wait:
       i.kind = Op::GroupWait;
-      i.reads_only = s.value == 1;
+      i.reads_only = s.value % 2 == 1;
+      i.pending = s.value / 2;
       break;
     case Kind::fence_async:
       i.kind = Op::Bridge;

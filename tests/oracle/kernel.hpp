@@ -58,10 +58,10 @@ struct Step {
                      // memory; barrier is the mbarrier, which this arrives at, expecting the bytes
     bulk_store,      // the other way, and its group is committed
     bulk_add,        // the same with add
-    bulk_wait,       // for all groups of the thread; value 1: for what they read alone
-    fence_async,     // fence.proxy.async
-    trigger,         // griddepcontrol.launch_dependents
-    after,           // griddepcontrol.wait
+    bulk_wait,    // for the thread's groups but the last value / 2; odd: for what they read alone
+    fence_async,  // fence.proxy.async
+    trigger,      // griddepcontrol.launch_dependents
+    after,        // griddepcontrol.wait
   };
   Kind kind = Kind::load;
   Order order = Order::relaxed;

@@ -262,7 +262,8 @@ class Printer {
         line("{}cp.async.bulk.commit_group;", first_);
         break;
       case Kind::bulk_wait:
-        line("{}cp.async.bulk.wait_group{} 0;", first_, s.value == 1 ? ".read" : "");
+        line("{}cp.async.bulk.wait_group{} {};", first_, s.value % 2 == 1 ? ".read" : "",
+             s.value / 2);
         break;
       case Kind::fence_async:
         line("{}fence.proxy.async;", first_);
