@@ -170,7 +170,8 @@ Address Reader::read_copied() {
   return address;
 }
 
-// PTX ISA 9.7.15.16.11: only the own block's mbarrier is waited for; others of its cluster arrive.
+// PTX ISA 9.7.15.16.11: only the own block's mbarrier is waited for; others of its cluster arrive,
+// or copy to it (9.7.10.28.4.1).
 // Of what a cluster's barrier needs the order of instructions has to decide.
 void Reader::check_phases() const {
   struct Home {
@@ -186,18 +187,14 @@ void Reader::check_phases() const {
     Position where;
     for (const Instruction& i : t.instructions) {
       const auto* m = std::get_if<Mbarrier>(&i.what);
-      const auto* copy = std::get_if<Copy>(&i.what);
       branch = branch || std::holds_alternative<Branch>(i.what);
-      if ((m != nullptr && m->form != Mbarrier::Form::Arrive) ||
-          (copy != nullptr && copy->signals)) {
-        const LocationId object = m != nullptr ? m->object : *copy->signals;
-        Home& home = homes[object];
+      if (m != nullptr && m->form != Mbarrier::Form::Arrive) {
+        Home& home = homes[m->object];
         if (home.thread == nullptr) home = {&t, i.at};
         if (!one_block(*home.thread, t)) {
-          fail(i.at, "`" + test_.locations[index(object)].name +
-                         "` is an mbarrier of another cta, whose threads wait for it or copy "
-                         "there (line " +
-                         std::to_string(home.at.line) + "); only arrivals cross");
+          fail(i.at, "`" + test_.locations[index(m->object)].name +
+                         "` is an mbarrier of another cta, whose threads wait for it (line " +
+                         std::to_string(home.at.line) + "); only arrivals and copies cross");
         }
       }
       const auto* c = std::get_if<ClusterBarrier>(&i.what);
@@ -219,12 +216,15 @@ void Reader::check_phases() const {
   for (const Thread& t : test_.threads) {
     for (const Instruction& i : t.instructions) {
       const auto* m = std::get_if<Mbarrier>(&i.what);
-      if (m == nullptr || m->form != Mbarrier::Form::Arrive) continue;
-      const auto home = homes.find(m->object);
+      const auto* copy = std::get_if<Copy>(&i.what);
+      const bool arrives = m != nullptr && m->form == Mbarrier::Form::Arrive;
+      if (!arrives && (copy == nullptr || !copy->signals)) continue;
+      const auto home = homes.find(arrives ? m->object : *copy->signals);
       if (home == homes.end() || one_block(*home->second.thread, t)) continue;
       const Thread& other = *home->second.thread;
       if (!t.cluster || !other.cluster || *t.cluster != *other.cluster || t.gpu != other.gpu) {
-        fail(i.at, "an arrival at the mbarrier of a cta of another cluster");
+        fail(i.at, std::string(arrives ? "an arrival" : "a copy") +
+                       " at the mbarrier of a cta of another cluster");
       }
     }
   }

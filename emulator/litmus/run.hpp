@@ -153,6 +153,8 @@ class LitmusProgram final : public schedule::Program {
     std::uint64_t seen_by = 0;
   };
 
+  const Thread& waits_at(LocationId mbarrier, const Thread& issuer) const;
+
   // What a location is besides: a memory, and the number of the address through which it is
   // reached.
   struct Name {

@@ -213,6 +213,17 @@ void LitmusProgram::execute(schedule::Agent& agent, std::size_t thread,
   depart(agent, p, s.cluster_phase, Order::acquire, Scope::cluster, site);
 }
 
+// A thread of the mbarrier's block: one that waits there, or else the issuer.
+const Thread& LitmusProgram::waits_at(LocationId mbarrier, const Thread& issuer) const {
+  for (const Thread& t : test_.threads) {
+    for (const Instruction& i : t.instructions) {
+      const auto* m = std::get_if<Mbarrier>(&i.what);
+      if (m != nullptr && m->object == mbarrier && m->form != Mbarrier::Form::Arrive) return t;
+    }
+  }
+  return issuer;
+}
+
 // What its issuer did before precedes a copy; what comes after it in program order does not follow
 // it (PTX ISA 8.9.1.1). So a thread of the machine that nobody else has makes its accesses.
 void LitmusProgram::execute(schedule::Agent& agent, std::size_t thread, const Copy& copy,
@@ -270,7 +281,8 @@ void LitmusProgram::execute(schedule::Agent& agent, std::size_t thread, const Co
   agent.act(site, [&](machine::Machine& m) {
     agent.arrived(&meeting, 0);  // an engine does
     if (!meeting) meeting = m.open_meeting();
-    m.complete(*meeting, group.engine, group.ended, placement(test_.threads[thread]));
+    m.complete(*meeting, group.engine, group.ended,
+               placement(waits_at(*copy.signals, test_.threads[thread])));
   });
 }
 

@@ -159,7 +159,19 @@ void Skeleton::relate_morally_strong() {
     const Event& x = event(e);
     return x.kind == Event::Kind::Fence || (object(*this, x) >= 0 && x.order != Order::Weak);
   };
-  const auto place = [&](int e) { return program->threads[index(thread(e))].place; };
+  // Bytes that complete at an mbarrier do so in the block that waits there, wherever the copy was
+  // issued: the scope of the wait does not have to include the issuer.
+  const auto place = [&](int e) {
+    for (int w = location_count();
+         w < n && event(e).kind == Event::Kind::Barrier && event(e).sync == Instruction::Kind::Copy;
+         ++w) {
+      if (event(w).kind == Event::Kind::Barrier && event(w).mbarrier == event(e).mbarrier &&
+          event(w).sync == Instruction::Kind::MbarrierWait) {
+        return program->threads[index(thread(w))].place;
+      }
+    }
+    return program->threads[index(thread(e))].place;
+  };
   for (int a = location_count(); a < n; ++a) {
     for (int b = a + 1; b < n; ++b) {
       const int at = object(*this, event(a)), other = object(*this, event(b));

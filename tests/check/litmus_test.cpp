@@ -113,7 +113,7 @@ TEST_CASE("barriers hold, load buffering or not, and their broken twins do not")
 }
 
 TEST_CASE("mbarriers, a cluster's barrier and copies order what the manual says they order") {
-  run("tests/litmus/asynchronous", 25, machine::LoadBuffering::off);
+  run("tests/litmus/asynchronous", 28, machine::LoadBuffering::off);
   for (const auto& [name, test] : read_corpus("tests/litmus/asynchronous")) {
     INFO(name);
     const auto result = axiomatic::check(axiomatic::convert(test), kInOrder);
