@@ -346,6 +346,7 @@ Method pypto(const Bench& b) {
   o.slots = b.options.slots;
   o.tile_rows = b.tokens <= 8 ? 8 : b.tokens <= 64 ? 64 : 128;
   o.pipelined = b.options.pipelined;
+  o.owned = b.options.owned;
   o.timeout_ns = static_cast<uint64_t>(b.options.timeout_seconds * 1e9);
   auto op = std::make_shared<Pypto>(b.world, o);
   for (size_t i = 0; i < b.world.members().size(); ++i) {

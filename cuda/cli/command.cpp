@@ -56,6 +56,7 @@ struct Texts {
   std::string fill = "normal";
   std::string start = "relaxed";
   std::string pipeline = "on";
+  std::string sums = "auto";
 };
 
 void add_common(CLI::App& app, RunOptions& o, Texts& t) {
@@ -115,7 +116,15 @@ void add_common(CLI::App& app, RunOptions& o, Texts& t) {
                  "pypto: columns of a tile that a block multiplies at once: 128 or 64, with tiles "
                  "of 128 rows 256 or 128 (default: by size)")
       ->group(group);
-  app.add_option("--slots", o.slots, "pypto: number of tiles in the rings")->group(group);
+  app.add_option("--slots", o.slots,
+                 "pypto: number of tiles in the rings (default: 6, with sums at their owner 8)")
+      ->group(group);
+  app.add_option("--sums", t.sums,
+                 "pypto: everywhere (each rank adds into every rank's tile), owner (each row is "
+                 "summed at one rank, where the others read it), or auto (owner from 3 ranks on, "
+                 "on one GPU from 2)")
+      ->group(group)
+      ->capture_default_str();
   app.add_option("--pipeline", t.pipeline, "pypto: on or off")->group(group);
   app.add_option("--timeout", o.timeout_seconds,
                  "seconds after which a waiting thread gives up (0: never)")
@@ -134,6 +143,11 @@ void resolve(RunOptions& o, const Texts& t) {
     throw Error(ErrorCode::invalid_argument, "--pipeline is on or off");
   }
   o.pipelined = t.pipeline == "on";
+  if (t.sums != "auto" && t.sums != "everywhere" && t.sums != "owner") {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("--sums {}: use auto, everywhere or owner", t.sums));
+  }
+  if (t.sums != "auto") o.owned = t.sums == "owner";
   (void)parse_transport(o.transport);
   for (int64_t tokens : o.tokens) {
     if (tokens < 1) throw Error(ErrorCode::invalid_argument, "--tokens must be 1 or more");

@@ -36,6 +36,7 @@ void check_shape(const PyptoOptions& o) {
                        whole / 2));
   }
   if (o.pipelined && o.slots < 2) refuse("the two-tile pipeline needs 2 slots or more");
+  if (*o.owned && o.slots < 2) refuse("sums at their owners need 2 slots or more");
 }
 
 /// The ring holds as many tiles as the limits allow, at most options.slots; a ring without room for
@@ -45,7 +46,7 @@ int slots_within_limits(const PyptoOptions& o) {
   const size_t by_data = o.data_limit / tile;
   const size_t by_signal = o.signal_limit / (static_cast<size_t>(o.blocks) * 2 * sizeof(uint32_t));
   const size_t slots = std::min({by_data, by_signal, static_cast<size_t>(o.slots)});
-  const size_t needed = o.pipelined ? 2 : 1;
+  const size_t needed = o.pipelined || *o.owned ? 2 : 1;
   if (slots < needed) {
     const size_t rows = o.data_limit / needed / (static_cast<size_t>(o.hidden) * 2);
     refuse(
@@ -82,6 +83,10 @@ int pypto_default_blocks(const World& world) {
 
 Pypto::Pypto(const World& world, const PyptoOptions& options) : world_(world), options_(options) {
   if (options_.blocks == 0) options_.blocks = pypto_default_blocks(world);
+  if (!options_.owned) {
+    options_.owned = pypto_owned(world.size(), world.kind() == World::Kind::virtual_ranks);
+  }
+  if (options_.slots == 0) options_.slots = kPyptoLead + (*options_.owned ? 2 : 0);
   check_shape(options_);
   options_.slots = slots_within_limits(options_);
   shape_.tile_rows = options_.tile_rows;
@@ -126,6 +131,7 @@ Pypto::Pypto(const World& world, const PyptoOptions& options) : world_(world), o
   args_->blocks = options_.blocks;
   args_->slots = options_.slots;
   args_->pipelined = options_.pipelined ? 1 : 0;
+  args_->owned = *options_.owned ? 1 : 0;
   args_->spin.timeout_ns = options_.timeout_ns;
   args_->spin.report = report_->page();
 }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "cuda/host/wait_report.hpp"
@@ -18,9 +19,10 @@ struct PyptoOptions {
   float eps = 1e-6f;
   int blocks = 0;  // a rank; 0: pypto_default_blocks
   int tile_rows = 8;
-  int chunk = 0;           // columns of a tile that a block multiplies at once; 0: pypto_chunk
-  int slots = kPyptoLead;  // of the rings
+  int chunk = 0;  // columns of a tile that a block multiplies at once; 0: pypto_chunk
+  int slots = 0;  // of the rings; 0: as many as the kernel can use
   bool pipelined = true;
+  std::optional<bool> owned;  // PyptoArgs::owned; none: pypto_owned
   uint64_t timeout_ns = 0;
   bool fp32_rows = false;                 // gamma and beta are in fp32
   size_t data_limit = size_t{200} << 20;  // bytes of the data ring
@@ -30,6 +32,11 @@ struct PyptoOptions {
 /// Blocks a rank where none are asked for: 8 for virtual ranks, 128 where each rank has a GPU of
 /// its own.
 int pypto_default_blocks(const World& world);
+
+/// Whether rows are summed at their owners where nobody says: then a rank adds 1 / ranks of the
+/// bytes, and reads what the others have summed. On one GPU that was faster with 2 ranks, too
+/// (cuda/bench/results, 2026-12-02b); over a link two ranks move as many bytes either way.
+constexpr bool pypto_owned(int ranks, bool on_one_gpu) { return ranks > (on_one_gpu ? 1 : 2); }
 
 struct PyptoTensors {
   const void* x = nullptr;       // [max_tokens, inner]

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,8 +40,9 @@ struct RunOptions {
   int blocks = 0;       // a rank; 0: chosen
   int wave_blocks = 0;  // bench: blocks a rank beside a product; 0: chosen
   int tile_rows = 8;
-  int chunk = 0;  // pypto; 0: chosen
-  int slots = 6;
+  int chunk = 0;              // pypto; 0: chosen
+  int slots = 0;              // pypto; 0: chosen
+  std::optional<bool> owned;  // pypto: rows are summed at their owners; none: chosen
   bool pipelined = true;
   double timeout_seconds = 0;
 

@@ -112,6 +112,7 @@ Session::Session(const World& world, const RunOptions& options, int64_t max_toke
     o.chunk = options_.chunk;
     o.slots = options_.slots;
     o.pipelined = options_.pipelined;
+    o.owned = options_.owned;
     o.fp32_rows = options_.fp32_rows;
     o.timeout_ns = timeout_ns;
     pypto_ = std::make_unique<Pypto>(world, o);

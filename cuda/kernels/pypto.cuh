@@ -26,6 +26,13 @@
 //   wait      each block waits for its signal slot EQ world (acquire), clears it, and reads rows
 // A slot a block instead of one a rank spares the wait a second hop inside the rank.
 //
+// Rows with owners (PyptoArgs::owned): row r of a tile is summed at rank r % world alone, and every
+// rank reads it there, over the link: 1 / world of the adds and of the bytes to clear. Then a tile
+// may be cleared only when all ranks have read it. A block arrives for the barrier of tile i when
+// it has finished tile i - lead, so whoever has waited for that of tile i may clear what tile i -
+// lead had: the ring has a group more slots than tiles are open. And what the launch before had has
+// been read when all ranks have met at the beginning of this one.
+//
 // Pipelined, up to kPyptoLead tiles (and slots) are open at once: tile i + lead opens when tile i
 // has been finished, which is also when its slot is free again. So at most `lead` tiles are between
 // open and finished anywhere, and what each of them needs for itself (two barriers of the block,
@@ -107,11 +114,10 @@ class Pypto {
         tiles_(static_cast<int>((args.tokens + kRows - 1) / kRows)),
         parts_((args.hidden + kChunk - 1) / kChunk),
         steps_((args.inner + kPyptoInner - 1) / kPyptoInner),
-        lead_(!args.pipelined           ? 1
-              : args.slots < kPyptoLead ? args.slots
-                                        : kPyptoLead),
+        lead_(pypto_lead(args.slots, args.pipelined != 0, args.owned != 0)),
         group_(lead_ < 2 ? 1 : 2),
-        tail_(tail()) {}
+        tail_(tail()),
+        part_of_world_((0xffffu + args.world) / args.world) {}
 
   __device__ void initialise() {
     if (threadIdx.x == 0) {
@@ -121,7 +127,8 @@ class Pypto {
       }
       ptx::mbarrier_init_fence();
       for (int p = 0; p < args_.world; ++p) {
-        rings()[p] = static_cast<char*>(args_.data[(rank_ + p) % args_.world]);
+        const int peer = args_.owned ? p : (rank_ + p) % args_.world;
+        rings()[p] = static_cast<char*>(args_.data[peer]);
       }
     }
     __syncthreads();
@@ -148,6 +155,7 @@ class Pypto {
 
   /// The finishers, a group of tiles at a time: what its tiles wait for is under way together.
   __device__ void finish_tiles() {
+    if (args_.owned && static_cast<int>(gridDim.x) != args_.world * args_.blocks) meet();
     open(0, lead_ < tiles_ ? lead_ : tiles_);
     for (int first = 0; first < tiles_; first += group_) {
       const int end = first + group_ < tiles_ ? first + group_ : tiles_;
@@ -229,11 +237,28 @@ class Pypto {
     return static_cast<uint32_t>((kind * args_.slots + slot_of(tile)) * args_.blocks + block);
   }
 
+  /// The rank that has the sums of a row for all ranks. 16 bits of the reciprocal are enough for so
+  /// few rows.
+  __device__ int owner_of(int row) const {
+    static_assert(kRows <= 128 && kMaxRanks <= 8);
+    return row - args_.world * static_cast<int>(static_cast<uint32_t>(row) * part_of_world_ >> 16);
+  }
+
+  /// The launch before has ended on every rank, so nobody reads what this one clears. The slot is
+  /// that of tile `lead`: it is used next when tile 0 has been finished, and all have left this.
+  /// Where one launch has all ranks, its beginning is that.
+  __device__ void meet() {
+    arrive(lead_, kBarrier);
+    wait_slot<Finishers>(kBarrier, lead_);
+  }
+
   /// Clears the slots of the tiles [first, end), meets all ranks, and lets the own multipliers put.
   __device__ void open(int first, int end) {
     const int vectors = args_.hidden / kVector;
+    const int first_row = args_.owned ? rank_ + block_ * args_.world : block_;
+    const int stride = args_.owned ? args_.blocks * args_.world : args_.blocks;
     for (int tile = first; tile < end; ++tile) {
-      for (int row = block_; row < rows_of(tile); row += args_.blocks) {
+      for (int row = first_row; row < rows_of(tile); row += stride) {
         char* to = data_row(rank_, tile, row);
         for (int i = Finishers::thread(); i < vectors; i += Finishers::kThreads) {
           ptx::st_weak_16(to + i * 16, uint4{0, 0, 0, 0});
@@ -287,7 +312,7 @@ class Pypto {
       const uint64_t begin = args_.spin.trace == nullptr ? 0 : ptx::globaltimer_ns();
       wait_equal_and_clear(args_.pad[rank_] + index, static_cast<uint32_t>(args_.world), place,
                            args_.spin);
-      if (args_.spin.trace != nullptr) log(place, begin, tile);
+      if (args_.spin.trace != nullptr) log(place, begin, tile < tiles_ ? tile : 0);
     }
     Team::sync();
   }
@@ -329,9 +354,9 @@ class Pypto {
     release_stage(taken_ - 1);
   }
 
-  /// Adds the chunk into the tile of every rank, the own one included. Ranks start with different
-  /// peers, so that they do not all press on one. A multiprocessor adds hundreds of times a chunk,
-  /// so an add is a base from shared memory, a sum and the add itself.
+  /// Adds the chunk into the tile of every rank, the own one included, or each row at its owner.
+  /// Ranks start with different peers, so that they do not all press on one. A multiprocessor adds
+  /// hundreds of times a chunk, so an add is a base from shared memory, a sum and the add itself.
   __device__ __forceinline__ void put(float (&d)[Product::kAccumulators], int tile, int chunk) {
     const int column0 = chunk * kChunk;
     const int64_t into = (slot_of(tile) * tile_elements() + column0) * 2;
@@ -341,6 +366,10 @@ class Pypto {
         [&](int row, int column, uint4 v) {
           if (column0 + column >= args_.hidden) return;
           const int64_t at = into + (row * pitch + column * 2);
+          if (args_.owned) {
+            ptx::red_add_relaxed_sys_8xbf16(rings()[owner_of(row)] + at, v);
+            return;
+          }
 #pragma unroll
           for (int p = 0; p < kMaxRanks; ++p) {
             if (p == args_.world) break;
@@ -348,7 +377,7 @@ class Pypto {
           }
         });
   }
-  /// Every rank's ring, from the own rank on.
+  /// Every rank's ring, from the own rank on, or by rank where rows have owners.
   __device__ static char** rings() {
     __shared__ char* base[kMaxRanks];
     return base;
@@ -376,7 +405,7 @@ class Pypto {
     const float reciprocal = 1.0f / static_cast<float>(args_.hidden);
     for (int row = block_; row < rows_of(tile); row += args_.blocks) {
       const int64_t at = (static_cast<int64_t>(tile) * kRows + row) * args_.hidden * 2;
-      const char* data = data_row(rank_, tile, row);
+      const char* data = data_row(args_.owned ? owner_of(row) : rank_, tile, row);
       const char* residual = static_cast<const char*>(local.residual) + at;
       char* const residual_out = static_cast<char*>(local.residual_out) + at;
       float mean = 0.0f;
@@ -413,7 +442,7 @@ class Pypto {
       const int of_rows = kFp32Rows ? 0 : vectors;  // read where they are used
       uint4 gamma[kRowsAhead];
       fetch_gamma<Team>(gamma, local.gamma, Team::thread(), of_rows);
-      mean = reduce<Team>(mean);
+      mean = team_sum<Team>(mean, parity_);
       const float root = __fsqrt_rn(__fadd_rn(mean, args_.eps));
       const float of_root = __fdiv_rn(1.0f, root);
       const bool normal = divides_normally(least, root);
@@ -446,19 +475,6 @@ class Pypto {
     }
   }
 
-  /// Sum over a team: as blockReduceSum, with its own barrier.
-  template <class Team>
-  __device__ float reduce(float value) {
-    constexpr int kWarps = Team::kThreads / kWarp;
-    float* sums = Team::warp_sums() + parity_ * kWarps;
-    parity_ ^= 1;
-    value = warpReduceSum(value);
-    if (Team::thread() % kWarp == 0) sums[Team::thread() / kWarp] = value;
-    Team::sync();
-    const int lane = Team::thread() % kWarp;
-    return warpReduceSum(lane < kWarps ? sums[lane] : 0.0f);
-  }
-
   const PyptoArgs& args_;
   const int rank_;
   const int block_;
@@ -474,7 +490,8 @@ class Pypto {
   const int lead_;
   const int group_;  // tiles whose chunks alternate
   const int tail_;
-  uint32_t taken_ = 0;  // stages consumed so far
+  const uint32_t part_of_world_;  // 2^16 / world, rounded up
+  uint32_t taken_ = 0;            // stages consumed so far
   int parity_ = 0;
 };
 

@@ -30,6 +30,14 @@ inline constexpr int kPyptoThreads = 384;
 /// them for each such tile.
 inline constexpr int kPyptoLead = 6;
 
+/// Tiles open at once, on so many slots; with owners, one group of tiles (two, or one) fewer than
+/// there are slots.
+constexpr int pypto_lead(int slots, bool pipelined, bool owned) {
+  if (!pipelined) return 1;
+  const int most = !owned ? slots : slots < 4 ? 1 : slots - 2;
+  return most < kPyptoLead ? most : kPyptoLead;
+}
+
 /// One launch, for one rank or for `ranks` virtual ranks of one GPU.
 struct PyptoArgs {
   CUtensorMap weight[kMaxRanks];  // [hidden, inner] of each rank, box chunk x kPyptoInner
@@ -51,9 +59,10 @@ struct PyptoArgs {
   float eps;
   int first_rank;  // of this launch
   int blocks;      // a rank
-  int slots;       // of the rings; >= 2 if pipelined
+  int slots;       // of the rings; >= 2 if pipelined or owned
   int first_slot;  // the rings go on from call to call
   int pipelined;
+  int owned;  // a row is summed at its owner alone, rank row % world, where all ranks read it
   SpinControl spin;
 };
 

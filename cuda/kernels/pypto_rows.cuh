@@ -28,6 +28,20 @@ struct PyptoTeam {
   }
 };
 
+/// Sum over a team: as blockReduceSum, with its own barrier. `parity` says which of two places the
+/// warps' sums go to, in turn.
+template <class Team>
+__device__ __forceinline__ float team_sum(float value, int& parity) {
+  constexpr int kWarps = Team::kThreads / kWarp;
+  float* sums = Team::warp_sums() + parity * kWarps;
+  parity ^= 1;
+  value = warpReduceSum(value);
+  if (Team::thread() % kWarp == 0) sums[Team::thread() / kWarp] = value;
+  Team::sync();
+  const int lane = Team::thread() % kWarp;
+  return warpReduceSum(lane < kWarps ? sums[lane] : 0.0f);
+}
+
 /// The vectors of gamma that a thread has from `first` on, as many as there are and have room.
 template <class Team, int kCount>
 __device__ __forceinline__ void fetch_gamma(uint4 (&gamma)[kCount], const void* from, int first,

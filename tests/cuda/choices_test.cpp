@@ -108,6 +108,24 @@ TEST_CASE("choices: push's mailboxes stay within their limit in every world") {
   }
 }
 
+TEST_CASE(
+    "choices: no tile of pypto that is read at its owner shares its slot with one that opens") {
+  for (int slots = 1; slots <= 16; ++slots) {
+    CAPTURE(slots);
+    CHECK(pypto_lead(slots, false, false) == 1);
+    CHECK(pypto_lead(slots, true, false) == std::min(slots, kPyptoLead));
+    if (slots < 2) continue;
+    // Whoever opens a group may clear what the tiles before the `lead` last ones had.
+    for (bool pipelined : {false, true}) {
+      const int lead = pypto_lead(slots, pipelined, true);
+      CHECK(lead >= 1);
+      CHECK(lead <= kPyptoLead);
+      CHECK(slots >= lead + (lead < 2 ? 1 : 2));
+    }
+  }
+  CHECK(pypto_lead(kPyptoLead + 2, true, true) == kPyptoLead);
+}
+
 TEST_CASE("choices: pypto halves its chunks exactly where whole ones leave blocks without any") {
   // Hidden 8192: 64 whole chunks of a tile of 8 or 64 rows, 32 of one of 128.
   CHECK(pypto_chunk(8, 8192, 64, 8) == 128);

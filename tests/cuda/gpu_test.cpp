@@ -178,6 +178,50 @@ TEST_CASE("gpu: pypto gives integers bit for bit with any number of tiles open a
   }
 }
 
+TEST_CASE("gpu: pypto gives integers bit for bit where each row is summed at its owner") {
+  if (tests::gpu_missing()) return;
+  for (int ranks : {1, 3, 8}) {
+    for (int rows : {8, 128}) {
+      for (int slots : {2, 4, 8}) {
+        RunOptions o = small(ranks);
+        o.protocol = verify::Flavour::pypto;
+        o.owned = true;
+        o.tile_rows = rows;
+        o.slots = slots;
+        o.pipelined = slots > 2;
+        o.hidden = std::min<int64_t>(o.hidden, 1024);
+        o.fill = verify::Fill::integers;
+        CAPTURE(ranks);
+        CAPTURE(rows);
+        CAPTURE(slots);
+        run_and_check(o, {5, 150, 1});
+      }
+    }
+  }
+}
+
+TEST_CASE("gpu: pypto gives all ranks the same bits of what an owner has summed") {
+  if (tests::gpu_missing()) return;
+  RunOptions o = small(4);
+  o.protocol = verify::Flavour::pypto;
+  o.owned = true;
+  o.tile_rows = 64;
+  const World world = make_world(o, std::nullopt);
+  Session session(world, o, 150);
+  session.prepare(150);
+  session.upload(make_inputs(session.problem(150), verify::Fill::normal, 1, 0), 150);
+  session.enqueue_product(150);
+  session.enqueue_protocol(150);
+  world.synchronize();
+  session.require_no_timeout();
+  CallResult result;
+  session.fetch_outputs(result);
+  for (size_t r = 1; r < 4; ++r) {
+    CHECK(result.out[r] == result.out[0]);
+    CHECK(result.residual_out[r] == result.residual_out[0]);
+  }
+}
+
 TEST_CASE("gpu: pypto gives integers bit for bit in half chunks") {
   if (tests::gpu_missing()) return;
   for (int rows : {8, 64, 128}) {
