@@ -218,6 +218,21 @@ TEST_CASE("whoever is put behind another one waits for what that one leaves, and
   CHECK(testing::difference_of_waits(free.test) == "");
 }
 
+TEST_CASE("a wait sees the 1 for ever where it is the last, and is no second execution where not") {
+  // x is 2 and then 1, in which order P0 sees the 2 or hangs, or 1 and then 2, where it sees the 2.
+  const Run r = run("x=0;",
+                    " P0@cta 0,gpu 0 | P1@cta 1,gpu 0 | P2@cta 2,gpu 0 ;\n"
+                    " L0: | st.relaxed.gpu x, 2 | st.relaxed.gpu x, 1 ;\n"
+                    " ld.relaxed.gpu r0, x | | ;\n bne r0, 2, L0 | | ;\n",
+                    "exists (x == 1)");
+  for (const testing::Races races : {testing::Races::passed_over, testing::Races::end}) {
+    const testing::Searched all = testing::search(r.test, testing::letter(), false, 0, true, races);
+    CHECK(all.result.complete == 2);
+    CHECK(all.result.blocked == 1);
+    CHECK(all.hangs.size() == 1);
+  }
+}
+
 TEST_CASE("a wait for what nobody writes hangs: its thread and line are known") {
   const Run r =
       run("x=0;", " P0@cta 0,gpu 0 ;\n L0: ;\n ld.relaxed.sys r0, x ;\n beq r0, 0, L0 ;\n",
