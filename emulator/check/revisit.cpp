@@ -391,7 +391,9 @@ bool Walk::maximal_read(std::uint32_t event, const Incoming& w) const {
   std::vector<const Message*> there;
   MessageSet excluded = 0;
   for (const Message* m = cell->newest; m != nullptr; m = m->older) {
-    if ((e.known & bit(*m)) != 0) excluded |= given != nullptr ? (*given)[m->id] : m->before;
+    // What came behind the read may have the number of a message that was forgotten since.
+    const bool known = m->step < e.steps && (e.known & bit(*m)) != 0;
+    if (known) excluded |= given != nullptr ? (*given)[m->id] : m->before;
     const auto at = writes_.find(key_of(*m, e.event.cell));
     // A weak write is no event where races end a run; without one, causality orders it before or
     // after this read, and the run does so too.
