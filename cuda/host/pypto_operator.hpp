@@ -63,6 +63,8 @@ class Pypto {
 
   const SymmetricMemory& pads() const { return *pads_; }
   int pad_words() const;
+  /// Tiles that may be open at once.
+  int lead() const { return pypto_lead(options_.slots, options_.pipelined, *options_.owned); }
   void require_no_timeout() const;
   /// Fault injection: this rank is not launched any more. Only where ranks are launched one by one.
   void set_absent(int rank) { absent_ = rank; }

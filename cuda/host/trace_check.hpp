@@ -11,9 +11,8 @@
 //   program     a thread's operations of a call follow one another: start put, start wait, end put,
 //               end wait; calls do too
 //   barrier     pypto, n-th tile: no wait for a tile's signals ends before every block of every
-//   rank
-//               has passed the tile's barrier; no tile's barrier ends before the tile `lag` earlier
-//               was waited for everywhere (lag 2 where two tiles are in flight, else 1)
+//               rank has passed the tile's barrier; no tile's barrier ends before the tile `lag`
+//               earlier was waited for everywhere (lag: the tiles that may be open at once)
 // Reads-from, alternation and barrier compare times of different multiprocessors of one clock.
 // Events of several GPUs have a clock each: then only pairing and program are checked.
 #pragma once

@@ -25,9 +25,6 @@ constexpr uint64_t kMostBytes = uint64_t{1} << 30;
 
 bool tokenweave(const RunOptions& o) { return o.protocol == verify::Flavour::tokenweave; }
 
-/// Two tiles are in flight where the pipeline is on.
-int tile_lag(const RunOptions& o) { return o.pipelined ? 2 : 1; }
-
 Json header_json(const RunOptions& o, int world, bool one_clock) {
   Json config{{"protocol", verify::flavour_name(o.protocol)},
               {"ranks", world},
@@ -186,7 +183,7 @@ std::vector<std::string> TraceRecorder::write_and_check(Session& session) {
   } else if (tokenweave(options_)) {
     faults = check_signal_events(events, world.size(), one_clock);
   } else if (one_clock) {
-    faults = check_tile_events(events, tile_lag(options_));
+    faults = check_tile_events(events, session.pypto()->lead());
   }
   std::ofstream file(options_.trace, std::ios::binary);
   if (!(file << trace_text(options_, world.size(), one_clock, events, faults)).flush()) {

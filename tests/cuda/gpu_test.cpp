@@ -1,8 +1,13 @@
 // The kernels on virtual ranks of one GPU, judged by the same comparison as the emulator's results.
 #include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <unistd.h>
+#include <filesystem>
 
 #include "cuda/host/error.hpp"
 #include "cuda/host/session.hpp"
+#include "cuda/host/trace_file.hpp"
 #include "tests/cuda/gpu.hpp"
 #include "verify/doctest.hpp"
 
@@ -221,6 +226,41 @@ TEST_CASE("gpu: pypto gives all ranks the same bits of what an owner has summed"
     CHECK(result.residual_out[r] == result.residual_out[0]);
   }
 }
+
+#ifndef RINGFENCE_FOR_EXEC  // its clock is not that of a GPU
+TEST_CASE("gpu: pypto's trace is an execution that its barriers allow, with many tiles") {
+  if (tests::gpu_missing()) return;
+  for (bool owned : {false, true}) {
+    for (int slots : {2, 0}) {
+      RunOptions o = small(3);
+      o.protocol = verify::Flavour::pypto;
+      o.owned = owned;
+      o.slots = slots;
+      o.hidden = 512;
+      o.calls = 2;
+      o.trace =
+          (std::filesystem::temp_directory_path() / fmt::format("ringfence-pypto-{}", ::getpid()))
+              .string();
+      CAPTURE(owned);
+      CAPTURE(slots);
+      const World world = make_world(o, std::nullopt);
+      Session session(world, o, 150);
+      session.prepare(150);
+      TraceRecorder recorder(session, o);
+      session.upload(make_inputs(session.problem(150), verify::Fill::normal, 1, 0), 150);
+      for (uint32_t call : {0u, 1u}) {
+        session.set_call(call);
+        session.enqueue_protocol(call == 0 ? 150 : 70);  // 19 and 9 tiles
+      }
+      world.synchronize();
+      session.require_no_timeout();
+      const std::vector<std::string> faults = recorder.write_and_check(session);
+      std::filesystem::remove(o.trace);
+      for (const std::string& fault : faults) FAIL_CHECK(fault);
+    }
+  }
+}
+#endif
 
 TEST_CASE("gpu: pypto gives integers bit for bit in half chunks") {
   if (tests::gpu_missing()) return;
