@@ -176,11 +176,13 @@ if [ "$count" -gt 1 ]; then
   done
   step 90 0 "$gpu" run --launch fork --ranks "$n" --tokens 64 --trace "$results/tokenweave.jsonl" \
     "${small[@]}"
-  for rows in 8 64 128; do
-    step 90 0 "$gpu" run --launch fork --ranks "$n" --protocol pypto --tile-rows "$rows" \
-      --tokens 5,150,1000 --fill integers --graph "${small[@]}"
-    step 90 0 "$gpu" run --launch one-process --ranks "$n" --protocol pypto --tile-rows "$rows" \
-      --tokens 64,129 --fill normal --pipeline off "${small[@]}"
+  for sums in owner everywhere; do
+    for rows in 8 64 128; do
+      step 90 0 "$gpu" run --launch fork --ranks "$n" --protocol pypto --sums $sums --tile-rows "$rows" \
+        --tokens 5,150,1000 --fill integers --graph "${small[@]}"
+      step 90 0 "$gpu" run --launch one-process --ranks "$n" --protocol pypto --sums $sums --tile-rows "$rows" \
+        --tokens 64,129 --fill normal --pipeline off "${small[@]}"
+    done
   done
   # The largest: judging takes the CPU longer than the GPU computes, so one call.
   step 90 0 "$gpu" run --launch fork --ranks "$n" --tokens 16384 --hidden 4096 \
@@ -287,7 +289,9 @@ if [ "$count" -gt 1 ]; then
   table whole --launch fork --ranks "$n" "${common[@]}" --tokens 64,256,1024,4096,8192 \
     --block-list 8,16,128 --methods product,product+nccl,product+fused,waves2,waves4,waves8
   table pypto --launch fork --ranks "$n" "${common[@]}" --tokens 8,64,256,1024 \
-    --block-list 128 --methods product,product+nccl,pypto
+    --block-list 128 --methods product,product+nccl,pypto --sums owner
+  table pypto-everywhere --launch fork --ranks "$n" "${common[@]}" --tokens 8,64,256,1024 \
+    --block-list 128 --methods pypto --sums everywhere
   if [ $multimem = 1 ] && [ -z "$refused" ]; then
     with=("${with_multicast[@]}")
     table fused-multimem --launch fork --ranks "$n" "${common[@]}" --tokens 8,64,256,1024,4096 \
