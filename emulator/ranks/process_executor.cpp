@@ -29,15 +29,18 @@ using schedule::RunEnd;
 using schedule::RunSpec;
 
 // Room for the model's state beside the program's regions, whose initial and current bytes are both
-// kept. The machine needs about 250 bytes for each 16-byte line in use.
-constexpr std::uint64_t kBaseBytes = std::uint64_t{64} << 20;
+// kept. The machine needs about 250 bytes for each 16-byte line in use, and what is unread of
+// thousands of threads' clocks may need hundreds of MiB however small the regions are. What is not
+// touched takes no memory.
+constexpr std::uint64_t kLeastBytes = std::uint64_t{64} << 20;
+constexpr std::uint64_t kBaseBytes = std::uint64_t{1} << 30;
 constexpr std::uint64_t kModelFactor = 20;
 
 Segment make_segment(const schedule::Program& program, const ProcessOptions& options) {
   // Far beyond any memory, and the sums below do not overflow.
   const std::uint64_t own = std::min(program.shared_bytes(), std::uint64_t{1} << 56);
   if (options.segment_bytes != 0) return Segment(options.segment_bytes, options.segment_bytes);
-  return Segment(kBaseBytes + 2 * own, kBaseBytes + kModelFactor * own);
+  return Segment(kLeastBytes + 2 * own, kBaseBytes + kModelFactor * own);
 }
 
 // One of the cores that this process may use: successive pools get successive ones.
