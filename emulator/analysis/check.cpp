@@ -58,6 +58,12 @@ std::vector<std::string> left_out_texts(const Task& task, const ExhaustiveMode& 
                       warp, first, second));
       continue;
     }
+    if (orders[i].what == check::LeftOut::What::forgotten) {
+      out.push_back(fmt::format(
+          "reads of old values of a place with more than {} writes, the next by {} at {}",
+          machine::kMaxMessages, warp, first));
+      continue;
+    }
     out.push_back(
         first == second
             ? fmt::format("the warp of {}, or another lane of it, first at {}", warp, first)

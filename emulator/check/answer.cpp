@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "emulator/check/walk.hpp"
+#include "emulator/schedule/interrupt.hpp"
 
 namespace ringfence::check {
 
@@ -175,7 +176,7 @@ void Walk::on_read(const Question& q, std::span<Message* const> options) {
   live.rmw = q.kind == machine::AccessKind::rmw;
   live.red = red;
   live.known = q.known;
-  live.steps = execution_->machine().steps();
+  live.steps = steps_before(q);
   live.thread = q.who;
   live.access = *q.access;
   const bool looks = q.access->of_barrier && !live.rmw;
@@ -208,13 +209,18 @@ void Walk::on_read(const Question& q, std::span<Message* const> options) {
   ++piece_;
 }
 
+// The machine's step of an access that is asked about. A wait takes its step when it ends.
+std::uint32_t Walk::steps_before(const Question& q) const {
+  return execution_->machine().steps() + (q.wanted != nullptr ? 1 : 0);
+}
+
 // A poll of the graph that is stuck fails. What it waits for is known now, for revisits.
 void Walk::sticks(const Question& q, std::uint32_t given) {
   AgentState& agent = current();
   Live live = std::move(lives_[given]);
   live.rmw = q.kind == machine::AccessKind::rmw;
   live.known = q.known;
-  live.steps = execution_->machine().steps();
+  live.steps = steps_before(q);
   live.thread = q.who;
   live.access = *q.access;
   if (q.wanted != nullptr) {
@@ -431,6 +437,20 @@ void Walk::on_message(const Question& q, const Message& m) {
   due_.push_back(std::move(w));
 }
 
+// Of a set nobody asks for what is not the newest.
+void Walk::on_forgotten(const machine::Cell& cell, const Message& m) {
+  for (const Message* x = cell.newest; x != nullptr; x = x->older) {
+    const Name name = name_of(*x);
+    if (x->initial || name == kUnknown) continue;
+    for (std::uint32_t piece = 0; find(name, piece, true) != kNone; ++piece) {
+      const Live& l = lives_[find(name, piece, true)];
+      if (l.event.cell.size == cell.size && l.red && sets_.is_set(l.event.cell)) return;
+    }
+  }
+  const std::uint16_t site = execution_->record(current_).access.site;
+  sets_.leave_out({current().label, site, m.initial ? site : m.site, LeftOut::What::forgotten});
+}
+
 // Causality may have put a write elsewhere than the graph does: then the graph is not consistent.
 bool Walk::lands_as_given(std::uint32_t event, const Message& m, const machine::Cell& cell) const {
   const Live& mine = lives_[event];
@@ -457,6 +477,66 @@ bool Walk::strong_fences(const Live& a, const Live& b) const {
   return machine::reaches(a.access.scope, x, y) && machine::reaches(b.access.scope, y, x);
 }
 
+// The graphs in which earlier fences come after this one in fence-sc order: any set of them that is
+// closed upwards.
+void Walk::offer_fences(const Live& fence) {
+  std::vector<std::uint32_t> others;
+  for (std::uint32_t i = 0; i < lives_.size(); ++i) {
+    const Live& x = lives_[i];
+    if (x.event.cell == kFences && !fence.past.has(x.event.self) && strong_fences(fence, x)) {
+      others.push_back(i);
+    }
+  }
+  // By each: those that come behind it.
+  const std::size_t n = others.size();
+  std::vector<std::vector<std::size_t>> behind(n);
+  for (std::size_t a = 0; a < n; ++a) {
+    for (std::size_t b = a + 1; b < n; ++b) {
+      const Live &x = lives_[others[a]], &y = lives_[others[b]];
+      if (!strong_fences(x, y)) continue;
+      const bool swap = overtakes(y.event, x.event);
+      behind[swap ? b : a].push_back(swap ? a : b);
+    }
+  }
+  // Last ones first, so that of each it is known whether those behind it are in the set.
+  std::vector<std::size_t> order;
+  std::vector<bool> placed(n, false);
+  for (std::size_t found = 0; order.size() < n; found = order.size()) {
+    for (std::size_t a = 0; a < n; ++a) {
+      const bool due = !placed[a] && std::all_of(behind[a].begin(), behind[a].end(),
+                                                 [&](std::size_t b) { return placed[b]; });
+      if (!due) continue;
+      placed[a] = true;
+      order.push_back(a);
+    }
+    if (order.size() == found) return abandon();  // a cycle: not consistent
+  }
+  std::vector<bool> in(n, false);
+  const auto choose = [&](const auto& self, std::size_t at) -> void {
+    if (schedule::must_stop()) return;
+    if (at < n) {
+      const std::size_t a = order[at];
+      in[a] = false;
+      self(self, at + 1);
+      if (std::any_of(behind[a].begin(), behind[a].end(), [&](std::size_t b) { return !in[b]; })) {
+        return;
+      }
+      in[a] = true;
+      self(self, at + 1);
+      in[a] = false;
+      return;
+    }
+    if (std::none_of(in.begin(), in.end(), [](bool b) { return b; })) return;
+    Graph g = graph();
+    g.push_back(fence.event);
+    for (std::size_t a = 0; a < n; ++a) {
+      if (in[a]) g.back().after.push_back(lives_[others[a]].event.self);
+    }
+    found_.push_back(std::move(g));
+  };
+  choose(choose, 0);
+}
+
 void Walk::on_fence_sc(machine::ThreadId who, machine::Scope scope) {
   if (abandoned_) return;
   AgentState& agent = current();
@@ -477,35 +557,7 @@ void Walk::on_fence_sc(machine::ThreadId who, machine::Scope scope) {
   live.thread = who;
   live.access.scope = scope;
   if (given == kNone) {
-    // Any set of earlier fences that is closed upwards may come after this one.
-    std::vector<std::uint32_t> others;
-    for (std::uint32_t i = 0; i < lives_.size(); ++i) {
-      const Live& x = lives_[i];
-      if (x.event.cell == kFences && !live.past.has(x.event.self) && strong_fences(live, x)) {
-        others.push_back(i);
-      }
-    }
-    const std::size_t n = std::min<std::size_t>(others.size(), 12);
-    for (std::uint32_t set = 1; set < (1u << n); ++set) {
-      bool closed = true;
-      for (std::size_t a = 0; a < n; ++a) {
-        for (std::size_t b = 0; b < n; ++b) {
-          if ((set >> a & 1) == 0 || (set >> b & 1) != 0 || a == b) continue;
-          const Live& x = lives_[others[a]];
-          const Live& y = lives_[others[b]];
-          if (!strong_fences(x, y)) continue;
-          const bool x_first = a < b ? !overtakes(y.event, x.event) : overtakes(x.event, y.event);
-          closed = closed && !x_first;
-        }
-      }
-      if (!closed) continue;
-      Graph g = graph();
-      g.push_back(live.event);
-      for (std::size_t a = 0; a < n; ++a) {
-        if ((set >> a & 1) != 0) g.back().after.push_back(lives_[others[a]].event.self);
-      }
-      found_.push_back(std::move(g));
-    }
+    offer_fences(live);
   }
   keep(given, std::move(live));
   ++piece_;

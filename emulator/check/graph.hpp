@@ -82,7 +82,10 @@ struct LeftOut {
     unreached,
     // A look in vain of this warp, at `first`, which writes what it found, over the write at
     // `second`, which it races with.
-    look
+    look,
+    // A place has more writes than the machine keeps: at `first` it forgets one that somebody who
+    // has not heard of the next ones could still return.
+    forgotten
   };
   std::uint64_t label = 0;
   std::uint16_t first = 0;

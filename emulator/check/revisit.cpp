@@ -248,6 +248,11 @@ void Walk::check_set_read(const Question& q, const Live& live, std::size_t candi
   if (q.access->of_barrier) return check_barrier_step(q, live);
   const CellKey& cell = live.event.cell;
   const Prefix& past = agents_[current_].past;
+  // Lanes of a warp are threads: what another one did need not come before, though the warp did it.
+  const Prefix& lane_past = lane(current_, q.who).past;
+  const auto before = [&](const Live& l) {
+    return past.has(l.event.self) && (l.lane == kUnknown || lane_past.has(l.lane));
+  };
   bool reds = live.red, others = false, mixed = false, unlike = false;
   std::uint64_t operand = live.operand;
   machine::Combine combine = live.combine;
@@ -261,8 +266,8 @@ void Walk::check_set_read(const Question& q, const Live& live, std::size_t candi
         combine = l.combine;
       }
       reds = true;
-      if (!live.red && !live.wanted) others = others || !past.has(l.event.self);
-    } else if (!live.past.has(l.event.self)) {
+      if (!live.red && !live.wanted) others = others || !before(l);
+    } else if (live.red ? !before(l) : !live.past.has(l.event.self)) {
       others = true;
     }
   }

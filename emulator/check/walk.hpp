@@ -171,6 +171,7 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
   void on_place(const Question& q, std::span<const machine::MessageSet> options) override;
   void on_message(const Question& q, const machine::Message& m) override;
   void on_fence_sc(machine::ThreadId who, machine::Scope scope) override;
+  void on_forgotten(const machine::Cell& cell, const machine::Message& m) override;
   bool as_set(machine::Address at) const override;
   void on_blocked(const Question& q) override;
   bool foresees() const override { return foresight_ != nullptr && !foresight_->empty(); }
@@ -216,7 +217,7 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
     Name lane = kUnknown;
     Prefix lane_carried;
     machine::MessageSet known = 0;                        // reads: what it could not fall behind
-    std::uint32_t steps = 0;                              // reads: the machine's when it came
+    std::uint32_t steps = 0;                              // reads: the machine's step
     std::optional<machine::Wanted> wanted;                // awaits
     std::shared_ptr<const machine::Condition> condition;  // keeps that of `wanted`
     machine::ThreadId thread = machine::kNoThread;
@@ -284,6 +285,7 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
   // answer.cpp
   const machine::Message* last(const std::vector<const machine::Message*>& among,
                                const Before* before = nullptr) const;
+  std::uint32_t steps_before(const Question& q) const;
   void sticks(const Question& q, std::uint32_t given);
   void diverge(const Question& q);
   void note_look_over(const Question& q);
@@ -292,6 +294,7 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
                    const std::vector<const machine::Message*>& candidates,
                    const machine::Message* chosen);
   bool strong_fences(const Live& a, const Live& b) const;
+  void offer_fences(const Live& fence);
   bool lands_as_given(std::uint32_t event, const machine::Message& m,
                       const machine::Cell& cell) const;
 

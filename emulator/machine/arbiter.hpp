@@ -49,6 +49,9 @@ class Arbiter {
   // The write of this access is in place.
   virtual void on_message(const Question& q, const Message& m) = 0;
   virtual void on_fence_sc(ThreadId who, Scope scope) = 0;
+  // The cell has as many messages as it can have; this one is about to go, though somebody may not
+  // know what overwrites it.
+  virtual void on_forgotten(const Cell& cell, const Message& m) = 0;
   // The reductions of this cell stand for all their orders: none of them follows what it reads in
   // observed time (what each of them does in the order where it comes first), while the message
   // carries what all brought.

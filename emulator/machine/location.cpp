@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 
+#include "emulator/machine/arbiter.hpp"
 #include "emulator/machine/bytes.hpp"
 #include "emulator/machine/cells.hpp"
 #include "emulator/machine/machine.hpp"
@@ -323,7 +324,28 @@ void forget(Cell& cell, const Message* gone) {
 
 }  // namespace
 
+// What an arbiter is not told of (weak writes, where a race ends the run) is ordered with all else
+// by causality, and with what comes: of those that are not newest none can be returned any more.
+// What everybody knows to be overwritten cannot either. Beyond that something is lost.
 void Machine::remove_oldest(Cell& cell) {
+  if (arbiter_ != nullptr) {
+    Message** weak = nullptr;
+    for (Message** m = &cell.newest->older; *m != nullptr; m = &(*m)->older) {
+      const Access access{.order = (*m)->order, .scope = (*m)->scope, .proxy = (*m)->proxy};
+      if (!(*m)->initial && !arbiter_->counts(access)) weak = m;
+    }
+    if (weak != nullptr) {
+      Message* const gone = *weak;
+      *weak = gone->older;
+      forget(cell, gone);
+      return free_message(gone);
+    }
+    if (const auto all = known_to_all()) trim(cell, *all);
+    if (cell.count < kMaxMessages) return;
+    const Message* oldest = cell.newest;
+    while (oldest->older != nullptr) oldest = oldest->older;
+    arbiter_->on_forgotten(cell, *oldest);
+  }
   Message** link = &cell.newest;
   while ((*link)->older != nullptr) link = &(*link)->older;
   Message* gone = *link;
@@ -424,7 +446,8 @@ bool Machine::collapse(Region& region, Line& line, const Clock& all) {
   return true;
 }
 
-void Machine::collect() {
+// What all threads that live have in their past, and all that are still to come. None: nobody is.
+std::optional<Clock> Machine::known_to_all() {
   Clock all;
   bool first = true;
   const Clock* last = nullptr;
@@ -447,7 +470,14 @@ void Machine::collect() {
     // While threads of the stream live, its next launch knows at least what they know.
     if (!s.closed && s.live_threads == 0) meet(s.in_launch ? s.ending.seen : s.next.seen);
   }
-  if (first) return;
+  if (first) return std::nullopt;
+  return all;
+}
+
+void Machine::collect() {
+  const std::optional<Clock> known = known_to_all();
+  if (!known) return;
+  const Clock& all = *known;
   for (Region* region : regions_) {
     std::erase_if(region->touched_blocks, [&](std::uint32_t index) {
       Block* const block = region->blocks[index];

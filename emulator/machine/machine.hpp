@@ -726,6 +726,7 @@ class Machine {
   }
   void insert_before(Cell& cell, Message* m, MessageSet after);
   void collect();
+  std::optional<Clock> known_to_all();
   bool collapse(Region& region, Line& line, const Clock& all);
   void trim(Cell& cell, const Clock& all);
 

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <string>
+#include <vector>
 
 #include "tests/cases/threads.hpp"
 
@@ -237,6 +238,69 @@ TEST_CASE("which lane's atomic comes first at one word is explored where that ca
   CHECK(executions({{"all:  red.global.add.u32 [%m], 1;\n"}}) == 1);
   CHECK(executions({{two + "  mul.wide.u32 %s, %lane, 4;\n  add.u64 %t, %m, %s;\n"
                            "  atom.global.add.u32 %v1, [%t], 1;\n$X:\n"}}) == 1);
+}
+
+TEST_CASE("a red of one lane need not come before another lane's atomic") {
+  const auto lanes = [](const std::string& between) {
+    return Threads{
+        {"all:  setp.ge.u32 %q, %lane, 2;\n  @%q bra $X;\n"
+         "  red.relaxed.gpu.global.add.u32 [%m], 1;\n" +
+         between +
+         "  setp.ne.u32 %q, %lane, 0;\n  @%q bra $X;\n"
+         "  atom.relaxed.gpu.global.add.u32 %v1, [%m], 0;\n"
+         "  setp.eq.u32 %q, %v1, 1;\n  @%q trap;\n$X:\n"}};
+  };
+  judge("rank-lost", lanes(""));
+  judge("clean", lanes("  bar.warp.sync 3;\n"));
+}
+
+namespace {
+
+// Reads a flag, does `more`, and must not have read 6.
+Threads reads_six(const std::string& more, int written = 6) {
+  const std::string read = "  ld.relaxed.gpu.global.u32 %v1, [%m+128];\n";
+  return {{read + more + "  setp.eq.u32 %q, %v1, 6;\n  @%q trap;\n",
+           "  st.relaxed.gpu.global.u32 [%m+128], " + std::to_string(written) + ";\n"}};
+}
+
+}  // namespace
+
+TEST_CASE("a wait directly behind a plain store leaves the reads before both as they are") {
+  const std::string store = "  st.global.u32 [%m], 1;\n";
+  const std::vector<std::string> waits = {
+      "$L:\n  ld.relaxed.gpu.global.u32 %v2, [%m];\n  setp.ne.u32 %q, %v2, 1;\n  @%q bra $L;\n",
+      "$L:\n  atom.acquire.gpu.global.cas.b32 %v2, [%m], 1, 2;\n  setp.ne.u32 %q, %v2, 1;\n"
+      "  @%q bra $L;\n"};
+  for (const std::string& wait : waits) {
+    CAPTURE(wait);
+    judge("rank-lost", reads_six(store + wait));
+    judge("clean", reads_six(store + wait, 5));
+  }
+  // A lock, opened by a plain store and taken again.
+  const auto lock = [](const std::string& name) {
+    return "$" + name + ":\n  atom.acquire.gpu.global.cas.b32 %v2, [%m], 0, 1;\n" +
+           "  setp.ne.u32 %q, %v2, 0;\n  @%q bra $" + name + ";\n  st.global.u32 [%m], 0;\n";
+  };
+  judge("rank-lost", reads_six(lock("A") + lock("B")));
+  judge("clean", reads_six(lock("A") + lock("B"), 5));
+}
+
+TEST_CASE("more writes of a place than are kept leave reads before them as they are, or unknown") {
+  const auto times = [](int n, const std::string& write) {
+    return "  mov.u32 %v3, 0;\n$L:\n" + write + "  add.u32 %v3, %v3, 1;\n  setp.lt.u32 %q, %v3, " +
+           std::to_string(n) + ";\n  @%q bra $L;\n";
+  };
+  const std::string exchange = "  atom.relaxed.gpu.global.exch.b32 %v2, [%m], %v3;\n";
+  const std::string weak = "  st.global.u32 [%m], %v3;\n";
+  CHECK(checked(reads_six(exchange + times(70, weak))) == "rank-lost");
+  CHECK(checked(reads_six(exchange + times(70, weak), 5)) == "clean");
+  CHECK(checked(reads_six(times(60, exchange))) == "rank-lost");
+  CHECK(checked(reads_six(times(70, exchange), 5)) == "unknown");
+  // Who lives has heard of the next ones; and reductions are a set.
+  CHECK(checked({{"all:" + times(70, "  setp.eq.u32 %r, %lane, 0;\n  @%r" + exchange.substr(1) +
+                                         "  bar.warp.sync 0xffffffff;\n")}}) == "clean");
+  CHECK(checked({{times(70, "  red.relaxed.gpu.global.add.u32 [%m], 1;\n"),
+                  times(70, "  red.relaxed.gpu.global.add.u32 [%m], 1;\n")}}) == "clean");
 }
 
 TEST_CASE("an order of a warp's lanes that is left out and could be told is no PASS") {

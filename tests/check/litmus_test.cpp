@@ -304,3 +304,22 @@ TEST_CASE("threads that others meet, or whose scopes are too narrow, take part i
   const litmus::Test lost = of_each({four}, 4, "exists (x == 1)");
   CHECK(litmus::judge(lost, search_all(lost).states).ok);
 }
+
+TEST_CASE("a fence may come before any number of another thread's") {
+  // P1 goes first, as it may whatever P0 does in the end.
+  for (const int more : {0, 1, 11, 12, 20}) {
+    std::string rows =
+        " P0@cta 0,gpu 0 | P1@cta 0,gpu 0 ;\n st.relaxed.gpu x, 1 | st.relaxed.gpu y, 1 ;\n"
+        " fence.sc.gpu | fence.sc.gpu ;\n ld.relaxed.gpu r0, y | ld.relaxed.gpu r1, x ;\n";
+    for (int i = 0; i < more; ++i) rows += " fence.sc.gpu | ;\n";
+    const litmus::Test test = litmus::parse(
+        "PTX t\n{ x=0; y=0; }\n" + rows + "exists (P0:r0 == 1 /\\ P1:r1 == 0)\n", "t");
+    machine::Policy policy = testing::letter();
+    policy.load_buffering = machine::LoadBuffering::off;
+    const testing::Searched s = testing::search(test, policy);
+    CAPTURE(more);
+    CHECK(s.states.size() == 3);
+    CHECK(litmus::judge(test, s.states, false).ok);
+    CHECK(s.result.left_out.empty());
+  }
+}
