@@ -29,9 +29,9 @@ Type type_in(const Instruction& i) {
   return Type::b32;
 }
 
-class Flow {
+class DataFlow {
  public:
-  explicit Flow(const Function& kernel) : kernel_(kernel), of_(kernel.registers.size()) {}
+  explicit DataFlow(const Function& kernel) : kernel_(kernel), of_(kernel.registers.size()) {}
 
   std::vector<std::vector<ParameterUse>> run() {
     // Loops carry addresses on, so until nothing is added.
@@ -172,7 +172,7 @@ class Flow {
 }  // namespace
 
 std::vector<std::vector<ParameterUse>> parameter_uses(const Function& kernel) {
-  return Flow(kernel).run();
+  return DataFlow(kernel).run();
 }
 
 }  // namespace ringfence::ptx

@@ -1,4 +1,4 @@
-// The interpreter's loop, and how warps split, merge and end.
+// The interpreter's loop.
 
 #include <algorithm>
 #include <bit>
@@ -18,7 +18,36 @@ bool of_whole_warp(Kind kind) {
          kind == Kind::group_wait;
 }
 
+// What a warp may have to wait for others at.
+bool waits(Kind kind) {
+  return kind == Kind::sleep || kind == Kind::barrier || kind == Kind::warp_sync ||
+         kind == Kind::exchange || kind == Kind::cluster_arrive || kind == Kind::cluster_wait ||
+         kind == Kind::group_wait;
+}
+
+// What counts against a quantum's accesses.
+bool is_access(Kind kind) {
+  return kind == Kind::memory || kind == Kind::fence || kind == Kind::copy_wait;
+}
+
+std::uint32_t lanes_in(std::uint32_t mask) {
+  return static_cast<std::uint32_t>(std::popcount(mask));
+}
+
 }  // namespace
+
+// A warp while it runs.
+struct Execution::State::Turn {
+  Warp& warp;
+  std::size_t split;       // which of its splits does
+  std::uint32_t pc;        // where that is; its own pc is behind where only registers have changed
+  std::uint32_t standing;  // its lanes
+  std::uint32_t mask;      // of these, those that the guard of the instruction at pc leaves
+  bool settled;            // no other split can be there too
+  bool closed;             // registers alone decided what was done so far
+  std::uint32_t accesses;  // of these and of jumps back, so many are left
+  std::uint32_t back_edges;
+};
 
 Agents Execution::State::agents(const Warp& warp, std::uint32_t mask) const {
   return {config_.rank, config_.launch, warp.block->index, warp.index, mask};
@@ -67,211 +96,6 @@ void Execution::State::enqueue(Warp& warp) {
   queue_.push_back(&warp);
 }
 
-std::size_t Execution::State::pick(const Warp& warp) const {
-  std::size_t best = warp.splits.size();
-  const auto before = [&](const Split& a, const Split& b) {
-    if (a.turn != b.turn) return a.turn < b.turn;
-    if (program_.order[a.pc] != program_.order[b.pc])
-      return program_.order[a.pc] < program_.order[b.pc];
-    return a.pc < b.pc;
-  };
-  for (std::size_t i = 0; i < warp.splits.size(); ++i) {
-    if (warp.splits[i].state != SplitState::ready) continue;
-    if (best == warp.splits.size() || before(warp.splits[i], warp.splits[best])) best = i;
-  }
-  return best;
-}
-
-std::size_t Execution::State::settle(Warp& warp, std::size_t current) {
-  Split& split = warp.splits[current];
-  for (std::size_t i = 0; i < warp.splits.size();) {
-    Split& other = warp.splits[i];
-    if (i == current || other.state != SplitState::ready || other.pc != split.pc) {
-      ++i;
-      continue;
-    }
-    warp.splits[current].mask |= other.mask;
-    warp.splits[current].turn = std::min(warp.splits[current].turn, other.turn);
-    warp.splits.erase(warp.splits.begin() + static_cast<std::ptrdiff_t>(i));
-    if (i < current) --current;
-    return settle(warp, current);
-  }
-  return pick(warp);
-}
-
-void Execution::State::detach(Warp& warp, std::size_t split, std::uint32_t lanes,
-                              std::uint32_t pc) {
-  warp.splits[split].mask &= ~lanes;
-  Split fresh;
-  fresh.mask = lanes;
-  fresh.pc = pc;
-  fresh.turn = warp.splits[split].turn;
-  warp.splits.push_back(fresh);
-}
-
-void Execution::State::branch_index(Warp& warp, std::size_t split, const Op& op,
-                                    std::uint32_t mask) {
-  const std::vector<std::uint32_t>& targets = program_.targets[op.detail];
-  const std::uint32_t* index = words(warp, op.a);
-  const std::uint32_t skipped = warp.splits[split].mask & ~mask;
-  if (skipped != 0) detach(warp, split, skipped, warp.splits[split].pc + 1);
-  std::uint32_t left = mask;
-  while (left != 0) {
-    const auto lane = static_cast<std::uint32_t>(std::countr_zero(left));
-    const std::uint32_t which = index[lane];
-    if (which >= targets.size()) {
-      throw Fault(FaultKind::undefined,
-                  "brx.idx index " + std::to_string(which) + " is beyond its " +
-                      std::to_string(targets.size()) + " labels",
-                  lane);
-    }
-    std::uint32_t same = 0;
-    for (unsigned i = 0; i < kLanes; ++i) {
-      if ((left >> i & 1U) != 0 && index[i] == which) same |= 1U << i;
-    }
-    left &= ~same;
-    if (left == 0) {
-      warp.splits[split].pc = targets[which];
-    } else {
-      detach(warp, split, same, targets[which]);
-    }
-  }
-}
-
-void Execution::State::exit_lanes(Warp& warp, std::size_t split, std::uint32_t mask) {
-  Split& ending = warp.splits[split];
-  warp.live &= ~mask;
-  warp.exit_pc = std::min(ending.pc, static_cast<std::uint32_t>(program_.ops.size()) - 1);
-  ending.mask &= ~mask;
-  if (ending.mask == 0) {
-    warp.splits.erase(warp.splits.begin() + static_cast<std::ptrdiff_t>(split));
-  } else {
-    ++ending.pc;
-  }
-  check_visits(warp, mask);
-  if (!warp.bulk_groups.empty()) tell_unread(warp, mask);
-  for (const Barrier& b : warp.block->barriers) {
-    if (b.active) tell_exits(b.token, warp, mask, b.arrived[warp.index]);
-  }
-  const Cluster& cluster = *warp.block->cluster;
-  if (cluster.token != 0) tell_exits(cluster.token, warp, mask, arrived_in(cluster, warp));
-  if (warp.live == 0) warp.block->last_thread = warp.index * kLanes + first_lane(mask);
-  lanes_gone(warp);
-  if (warp.live == 0 && --warp.block->live_warps == 0) finish_block(*warp.block);
-}
-
-// A bulk group is waited for by the thread that committed it, so what nobody has waited for by now
-// may go on behind the block's end.
-void Execution::State::tell_unread(Warp& warp, std::uint32_t mask) {
-  each_lane(mask, [&](std::uint32_t lane) {
-    for (const std::vector<AsyncMoment>& group : warp.bulk_groups[lane]) {
-      for (const AsyncMoment& moment : group) {
-        if (!moment.read_seen) memory_.exits_under_store(agents(warp, 1U << lane), moment.op);
-      }
-    }
-  });
-}
-
-void Execution::State::finish_block(Block& block) {
-  Cluster* cluster = block.cluster;
-  bool done = true;
-  for (const Block* member : cluster->blocks) done = done && member->live_warps == 0;
-  if (!done) {
-    try_complete_cluster(*cluster);
-    return;  // its shared memory stays reachable for the others
-  }
-  for (auto it = live_clusters_.begin(); it != live_clusters_.end(); ++it) {
-    if (it->second.get() != cluster) continue;
-    std::erase_if(queue_, [&](const Warp* warp) { return warp->block->cluster == cluster; });
-    for (Block* member : cluster->blocks) live_blocks_.erase(member->index);
-    live_clusters_.erase(it);
-    break;
-  }
-  admit_clusters();
-}
-
-std::uint64_t Execution::State::special_value(const Warp& warp, Special which, std::uint32_t lane,
-                                              std::uint64_t now) const {
-  const Block& block = *warp.block;
-  const auto cluster_at = [&](std::size_t i) { return block.at[i] / config_.cluster[i]; };
-  const std::uint32_t thread = warp.index * kLanes + lane;
-  switch (which) {
-    case Special::tid_x:
-      return thread % config_.block[0];
-    case Special::tid_y:
-      return thread / config_.block[0] % config_.block[1];
-    case Special::tid_z:
-      return thread / config_.block[0] / config_.block[1];
-    case Special::ctaid_x:
-      return block.at[0];
-    case Special::ctaid_y:
-      return block.at[1];
-    case Special::ctaid_z:
-      return block.at[2];
-    case Special::clusterid_x:
-      return cluster_at(0);
-    case Special::clusterid_y:
-      return cluster_at(1);
-    case Special::clusterid_z:
-      return cluster_at(2);
-    case Special::cluster_ctaid_x:
-      return block.at[0] % config_.cluster[0];
-    case Special::cluster_ctaid_y:
-      return block.at[1] % config_.cluster[1];
-    case Special::cluster_ctaid_z:
-      return block.at[2] % config_.cluster[2];
-    case Special::cluster_ctarank:
-      return block.cluster_rank;
-    case Special::laneid:
-      return lane;
-    case Special::warpid:
-      return warp.index;
-    case Special::smid:
-      return block.index % config_.multiprocessors;
-    case Special::lanemask_eq:
-      return 1U << lane;
-    case Special::lanemask_le:
-      return (2ULL << lane) - 1;
-    case Special::lanemask_lt:
-      return (1ULL << lane) - 1;
-    case Special::lanemask_ge:
-      return 0xFFFFFFFFULL & ~((1ULL << lane) - 1);
-    case Special::lanemask_gt:
-      return 0xFFFFFFFFULL & ~((2ULL << lane) - 1);
-    case Special::clock:
-    case Special::clock64:
-      return now;
-    case Special::clock_hi:
-    case Special::globaltimer_hi:
-      return now >> 32;
-    case Special::globaltimer:
-    case Special::globaltimer_lo:
-      return now;
-    default:
-      return 0;
-  }
-}
-
-void Execution::State::special(Warp& warp, const Op& op, std::uint32_t mask) {
-  const auto which = static_cast<Special>(op.immediate);
-  const bool looks = which == Special::clock || which == Special::clock64 ||
-                     which == Special::globaltimer || which == Special::globaltimer_lo;
-  if (looks) ++warp.block->clocks;
-  if (looks && clock_.rate == 0) {
-    clock_.now += warp.idle;
-    warp.idle = std::clamp<std::uint64_t>(warp.idle * 2, 1, kMostIdle);
-  }
-  each_lane(mask, [&](std::uint32_t lane) {
-    const std::uint64_t value = special_value(warp, which, lane, clock_.now);
-    if (op.detail == 8) {
-      longs(warp, op.d)[lane] = value;
-    } else {
-      const std::uint64_t kept = op.detail == 2 ? 0xFFFFU : 0xFFFFFFFFU;
-      words(warp, op.d)[lane] = static_cast<std::uint32_t>(value & kept);
-    }
-  });
-}
-
 // Whether the next step from there, but for arithmetic, is griddepcontrol.launch_dependents.
 bool Execution::State::leads_to_trigger(std::uint32_t pc) const {
   const auto passes = [](const Op& op) {
@@ -316,307 +140,321 @@ void Execution::State::trap(Warp& warp, const Op& op, std::uint32_t pc, std::uin
   throw Fault(FaultKind::trap, "trap", lane);
 }
 
-Stop Execution::State::run_warp(Warp& warp, std::size_t current, const Quantum& quantum) {
+void Execution::State::launch_trigger(Warp& warp, std::uint32_t mask, std::uint32_t pc) {
+  memory_.before_trigger(agents(warp, mask));
+  const auto met = std::exchange(warp.met, std::nullopt);
+  memory_.launch_dependents(agents(warp, mask), next_triggers(*warp.block),
+                            met && leads_to_trigger(*met), pc);
+}
+
+// False: nothing of the warp is ready.
+bool Execution::State::take(Turn& turn, std::size_t split) {
+  turn.split = split;
+  if (split == turn.warp.splits.size()) return false;
+  turn.pc = turn.warp.splits[split].pc;
+  turn.standing = turn.warp.splits[split].mask;
+  turn.settled = turn.warp.splits.size() == 1;
+  return true;
+}
+
+std::optional<Stop> Execution::State::take_next(Turn& turn) {
+  if (!take(turn, pick(turn.warp))) return Stop::waiting;
+  return std::nullopt;
+}
+
+std::optional<Stop> Execution::State::run_exit(Turn& turn, std::uint32_t mask) {
+  const bool last = turn.warp.live == mask;
+  exit_lanes(turn.warp, turn.split, mask);
+  if (last) return Stop::exited;
+  return take_next(turn);
+}
+
+// The lanes have jumped back, to turn.pc; `done`: warp instructions that are not accounted for yet.
+// Whether that was the quantum's last jump.
+bool Execution::State::jumped_back(Turn& turn, std::uint32_t lanes, std::uint64_t done) {
+  if (config_.instruction_budget != 0 &&
+      counts_.warp_instructions + done > config_.instruction_budget) {
+    throw Fault(FaultKind::budget,
+                "the budget of " + std::to_string(config_.instruction_budget) +
+                    " warp instructions is used up: endless loop?",
+                first_lane(lanes));
+  }
+  if (--turn.back_edges != 0) return false;
+  if (turn.closed) look_for_end(turn.warp, turn.standing, turn.pc);
+  Split& split = turn.warp.splits[turn.split];
+  split.pc = turn.pc;
+  ++split.turn;
+  return true;
+}
+
+// Executes what touches registers alone, up to an instruction that does more, or to the end. What
+// the loop needs of the turn is in registers of its own meanwhile.
+std::optional<Stop> Execution::State::run_registers(Turn& turn) {
+  Warp& warp = turn.warp;
   const Op* const ops = program_.ops.data();
   const auto end = static_cast<std::uint32_t>(program_.ops.size());
   AluContext context;
   context.bank[0] = warp.registers.get();
   context.bank[1] = constants_.get();
   context.lanes = lanes_;
-  std::uint32_t accesses = quantum.memory_accesses;
-  std::uint32_t back_edges = quantum.back_edges;
+  std::uint32_t pc = turn.pc;
+  std::uint32_t standing = turn.standing;
+  // Counted when it changes: on the oldest instruction set that is a call.
+  std::uint32_t standing_count = lanes_in(standing);
+  bool settled = turn.settled;
   std::uint64_t done = 0;
   std::uint64_t threads = 0;
-  std::uint32_t pc = warp.splits[current].pc;
-  std::uint32_t split_mask = warp.splits[current].mask;
-  // Counted when it changes: on the oldest instruction set that is a call.
-  auto split_lanes = static_cast<std::uint32_t>(std::popcount(split_mask));
-  bool settled = warp.splits.size() == 1;
-  bool closed = true;  // registers alone decided what was done
-  const auto account = [&] {
-    counts_.warp_instructions += done;
-    counts_.thread_instructions += threads;
-    clock_.now += done * clock_.rate;
-    done = 0;
-    threads = 0;
-  };
-  // Writes back, lets `current` be another split, reads again. False: nothing here is ready.
-  const auto reload = [&](std::size_t next) {
-    current = next;
-    if (current == warp.splits.size()) return false;
-    pc = warp.splits[current].pc;
-    split_mask = warp.splits[current].mask;
-    split_lanes = static_cast<std::uint32_t>(std::popcount(split_mask));
-    settled = warp.splits.size() == 1;
-    return true;
-  };
+  std::optional<Stop> stop;
   try {
     for (;;) {
       if (!settled && program_.block_start[pc] != 0) {
-        warp.splits[current].pc = pc;
-        if (!reload(settle(warp, current))) break;
+        warp.splits[turn.split].pc = pc;
+        if (!take(turn, settle(warp, turn.split))) {
+          stop = Stop::waiting;
+          break;
+        }
+        pc = turn.pc;
+        standing = turn.standing;
+        standing_count = lanes_in(standing);
+        settled = turn.settled;
       }
       if (pc >= end) {
-        account();
-        warp.splits[current].pc = pc;
-        const bool last = warp.live == split_mask;
-        exit_lanes(warp, current, split_mask);
-        if (last) return Stop::exited;
-        if (!reload(pick(warp))) return Stop::waiting;
-        continue;
+        turn.mask = standing;
+        break;
       }
       const Op& op = ops[pc];
-      std::uint32_t mask = split_mask;
+      std::uint32_t mask = standing;
       if (op.guard) {
         const std::uint32_t p = predicate(warp, op.guard);
         mask &= op.guard_negated ? ~p : p;
       }
       ++done;
-      threads += mask == split_mask ? split_lanes : static_cast<std::uint32_t>(std::popcount(mask));
+      threads += mask == standing ? standing_count : lanes_in(mask);
       if (op.kind == Kind::alu) {
-        if (mask != 0) {
-          context.mask = mask;
-          context.whole = mask == warp.live;
-          if (!context.whole) expand(mask);
-          op.run(context, op);
+        if (mask != 0) compute(context, warp, op, mask);
+        ++pc;
+      } else if (mask == 0) {
+        if (op.kind != Kind::branch && program_.rounds != nullptr &&
+            program_.rounds->has_effect(pc)) {
+          ++warp.block->passed;
         }
         ++pc;
-        continue;
-      }
-      if (op.kind == Kind::branch) {
-        const std::uint32_t stays = split_mask & ~mask;
-        if (mask == 0) {
-          ++pc;
-          continue;
-        }
+      } else if (op.kind == Kind::branch) {
         const bool backward = op.detail <= pc;
-        if (stays != 0) {
-          warp.splits[current].pc = op.detail;
-          detach(warp, current, stays, pc + 1);
-          pc = op.detail;
-          split_mask = mask;
-          split_lanes = static_cast<std::uint32_t>(std::popcount(mask));
+        if (mask != standing) {
+          warp.splits[turn.split].pc = op.detail;
+          detach(warp, turn.split, standing & ~mask, pc + 1);
+          standing = mask;
+          standing_count = lanes_in(mask);
           settled = false;
-        } else {
-          pc = op.detail;
         }
+        pc = op.detail;
         if (backward) {
-          if (config_.instruction_budget != 0 &&
-              counts_.warp_instructions + done > config_.instruction_budget) {
-            throw Fault(FaultKind::budget,
-                        "the budget of " + std::to_string(config_.instruction_budget) +
-                            " warp instructions is used up: endless loop?",
-                        static_cast<std::uint32_t>(std::countr_zero(mask)));
-          }
-          if (--back_edges == 0) {
-            if (closed) look_for_end(warp, split_mask, pc);
-            warp.splits[current].pc = pc;
-            ++warp.splits[current].turn;
-            account();
-            return Stop::quantum;
+          turn.pc = pc;
+          turn.standing = standing;
+          if (jumped_back(turn, mask, done)) {
+            stop = Stop::quantum;
+            break;
           }
         }
-        continue;
-      }
-      if (mask == 0) {
-        if (program_.rounds != nullptr && program_.rounds->has_effect(pc)) ++warp.block->passed;
-        ++pc;
-        continue;
-      }
-      if (op.kind == Kind::special) {
-        closed = false;
+      } else if (op.kind == Kind::special) {
+        turn.closed = false;
         warp.rounds = 0;
         special(warp, op, mask);
         ++pc;
-        continue;
-      }
-      // From here on the split's own record is what counts.
-      closed = false;
-      warp.rounds = 0;
-      Split& split = warp.splits[current];
-      split.pc = pc;
-      warp.idle = 0;
-      if (op.kind != Kind::launch_trigger) warp.met.reset();
-      warp.effects += program_.looks->has_effect(pc) ? 1 : 0;
-      warp.block->acts += is_act(op, pc) ? 1 : 0;
-      account();
-      if (!program_.watch_of.empty()) watch(warp, pc);
-      if (of_whole_warp(op.kind) && mask == split.mask && !gather(warp, current)) {
-        if (!reload(pick(warp))) return Stop::waiting;
-        settled = warp.splits.size() == 1;
-        continue;
-      }
-      Outcome outcome{mask, false};
-      bool waits = false;
-      bool is_access = false;
-      switch (op.kind) {
-        case Kind::memory:
-          outcome = memory_op(warp, op, pc, mask, split_mask);
-          is_access = true;
-          break;
-        case Kind::fence:
-          if (warp.block->races && !models_shared_ &&
-              program_.fences[op.detail].proxy == Proxy::async) {
-            warp.block->races->fence_proxy(in_cluster(warp));
-          }
-          memory_.fence(agents(warp, mask), program_.fences[op.detail], pc);
-          is_access = true;
-          break;
-        case Kind::copy_async:
-          copy_async(warp, op, pc, mask);
-          break;
-        case Kind::copy_commit:
-          copy_commit(warp, op, mask);
-          break;
-        case Kind::copy_wait:
-          outcome = copy_wait(warp, op, mask);
-          is_access = true;
-          break;
-        case Kind::mbarrier:
-          outcome = mbarrier(warp, op, pc, mask);
-          break;
-        case Kind::launch_wait:
-          outcome.completed = memory_.dependencies_met(agents(warp, mask)) ? mask : 0;
-          break;
-        case Kind::launch_trigger:
-          memory_.before_trigger(agents(warp, mask));
-          {
-            const auto met = std::exchange(warp.met, std::nullopt);
-            memory_.launch_dependents(agents(warp, mask), next_triggers(*warp.block),
-                                      met && leads_to_trigger(*met), pc);
-          }
-          break;
-        case Kind::active_mask:
-          for (unsigned i = 0; i < kLanes; ++i) {
-            if ((mask >> i & 1U) != 0) words(warp, op.d)[i] = mask;
-          }
-          break;
-        case Kind::to_space:
-          to_space(warp, op, mask);
-          break;
-        case Kind::map_address:
-          map_address(warp, op, mask);
-          break;
-        case Kind::matrix_load:
-          matrix_move(warp, op, pc, mask);
-          break;
-        case Kind::matrix_multiply:
-          matrix_multiply(warp, op, mask);
-          break;
-        case Kind::group_multiply:
-          group_multiply(warp, op, pc, mask);
-          break;
-        case Kind::group_fence:
-          group_fence(warp, mask);
-          break;
-        case Kind::group_commit:
-          group_commit(warp, mask);
-          break;
-        case Kind::alu_watched:
-          context.mask = mask;
-          context.whole = mask == warp.live;
-          if (!context.whole) expand(mask);
-          op.run(context, op);
-          break;
-        case Kind::print:
-          print(warp, op, mask);
-          break;
-        case Kind::assert_fail:
-          assert_fail(warp, op, mask);
-        case Kind::trap:
-          trap(warp, op, pc, mask);
-        case Kind::nothing:
-          break;
-        case Kind::exit: {
-          const bool last = warp.live == mask;
-          exit_lanes(warp, current, mask);
-          if (last) return Stop::exited;
-          if (!reload(pick(warp))) return Stop::waiting;
-          continue;
-        }
-        case Kind::branch_index:
-          branch_index(warp, current, op, mask);
-          if (!reload(pick(warp))) return Stop::waiting;
-          continue;
-        case Kind::sleep:
-        case Kind::barrier:
-        case Kind::warp_sync:
-        case Kind::exchange:
-        case Kind::cluster_arrive:
-        case Kind::cluster_wait:
-        case Kind::group_wait:
-          waits = true;
-          break;
-        case Kind::alu:
-        case Kind::special:
-        case Kind::branch:
-          break;
-      }
-      if (waits) {
-        // Lanes that the guard leaves out go on by themselves.
-        if (mask != split.mask) detach(warp, current, warp.splits[current].mask & ~mask, pc + 1);
-        switch (op.kind) {
-          case Kind::barrier:
-            barrier(warp, current, op);
-            break;
-          case Kind::warp_sync:
-            warp_sync(warp, current, op);
-            break;
-          case Kind::exchange:
-            exchange(warp, current, op);
-            break;
-          case Kind::cluster_arrive:
-            cluster_arrive(warp, mask, op.immediate == 1);
-            ++warp.splits[current].pc;
-            break;
-          case Kind::cluster_wait:
-            cluster_wait(warp, current, mask);
-            break;
-          case Kind::group_wait:
-            if (group_wait(warp, current, op, mask)) ++warp.splits[current].pc;
-            break;
-          default: {  // sleep
-            const std::uint32_t nanoseconds =
-                words(warp, op.a)[static_cast<std::uint32_t>(std::countr_zero(mask))];
-            Split& sleeper = warp.splits[current];
-            sleeper.state = SplitState::asleep;
-            sleeper.wake = clock_.now + std::min<std::uint32_t>(nanoseconds, 1000000);
-            ++sleeper.pc;
-            ++sleepers_;
-            break;
-          }
-        }
-        // Splits may have merged or moved: choose anew.
-        if (!reload(pick(warp))) return Stop::waiting;
-        settled = warp.splits.size() == 1;
-        continue;
-      }
-      const std::uint32_t passed = (split.mask & ~mask) | outcome.completed;
-      if (passed == split.mask) {
-        ++pc;
-        split.pc = pc;
-      } else if (passed == 0) {
-        ++split.turn;
-        return Stop::blocked;
       } else {
-        detach(warp, current, passed, pc + 1);
-        ++warp.splits[current].turn;
-        return outcome.completed == 0 ? Stop::blocked : Stop::quantum;
-      }
-      if (outcome.yield) {
-        ++split.turn;
-        return Stop::yielded;
-      }
-      if (is_access && --accesses == 0) {
-        return Stop::quantum;
+        turn.mask = mask;
+        break;
       }
     }
-  } catch (const Fault& fault) {
-    account();
-    raise(fault, warp, pc);
+  } catch (...) {
+    turn.pc = pc;
+    account(done, threads);
+    throw;
   }
-  account();
-  return Stop::waiting;
+  turn.pc = pc;
+  turn.standing = standing;
+  turn.settled = settled;
+  account(done, threads);
+  return stop;
+}
+
+// Of an instruction that needs no other lanes of the warp: which lanes have completed it.
+Execution::State::Outcome Execution::State::perform(Turn& turn, const Op& op) {
+  Warp& warp = turn.warp;
+  const std::uint32_t mask = turn.mask;
+  const std::uint32_t pc = turn.pc;
+  switch (op.kind) {
+    case Kind::memory:
+      return memory_op(warp, op, pc, mask, turn.standing);
+    case Kind::copy_wait:
+      return copy_wait(warp, op, mask);
+    case Kind::mbarrier:
+      return mbarrier(warp, op, pc, mask);
+    case Kind::launch_wait:
+      return {memory_.dependencies_met(agents(warp, mask)) ? mask : 0, false};
+    case Kind::fence:
+      if (warp.block->races && !models_shared_ &&
+          program_.fences[op.detail].proxy == Proxy::async) {
+        warp.block->races->fence_proxy(in_cluster(warp));
+      }
+      memory_.fence(agents(warp, mask), program_.fences[op.detail], pc);
+      break;
+    case Kind::copy_async:
+      copy_async(warp, op, pc, mask);
+      break;
+    case Kind::copy_commit:
+      copy_commit(warp, op, mask);
+      break;
+    case Kind::launch_trigger:
+      launch_trigger(warp, mask, pc);
+      break;
+    case Kind::active_mask:
+      each_lane(mask, [&](std::uint32_t lane) { words(warp, op.d)[lane] = mask; });
+      break;
+    case Kind::to_space:
+      to_space(warp, op, mask);
+      break;
+    case Kind::map_address:
+      map_address(warp, op, mask);
+      break;
+    case Kind::matrix_load:
+      matrix_move(warp, op, pc, mask);
+      break;
+    case Kind::matrix_multiply:
+      matrix_multiply(warp, op, mask);
+      break;
+    case Kind::group_multiply:
+      group_multiply(warp, op, pc, mask);
+      break;
+    case Kind::group_fence:
+      group_fence(warp, mask);
+      break;
+    case Kind::group_commit:
+      group_commit(warp, mask);
+      break;
+    case Kind::alu_watched: {
+      AluContext context;
+      context.bank[0] = warp.registers.get();
+      context.bank[1] = constants_.get();
+      context.lanes = lanes_;
+      compute(context, warp, op, mask);
+      break;
+    }
+    case Kind::print:
+      print(warp, op, mask);
+      break;
+    case Kind::assert_fail:
+      assert_fail(warp, op, mask);
+    case Kind::trap:
+      trap(warp, op, pc, mask);
+    default:
+      break;
+  }
+  return {mask, false};
+}
+
+// Of one that may have to wait for others: lanes that its guard leaves out go on by themselves.
+void Execution::State::meet(Turn& turn, const Op& op) {
+  Warp& warp = turn.warp;
+  const std::size_t split = turn.split;
+  const std::uint32_t mask = turn.mask;
+  if (mask != turn.standing) detach(warp, split, turn.standing & ~mask, turn.pc + 1);
+  switch (op.kind) {
+    case Kind::barrier:
+      return barrier(warp, split, op);
+    case Kind::warp_sync:
+      return warp_sync(warp, split, op);
+    case Kind::exchange:
+      return exchange(warp, split, op);
+    case Kind::cluster_arrive:
+      cluster_arrive(warp, mask, op.immediate == 1);
+      ++warp.splits[split].pc;
+      return;
+    case Kind::cluster_wait:
+      return cluster_wait(warp, split, mask);
+    case Kind::group_wait:
+      if (group_wait(warp, split, op, mask)) ++warp.splits[split].pc;
+      return;
+    default: {  // sleep
+      const std::uint32_t nanoseconds = words(warp, op.a)[first_lane(mask)];
+      Split& sleeper = warp.splits[split];
+      sleeper.state = SplitState::asleep;
+      sleeper.wake = clock_.now + std::min<std::uint32_t>(nanoseconds, 1000000);
+      ++sleeper.pc;
+      ++sleepers_;
+    }
+  }
+}
+
+// Executes the instruction at hand, which does more than compute. From here on the split's own
+// record is what counts.
+std::optional<Stop> Execution::State::run_effect(Turn& turn) {
+  Warp& warp = turn.warp;
+  const std::uint32_t pc = turn.pc;
+  warp.splits[turn.split].pc = pc;
+  if (pc >= program_.ops.size()) return run_exit(turn, turn.standing);
+  const Op& op = program_.ops[pc];
+  const std::uint32_t mask = turn.mask;
+  turn.closed = false;
+  warp.rounds = 0;
+  warp.idle = 0;
+  if (op.kind != Kind::launch_trigger) warp.met.reset();
+  warp.effects += program_.looks->has_effect(pc) ? 1 : 0;
+  warp.block->acts += is_act(op, pc) ? 1 : 0;
+  if (!program_.watch_of.empty()) watch(warp, pc);
+  if (of_whole_warp(op.kind) && mask == turn.standing && !gather(warp, turn.split)) {
+    return take_next(turn);
+  }
+  if (op.kind == Kind::exit) return run_exit(turn, mask);
+  if (op.kind == Kind::branch_index) {
+    branch_index(warp, turn.split, op, mask);
+    return take_next(turn);
+  }
+  if (waits(op.kind)) {
+    meet(turn, op);
+    return take_next(turn);  // splits may have merged or moved
+  }
+  const Outcome outcome = perform(turn, op);
+  Split& split = warp.splits[turn.split];
+  const std::uint32_t passed = (split.mask & ~mask) | outcome.completed;
+  if (passed == 0) {
+    ++split.turn;
+    return Stop::blocked;
+  }
+  if (passed != split.mask) {
+    detach(warp, turn.split, passed, pc + 1);
+    ++warp.splits[turn.split].turn;
+    return outcome.completed == 0 ? Stop::blocked : Stop::quantum;
+  }
+  split.pc = ++turn.pc;
+  if (outcome.yield) {
+    ++split.turn;
+    return Stop::yielded;
+  }
+  if (is_access(op.kind) && --turn.accesses == 0) return Stop::quantum;
+  return std::nullopt;
+}
+
+Stop Execution::State::run_warp(Warp& warp, std::size_t split, const Quantum& quantum) {
+  const Split& s = warp.splits[split];
+  Turn turn{warp,
+            split,
+            s.pc,
+            s.mask,
+            s.mask,
+            warp.splits.size() == 1,
+            true,
+            quantum.memory_accesses,
+            quantum.back_edges};
+  try {
+    for (;;) {
+      if (const std::optional<Stop> stop = run_registers(turn)) return *stop;
+      if (const std::optional<Stop> stop = run_effect(turn)) return *stop;
+    }
+  } catch (const Fault& fault) {
+    raise(fault, warp, turn.pc);
+  }
 }
 
 }  // namespace ringfence::ptx

@@ -267,33 +267,59 @@ class Execution::State : public std::enable_shared_from_this<Execution::State> {
   void start_block(Cluster& cluster, std::uint32_t index, std::uint32_t rank);
   std::vector<std::uint32_t> cluster_blocks(std::uint32_t cluster) const;
 
-  // exec/run.cpp
-  Stop run_warp(Warp& warp, std::size_t split, const Quantum& quantum);
-  void look_for_end(Warp& warp, std::uint32_t mask, std::uint32_t pc);
+  // exec/splits.cpp
   std::size_t pick(const Warp& warp) const;
   /// Merges ready splits that meet and returns the one to go on with.
   std::size_t settle(Warp& warp, std::size_t current);
-  void enqueue(Warp& warp);
-  void expand(std::uint32_t mask);
   /// Moves `lanes` of a split to `pc` as a split of their own.
   void detach(Warp& warp, std::size_t split, std::uint32_t lanes, std::uint32_t pc);
-  [[noreturn]] void trap(Warp& warp, const Op& op, std::uint32_t pc, std::uint32_t mask);
   void branch_index(Warp& warp, std::size_t split, const Op& op, std::uint32_t mask);
   void exit_lanes(Warp& warp, std::size_t split, std::uint32_t mask);
+  void tell_unread(Warp& warp, std::uint32_t mask);
   void finish_block(Block& block);
-  void special(Warp& warp, const Op& op, std::uint32_t mask);
-  bool leads_to_trigger(std::uint32_t pc) const;
-  std::vector<Agents> next_triggers(const Block& block) const;
-  std::uint64_t special_value(const Warp& warp, Special which, std::uint32_t lane,
-                              std::uint64_t now) const;
-  [[noreturn]] void raise(const Fault& fault, const Warp& warp, std::uint32_t pc) const;
-  Agents agents(const Warp& warp, std::uint32_t mask) const;
 
-  // exec/access.cpp
+  // exec/run.cpp
+  struct Turn;
   struct Outcome {
     std::uint32_t completed = 0;
     bool yield = false;
   };
+  Stop run_warp(Warp& warp, std::size_t split, const Quantum& quantum);
+  std::optional<Stop> run_registers(Turn& turn);
+  std::optional<Stop> run_effect(Turn& turn);
+  Outcome perform(Turn& turn, const Op& op);
+  void meet(Turn& turn, const Op& op);
+  std::optional<Stop> run_exit(Turn& turn, std::uint32_t mask);
+  bool take(Turn& turn, std::size_t split);
+  std::optional<Stop> take_next(Turn& turn);
+  bool jumped_back(Turn& turn, std::uint32_t lanes, std::uint64_t done);
+  void account(std::uint64_t done, std::uint64_t threads) {
+    counts_.warp_instructions += done;
+    counts_.thread_instructions += threads;
+    clock_.now += done * clock_.rate;
+  }
+  void look_for_end(Warp& warp, std::uint32_t mask, std::uint32_t pc);
+  void enqueue(Warp& warp);
+  void expand(std::uint32_t mask);
+  void compute(AluContext& context, const Warp& warp, const Op& op, std::uint32_t mask) {
+    context.mask = mask;
+    context.whole = mask == warp.live;
+    if (!context.whole) expand(mask);
+    op.run(context, op);
+  }
+  [[noreturn]] void trap(Warp& warp, const Op& op, std::uint32_t pc, std::uint32_t mask);
+  void launch_trigger(Warp& warp, std::uint32_t mask, std::uint32_t pc);
+  bool leads_to_trigger(std::uint32_t pc) const;
+  std::vector<Agents> next_triggers(const Block& block) const;
+  [[noreturn]] void raise(const Fault& fault, const Warp& warp, std::uint32_t pc) const;
+  Agents agents(const Warp& warp, std::uint32_t mask) const;
+
+  // exec/special.cpp
+  void special(Warp& warp, const Op& op, std::uint32_t mask);
+  std::uint64_t special_value(const Warp& warp, Special which, std::uint32_t lane,
+                              std::uint64_t now) const;
+
+  // exec/access.cpp
   /// `standing`: all lanes of the split; the guard of the instruction leaves `mask` of them.
   Outcome memory_op(Warp& warp, const Op& op, std::uint32_t pc, std::uint32_t mask,
                     std::uint32_t standing);
@@ -456,7 +482,6 @@ class Execution::State : public std::enable_shared_from_this<Execution::State> {
   std::uint32_t groups_a_block() const { return (warps_ + 3) / 4; }
   /// True: the access races, and the memory model has to make it.
   void tell_unfenced(Warp& warp, std::uint32_t lane);
-  void tell_unread(Warp& warp, std::uint32_t mask);
   bool check_shared_async(Warp& warp, std::uint64_t address, std::uint32_t bytes,
                           std::uint32_t lane, std::uint32_t op, const AsyncMoment& moment,
                           bool writes, bool proxy = true);
