@@ -443,7 +443,8 @@ void refuse_edits(const CaseFile& file, const Edits& left) {
   if (key.ends_with("/before") || key.ends_with("/after")) {
     std::string words;
     for (const std::string_view word : insertions()) {
-      words += (words.empty() ? "" : ", ") + std::string(word);
+      if (!words.empty()) words += ", ";
+      words += word;
     }
     throw CaseError(fmt::format(
         "--set {}={}: expected FILE:LINE of an instruction of the case's kernels, and one of {}, "
