@@ -266,6 +266,7 @@ class Execution final : public machine::Chooser, public ReadyView {
   void hold(const Hold& hold);
   void release(std::size_t i);
   bool release_next();   // the hold that ends first; false: there is none
+  bool wake_next();      // the first agent that the newest value of what it waits for ends
   bool time_out_next();  // the first agent whose wait may time out
   void draw_late(AgentId id, machine::Address at, std::uint64_t bytes);
   void draw_dirty(std::uint16_t rank);

@@ -254,6 +254,22 @@ TEST_CASE("a red of one lane need not come before another lane's atomic") {
   judge("clean", lanes("  bar.warp.sync 3;\n"));
 }
 
+TEST_CASE("who saw old values twice and sleeps sees the newest when nothing else happens") {
+  const std::string look = "  atom.acquire.gpu.global.cas.b32 %v2, [%m], 3, 4;\n";
+  const auto program = program_of(
+      {{"  red.relaxed.gpu.global.add.u32 [%m], 16;\n"
+        "  atom.relaxed.gpu.global.exch.b32 %v2, [%m], 3;\n  st.global.u32 [%m+64], %v2;\n",
+        "$L:\n  mov.u32 %v1, 1;\n" + look + "  setp.eq.u32 %q, %v2, 3;\n  @%q bra $X;\n" +
+            "  mov.u32 %v1, 2;\n" + look + "  setp.ne.u32 %q, %v2, 3;\n  @%q bra $L;\n$X:\n" +
+            "  st.global.u32 [%m+128], %v1;\n"}});
+  const auto executor = ranks::make_inline(*program);
+  schedule::SearchSpec spec;
+  spec.run.policy.boundary = machine::Boundary::strict;
+  spec.run.strategy.kind = schedule::StrategySpec::Kind::random;
+  spec.schedules = 6000;
+  CHECK(found(schedule::search({executor.get()}, spec)) == "clean");
+}
+
 namespace {
 
 // Reads a flag, does `more`, and must not have read 6.
