@@ -265,6 +265,15 @@ void Machine::finish_rmw(Now& now, Cell& cell, Message& source, const Past& past
     source.observers = observers_.take(source.observers, m->at, a.order, a.scope, a.proxy);
   }
   if (!now.access->of_barrier) take_in(now, source, observed_it);
+  // Axiom Causality: what the atomic acquires precedes it, and it is the first operation of its own
+  // release pattern. (Of a set, what one acquires of another depends on their order.)
+  const bool both = acquires(now.access->order) && releases(now.access->order);
+  if (both && (arbiter_ == nullptr || !arbiter_->as_set(now.address))) {
+    for (Entry* e = m->entries; e != nullptr; e = e->next) {
+      if (!e->fence && e->at.thread == now.id && e->at.time == m->at.time)
+        e->view = now.thread->view;
+    }
+  }
   if (cell.readers != nullptr && acquires(now.access->order)) check_race(now, cell, cell.ids);
   finish_strong_write(now);
 }

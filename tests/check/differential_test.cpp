@@ -494,6 +494,31 @@ TEST_CASE("reductions that do not commute are ordered, whether their results are
   CHECK(states("atom.relaxed.sys.exch r0, x, 4", "atom.relaxed.sys.exch r0, x, 5") == 2);
 }
 
+TEST_CASE("what an atomic acquires it releases, further than it was released to it") {
+  // P0 releases to its block alone, or the atomic's thread writes again behind it: P2, which reads
+  // 3 or 4, has P0's store in its past.
+  CHECK(compare(R"(PTX a
+{
+x=0; y=0;
+}
+ P0@cta 0,gpu 0      | P1@cta 0,gpu 0                 | P2@cta 1,gpu 0       ;
+ st.weak x, 1        | atom.acq_rel.sys.exch r0, y, 3 | ld.acquire.sys r0, y ;
+ st.release.cta y, 2 |                                | ld.weak r1, x        ;
+locations [x;y;P1:r0;P2:r0;P2:r1;]
+exists (0 == 0)
+)") == "");
+  CHECK(compare(R"(PTX a
+{
+x=0; y=0;
+}
+ P0@cta 0,gpu 0      | P1@cta 0,gpu 0                 | P2@cta 0,gpu 0       ;
+ st.weak x, 1        | atom.acq_rel.sys.exch r0, y, 3 | ld.acquire.sys r0, y ;
+ st.release.sys y, 2 | st.relaxed.sys y, 4            | ld.weak r1, x        ;
+locations [x;y;P1:r0;P2:r0;P2:r1;]
+exists (0 == 0)
+)") == "");
+}
+
 TEST_CASE("an atomic whose result nobody asks for acquires for its own write") {
   // P1's load would read what P0's exchange writes behind P1's release; the pattern may begin with
   // a read before it.
