@@ -64,6 +64,12 @@ std::vector<std::string> left_out_texts(const Task& task, const ExhaustiveMode& 
           machine::kMaxMessages, warp, first));
       continue;
     }
+    if (orders[i].what == check::LeftOut::What::resized) {
+      out.push_back(fmt::format(
+          "{} at {} later than it was made: its place was accessed in other sizes since", warp,
+          first));
+      continue;
+    }
     out.push_back(
         first == second
             ? fmt::format("the warp of {}, or another lane of it, first at {}", warp, first)

@@ -85,7 +85,10 @@ struct LeftOut {
     look,
     // A place has more writes than the machine keeps: at `first` it forgets one that somebody who
     // has not heard of the next ones could still return.
-    forgotten
+    forgotten,
+    // An access of this warp, at `first`, whose place was accessed in other sizes since: what it
+    // would have done later is not known.
+    resized
   };
   std::uint64_t label = 0;
   std::uint16_t first = 0;

@@ -38,6 +38,8 @@ class Reader {
         left_out(LeftOut::What::look);
       } else if (kind == "forgotten") {
         left_out(LeftOut::What::forgotten);
+      } else if (kind == "resized") {
+        left_out(LeftOut::What::resized);
       } else if (kind == "agent") {
         agent();
       } else if (kind == "item") {
@@ -45,8 +47,8 @@ class Reader {
       } else if (kind == "event" && !left_.items.empty()) {
         event();
       } else {
-        bad("expected 'ordered', 'lanes', 'unreached', 'look', 'forgotten', 'agent', 'item', its "
-            "'event', or 'end'");
+        bad("expected 'ordered', 'lanes', 'unreached', 'look', 'forgotten', 'resized', 'agent', "
+            "'item', its 'event', or 'end'");
       }
     }
   }
@@ -157,7 +159,7 @@ std::string to_text(const Left& left) {
     out << "ordered " << c.region << ' ' << c.offset << ' ' << int{c.size} << '\n';
   }
   for (const LeftOut& o : left.left_out) {
-    constexpr const char* kWords[] = {"lanes", "unreached", "look", "forgotten"};
+    constexpr const char* kWords[] = {"lanes", "unreached", "look", "forgotten", "resized"};
     out << kWords[static_cast<int>(o.what)] << ' ' << std::hex << o.label << std::dec << ' '
         << o.first << ' ' << o.second << '\n';
   }

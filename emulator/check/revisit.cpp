@@ -288,6 +288,26 @@ const machine::Cell* Walk::cell_of(const CellKey& key) const {
   return cell != nullptr && cell->size == key.size ? cell : nullptr;
 }
 
+// The history of an event's cell, also where an access of another size came behind it and cut the
+// cell. Accesses of different sizes are never morally strong (PTX ISA 8.7: complete overlap), so
+// where nothing races causality orders each pair of them, one of which writes: what came before the
+// cut is in the past of what made it, and what is left of the cell has it all. Its first part has
+// the messages by their numbers, their whole values, and coherence among them; what was added to
+// that part since has the event in its past, so that nothing that an axiom asks of the event is
+// missing or new. Of a cell that is no longer to be told (what is there now is wider, or begins
+// before it) nothing is known: the orders in which the event is made later are left out.
+const machine::Cell* Walk::history_of(const Live& event) const {
+  const CellKey& key = event.event.cell;
+  const machine::Cell* cell = execution_->machine().cell_at({key.region, key.offset});
+  if (cell != nullptr && cell->size <= key.size &&
+      cell->offset == key.offset % machine::kLineBytes) {
+    return cell;
+  }
+  const std::uint16_t site = event.access.site;
+  sets_.leave_out({names_of_.label(event.event.self.agent), site, site, LeftOut::What::resized});
+  return nullptr;
+}
+
 // A read-modify-write that may not take a message because another one has, or because its write
 // would then outdate a read that was made: it could have been the first, and the other one (or
 // whatever came after) would have read from it.
@@ -390,7 +410,7 @@ bool Walk::maximal_read(std::uint32_t event, const Incoming& w) const {
   if (e.event.stuck && !(e.rmw && e.wanted)) return false;
   if (e.event.cell == kLanes) return e.event.from == kFirstOption;
   if (e.event.from == kTotal || e.event.from == kLater) return true;
-  const machine::Cell* cell = cell_of(e.event.cell);
+  const machine::Cell* cell = history_of(e);
   if (cell == nullptr) return false;
   const Before* given = e.event.cell == w.cell ? w.before.get() : nullptr;
   std::vector<const Message*> there;
@@ -445,7 +465,7 @@ bool Walk::maximal_write(std::uint32_t event, const Incoming& w) const {
     return true;
   }
   if (e.red && sets_.is_set(e.event.cell)) return true;
-  const machine::Cell* cell = cell_of(e.event.cell);
+  const machine::Cell* cell = history_of(e);
   if (cell == nullptr) return false;
   const Before* given = e.event.cell == w.cell ? w.before.get() : nullptr;
   const Message* mine = nullptr;

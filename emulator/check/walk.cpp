@@ -466,11 +466,12 @@ void Walk::ask_blocked() {
 
 // Whether what a stuck poll sees is the last one in coherence order, or one of several.
 bool Walk::is_last(const Live& stuck) const {
-  const machine::Cell* const cell = cell_of(stuck.event.cell);
-  if (cell == nullptr || !stuck.wanted) return false;
+  if (!stuck.wanted) return false;
+  const machine::Cell* const cell = history_of(stuck);
+  if (cell == nullptr) return false;
   for (const Message* m = cell->newest; m != nullptr; m = m->older) {
     if (name_of(*m) != stuck.event.from) continue;
-    bool last = !stuck.wanted->holds(value_of(*m, cell->size));
+    bool last = !stuck.wanted->holds(value_of(*m, stuck.event.cell.size));
     for (const Message* x = cell->newest; x != nullptr; x = x->older) {
       last = last && (x->before & bit(*m)) == 0;
     }
@@ -527,15 +528,15 @@ bool Walk::admits_deadlock() {
         machine.peek(w.await.at,
                      std::as_writable_bytes(std::span(&there, 1)).first(w.await.access.element));
         newest = !w.await.wanted.holds(there);
-      } else if (const machine::Cell* cell = cell_of(read->event.cell); cell != nullptr) {
+      } else if (const machine::Cell* cell = history_of(*read); cell != nullptr) {
         for (const Message* m = cell->newest; m != nullptr; m = m->older) {
           const bool total = read->event.from == kTotal;
           if (name_of(*m) != read->event.from && !total) continue;
-          newest = !total || !w.await.wanted.holds(value_of(*m, cell->size));
+          newest = !total || !w.await.wanted.holds(value_of(*m, read->event.cell.size));
           // One behind it with the same value is nothing new: an atomic that looks writes such.
           for (const Message* x = cell->newest; x != nullptr; x = x->older) {
             newest = newest && ((x->before & bit(*m)) == 0 ||
-                                !w.await.wanted.holds(value_of(*x, cell->size)));
+                                !w.await.wanted.holds(value_of(*x, read->event.cell.size)));
           }
           if (newest) break;
         }

@@ -308,6 +308,7 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
   bool maximal_write(std::uint32_t event, const Incoming& w) const;
   Graph restricted(std::uint32_t read, const Incoming& w, bool stuck) const;
   const machine::Cell* cell_of(const CellKey& key) const;
+  const machine::Cell* history_of(const Live& event) const;
   void not_a_set(const CellKey& cell);
   void find_ends();
   void find_end(const CellKey& cell, const std::vector<const Live*>& exchanges);

@@ -301,6 +301,29 @@ TEST_CASE("a wait directly behind a plain store leaves the reads before both as 
   judge("clean", reads_six(lock("A") + lock("B"), 5));
 }
 
+TEST_CASE("a place that is accessed by narrower ones later leaves reads before both as they are") {
+  const std::string narrow = "  st.global.u32 [%m], 5;\n";
+  const std::vector<std::string> both = {
+      "  atom.relaxed.gpu.global.exch.b64 %s, [%m], 3;\n" + narrow,
+      "  st.relaxed.gpu.global.u64 [%m], 3;\n" + narrow,
+      "  ld.relaxed.gpu.global.u64 %s, [%m];\n" + narrow,
+      "  ld.relaxed.gpu.global.v2.u64 {%s, %t}, [%m];\n" + narrow,
+      "  atom.relaxed.cta.shared.exch.b32 %v2, [sm], 3;\n  st.shared.u8 [sm], %v2;\n",
+      // Cut twice, and read in between.
+      "  atom.relaxed.gpu.global.exch.b64 %s, [%m], 3;\n" + narrow +
+          "  atom.relaxed.gpu.global.exch.b32 %v2, [%m], 4;\n  st.global.u8 [%m], %v2;\n"};
+  for (const std::string& more : both) {
+    CAPTURE(more);
+    judge("rank-lost", reads_six(more));
+    judge("clean", reads_six(more, 5));
+  }
+  // Of a part alone that is not the first.
+  const std::string upper =
+      "  atom.relaxed.gpu.global.exch.b64 %s, [%m], 3;\n  st.global.u32 [%m+4], 5;\n";
+  judge("rank-lost", reads_six(upper));
+  judge("clean", reads_six(upper, 5));
+}
+
 TEST_CASE("more writes of a place than are kept leave reads before them as they are, or unknown") {
   const auto times = [](int n, const std::string& write) {
     return "  mov.u32 %v3, 0;\n$L:\n" + write + "  add.u32 %v3, %v3, 1;\n  setp.lt.u32 %q, %v3, " +
