@@ -235,8 +235,7 @@ TEST_CASE(
         "mbarrier.arrive.expect_tx.relaxed.cta m, 32", "mbarrier.try_wait.parity m, 1",
         "mbarrier.test_wait.parity.acquire.cta r0, m, 0", "cp.async.bulk x, y, m",
         "cp.reduce.async.bulk.add x, y", "cp.async.bulk.wait_group.read 0",
-        "cp.async.bulk.wait_group 2",
-        "barrier.cluster.arrive.relaxed"}) {
+        "cp.async.bulk.wait_group 2", "barrier.cluster.arrive.relaxed"}) {
     CHECK_MESSAGE(error(one + row + " ;") == "no error", row);
   }
   says("mbarrier.arrive x", "`x` is no mbarrier; declare one as mbarrier x=1;");
