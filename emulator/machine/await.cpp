@@ -33,6 +33,7 @@ std::uint32_t Machine::ending(const Now& now, const Cell& cell, const Past& past
 bool Machine::can_end(ThreadId id, Address at, const Access& access, const Wanted& wanted,
                       bool by_rmw) {
   Cell& cell = one_cell(at, access.element);
+  if (by_rmw) whole(cell, at, access);
   const Now now = now_at(id, access, at, step_, AccessKind::read);
   prepare(now);
   if (const auto later = foreseen(now, cell)) return wanted.holds(*later);
@@ -113,7 +114,7 @@ void Machine::took(Address at, std::uint8_t element, std::uint64_t value) {
 
 std::optional<std::uint64_t> Machine::try_cas_until(ThreadId id, Address at, const Access& access,
                                                     std::uint64_t compare, std::uint64_t value) {
-  Cell& cell = one_cell(at, access.element);
+  Cell& cell = whole(one_cell(at, access.element), at, access);
   Now now = now_at(id, access, at, step_, AccessKind::rmw);
   prepare(now);
   if (const auto later = foreseen(now, cell)) {
@@ -135,7 +136,7 @@ std::optional<std::uint64_t> Machine::try_rmw_until(ThreadId id, Address at, con
                                                     const std::uint64_t* compare,
                                                     std::uint64_t operand,
                                                     CombineFunction combine) {
-  Cell& cell = one_cell(at, access.element);
+  Cell& cell = whole(one_cell(at, access.element), at, access);
   Now now = now_at(id, access, at, step_, AccessKind::rmw);
   prepare(now);
   if (const auto later = foreseen(now, cell)) {
@@ -167,6 +168,7 @@ std::optional<std::uint64_t> Machine::try_end(ThreadId id, Address at, const Acc
                   : try_read_until(id, at, access, wanted);
   }
   Cell& cell = one_cell(at, access.element);
+  if (by_rmw) whole(cell, at, access);
   Now now = now_at(id, access, at, step_, by_rmw ? AccessKind::rmw : AccessKind::read);
   prepare(now);
   Past before_it;

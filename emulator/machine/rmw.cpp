@@ -145,6 +145,8 @@ void Machine::reduce_cells(Now& now, Address to, std::span<const std::byte> oper
             [&](Cell& cell, std::uint64_t at, std::uint16_t mask) {
               now.address.offset = to.offset + at;
               now.mask = mask;
+              // Of four bytes: halves (f16x2) that are added one by one are not told from a sum.
+              if (access.element == 8) whole(cell, now.address, access);
               if (ask_by_element(access, cell)) return false;
               if (const auto later = foreseen(now, cell)) {
                 const std::uint64_t v = combine(*later, load(operand.data() + at, access.element));
@@ -203,7 +205,7 @@ std::uint64_t Machine::rmw(ThreadId id, Address at, const Access& access, std::u
                            CombineFunction combine) {
   Now now = begin(id, at, access, AccessKind::rmw);
   if (!check_range(now, access.element)) return 0;
-  Cell& cell = one_cell(at, access.element);
+  Cell& cell = whole(one_cell(at, access.element), at, access);
   if (const auto later = foreseen(now, cell)) {
     write_foreseen(now, cell, *later, combine(*later, operand), true);
     finish_strong_write(now);
@@ -223,7 +225,7 @@ std::uint64_t Machine::cas(ThreadId id, Address at, const Access& access, std::u
                            std::uint64_t value) {
   Now now = begin(id, at, access, AccessKind::rmw);
   if (!check_range(now, access.element)) return 0;
-  Cell& cell = one_cell(at, access.element);
+  Cell& cell = whole(one_cell(at, access.element), at, access);
   if (const auto later = foreseen(now, cell)) {
     if (*later == compare) {
       write_foreseen(now, cell, *later, value, true);
