@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "emulator/machine/machine.hpp"
+#include "emulator/machine/access.hpp"
 
 namespace ringfence::cases {
 

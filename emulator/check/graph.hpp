@@ -13,7 +13,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "emulator/machine/machine.hpp"
+#include "emulator/machine/access.hpp"
 
 namespace ringfence::check {
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "emulator/litmus/ast.hpp"
-#include "emulator/machine/machine.hpp"
+#include "emulator/machine/access.hpp"
 
 namespace ringfence::litmus {
 

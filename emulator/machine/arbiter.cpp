@@ -10,21 +10,21 @@
 
 namespace ringfence::machine {
 
-std::optional<std::uint64_t> Machine::ask_foreseen(const Now& now, const Cell& cell) const {
+std::optional<std::uint64_t> MachineState::ask_foreseen(const Now& now, const Cell& cell) const {
   if (!arbiter_->foresees() || cell.size > 8) return std::nullopt;
   return arbiter_->foreseen(label_of(Epoch{now.id, now.thread->slot, now.thread->time}),
                             now.address, cell.size);
 }
 
-void Machine::read_foreseen(const Now& now, const Cell& cell, std::uint64_t value) {
+void MachineState::read_foreseen(const Now& now, const Cell& cell, std::uint64_t value) {
   if (listener_ == nullptr) return;
   tell(now.kind == AccessKind::rmw ? Event::Kind::failed_cas : Event::Kind::read, now, cell.size,
        value, 0, nullptr, false, kForeseen);
 }
 
 // A read-modify-write of such a read: a plain write, as far as the run is concerned.
-void Machine::write_foreseen(Now& now, Cell& cell, std::uint64_t old, std::uint64_t value,
-                             bool result) {
+void MachineState::write_foreseen(Now& now, Cell& cell, std::uint64_t old, std::uint64_t value,
+                                  bool result) {
   if (listener_ != nullptr) {
     tell(Event::Kind::rmw, now, cell.size, value, old, nullptr, false,
          result ? kForeseen : kForeseen | kReduction);
@@ -37,14 +37,14 @@ void Machine::write_foreseen(Now& now, Cell& cell, std::uint64_t old, std::uint6
   listener_ = listener;
 }
 
-bool Machine::morally_strong(ThreadId a, const Access& x, ThreadId b, const Access& y) const {
+bool MachineState::morally_strong(ThreadId a, const Access& x, ThreadId b, const Access& y) const {
   const Now now{a, threads_[a], &x, {}, 0, AccessKind::read, 0};
   return morally_strong(now, b, y.order, y.scope, y.proxy, y.element);
 }
 
-bool Machine::ask(const Access& a) const { return arbiter_ != nullptr && arbiter_->counts(a); }
+bool MachineState::ask(const Access& a) const { return arbiter_ != nullptr && arbiter_->counts(a); }
 
-MessageSet Machine::takes(const Now& now, const Cell& cell, const Past& past) const {
+MessageSet MachineState::takes(const Now& now, const Cell& cell, const Past& past) const {
   MessageSet may = cell.ids & ~past.overwritten;
   if (now.kind != AccessKind::rmw) return may;
   for (const Message* m = cell.newest; m != nullptr; m = m->older) {
@@ -53,9 +53,9 @@ MessageSet Machine::takes(const Now& now, const Cell& cell, const Past& past) co
   return may;
 }
 
-void Machine::tell_read(const Now& now, const Cell& cell, const Past& past,
-                        std::span<Message* const> options, const Wanted* wanted,
-                        const std::uint64_t* compare, std::uint64_t operand, bool result) {
+void MachineState::tell_read(const Now& now, const Cell& cell, const Past& past,
+                             std::span<Message* const> options, const Wanted* wanted,
+                             const std::uint64_t* compare, std::uint64_t operand, bool result) {
   Arbiter::Question q{now.id, now.address, cell.size, now.kind, now.access, &cell, past.known};
   q.may = cell.ids & ~past.overwritten;
   q.takes = takes(now, cell, past);
@@ -67,14 +67,15 @@ void Machine::tell_read(const Now& now, const Cell& cell, const Past& past,
   arbiter_->on_read(q, options);
 }
 
-void Machine::tell_arbiter(const Now& now, const Cell& cell, const Message& m) {
+void MachineState::tell_arbiter(const Now& now, const Cell& cell, const Message& m) {
   if (!ask(*now.access)) return;
   Arbiter::Question q{now.id, now.address, cell.size, now.kind, now.access, &cell, 0};
   q.pointed = goes_to_coherence_point(*now.access);
   arbiter_->on_message(q, m);
 }
 
-void Machine::tell_blocked(const Now& now, const Cell& cell, const Wanted& wanted, bool by_rmw) {
+void MachineState::tell_blocked(const Now& now, const Cell& cell, const Wanted& wanted,
+                                bool by_rmw) {
   Now asking = now;
   asking.kind = by_rmw ? AccessKind::rmw : AccessKind::read;
   const Past before_it = past(cell, asking);

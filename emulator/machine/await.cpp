@@ -10,9 +10,9 @@
 namespace ringfence::machine {
 
 // The messages that would end the wait, newest first.
-std::uint32_t Machine::ending(const Now& now, const Cell& cell, const Past& past,
-                              const Wanted& wanted, bool by_rmw,
-                              std::array<Message*, kMaxMessages>& out) const {
+std::uint32_t MachineState::ending(const Now& now, const Cell& cell, const Past& past,
+                                   const Wanted& wanted, bool by_rmw,
+                                   std::array<Message*, kMaxMessages>& out) const {
   std::uint32_t n = 0;
   const auto ends = [&](const Message& m) { return wanted.holds(load(m.value.data(), cell.size)); };
   if (goes_to_coherence_point(*now.access)) {
@@ -45,9 +45,9 @@ bool Machine::can_end(ThreadId id, Address at, const Access& access, const Wante
 
 // Which of them the poll sees. Where the newest message does not end the wait, a poll may as well
 // see that one and go on waiting: the default.
-Message* Machine::choose_ending(const Now& now, const Cell& cell, const Past& past,
-                                const Wanted& wanted, bool by_rmw, const std::uint64_t* compare,
-                                std::uint64_t operand) {
+Message* MachineState::choose_ending(const Now& now, const Cell& cell, const Past& past,
+                                     const Wanted& wanted, bool by_rmw,
+                                     const std::uint64_t* compare, std::uint64_t operand) {
   std::array<Message*, kMaxMessages> out;
   const std::uint32_t n = ending(now, cell, past, wanted, by_rmw, out);
   if (arbiter_ != nullptr) {
@@ -90,7 +90,7 @@ void Machine::see_change(ThreadId id, Address at, const Access& access, const Wa
   access.as_one->changed = wanted;
 }
 
-std::uint64_t Machine::end_by_read(Now& now, Cell& cell, Message& m, MessageSet known_set) {
+std::uint64_t MachineState::end_by_read(Now& now, Cell& cell, Message& m, MessageSet known_set) {
   now.step = ++step_;
   now.mask = all_of(cell);
   if (!now.access->of_barrier) check_race(now, cell, known_set);

@@ -25,15 +25,15 @@ constexpr auto kWholeLine = static_cast<std::uint16_t>((1u << kLineBytes) - 1);
 
 }  // namespace
 
-const std::byte* Machine::values_of(const Region& region, const Block& block,
-                                    const Message& m) const {
+const std::byte* MachineState::values_of(const Region& region, const Block& block,
+                                         const Message& m) const {
   return m.values != nullptr ? m.values : &region.bytes[std::size_t{block.index} * kBlockBytes];
 }
 
 // -- blocks and lines -----------------------------------------------------------------------------
 
 // The block there, made of plain bytes if need be; null where lines have histories of their own.
-Block* Machine::block_at(Region& region, std::uint64_t offset) {
+Block* MachineState::block_at(Region& region, std::uint64_t offset) {
   const std::uint64_t index = offset / kBlockBytes;
   if (offset % kBlockBytes != 0 || index >= region.blocks.size()) return nullptr;
   Block*& block = region.blocks[index];
@@ -62,7 +62,7 @@ Block* Machine::block_at(Region& region, std::uint64_t offset) {
 }
 
 // Each line carries on the block's history.
-void Machine::into_lines(Region& region, Block& block) {
+void MachineState::into_lines(Region& region, Block& block) {
   region.blocks[block.index] = nullptr;
   for (std::uint32_t i = 0; i < kBlockLines; ++i) {
     Line* line = lines_.take();
@@ -129,7 +129,7 @@ void Machine::into_lines(Region& region, Block& block) {
 }
 
 // A block of one message that everybody knows of becomes plain bytes again.
-bool Machine::collapse(Region& region, Block& block, const Clock& all) {
+bool MachineState::collapse(Region& region, Block& block, const Clock& all) {
   const Cell& c = block.whole;
   const Message& m = *c.newest;
   if (c.count != 1 || c.readers != nullptr || m.uninitialised) return false;
@@ -153,14 +153,14 @@ bool Machine::collapse(Region& region, Block& block, const Clock& all) {
 
 // Searches are told of every access, and most listeners; signals are watched one by one; aliases
 // that need fences are looked up by thread.
-bool Machine::may_act_together(const Region& region, const Access& a) const {
+bool MachineState::may_act_together(const Region& region, const Access& a) const {
   return (listener_ == nullptr || listener_->takes_blocks()) && arbiter_ == nullptr &&
          region.spec.kind == RegionKind::data && !region.spec.shared &&
          policy_.alias_data == AliasData::cohere && a.element <= kLineBytes;
 }
 
 // Whether the threads know the same, and, for what a strong write carries, have the same fences.
-bool Machine::level(std::span<const ThreadId> lanes, bool strong_write, Together& out) const {
+bool MachineState::level(std::span<const ThreadId> lanes, bool strong_write, Together& out) const {
   if (lanes.size() != kBlockLines) return false;
   const Thread& first = *threads_[lanes[0]];
   out.first = &first;
@@ -186,7 +186,7 @@ bool Machine::level(std::span<const ThreadId> lanes, bool strong_write, Together
 
 // Whether, line by line, the threads know of an earlier access or all do not, and are its threads
 // or all are not. `by_name`: that they are matters even if they know of it.
-bool Machine::alike(const Together& who, const Epoch& at, const Run& run, bool by_name) const {
+bool MachineState::alike(const Together& who, const Epoch& at, const Run& run, bool by_name) const {
   const View& view = who.first->view;
   bool same_name = true;
   if (who.slot == at.slot) {
@@ -216,7 +216,7 @@ bool Machine::alike(const Together& who, const Epoch& at, const Run& run, bool b
   return true;
 }
 
-bool Machine::alike(const Together& who, const Cell& cell) const {
+bool MachineState::alike(const Together& who, const Cell& cell) const {
   for (const Message* m = cell.newest; m != nullptr; m = m->older) {
     if (!m->initial && !alike(who, m->at, m->run, m->entries != nullptr)) return false;
   }
@@ -227,7 +227,7 @@ bool Machine::alike(const Together& who, const Cell& cell) const {
   return true;
 }
 
-bool Machine::bridged_alike(const Now& now, const Cell& cell) const {
+bool MachineState::bridged_alike(const Now& now, const Cell& cell) const {
   if (kind_of(now.access->proxy) != ProxyKind::async) return true;
   const Clock& known = async_part(now);
   const auto fine = [&](const Epoch& at, Proxy proxy) {
@@ -245,8 +245,8 @@ bool Machine::bridged_alike(const Now& now, const Cell& cell) const {
 
 // Whether all lines would read the same message, without a finding and without an effect on the
 // threads.
-bool Machine::read_alike(const Now& now, const Together& who, Block& block, Past& past,
-                         Message*& from) const {
+bool MachineState::read_alike(const Now& now, const Together& who, Block& block, Past& past,
+                              Message*& from) const {
   const Cell& cell = block.whole;
   if (!alike(who, cell) || !bridged_alike(now, cell) || !nc_alike(now, cell)) {
     return false;
@@ -264,8 +264,8 @@ bool Machine::read_alike(const Now& now, const Together& who, Block& block, Past
 
 // Likewise for a write; `before` is what coherence puts before it, all that is there or that it
 // knows of.
-bool Machine::write_alike(const Now& now, const Together& who, Block& block,
-                          MessageSet& before) const {
+bool MachineState::write_alike(const Now& now, const Together& who, Block& block,
+                               MessageSet& before) const {
   const Cell& cell = block.whole;
   if (cell.count == kMaxMessages || !alike(who, cell) || !bridged_alike(now, cell) ||
       !nc_alike(now, cell)) {
@@ -291,8 +291,8 @@ bool Machine::write_alike(const Now& now, const Together& who, Block& block,
 
 // -- one access -----------------------------------------------------------------------------------
 
-void Machine::read_block(const Now& now, const Run& run, Region& region, Block& block,
-                         const Past& past, Message& from, std::byte* out) {
+void MachineState::read_block(const Now& now, const Run& run, Region& region, Block& block,
+                              const Past& past, Message& from, std::byte* out) {
   copy_block(out, values_of(region, block, from));
   if (listener_ != nullptr) {
     tell(Event::Kind::read, now, kBlockBytes, load(out, now.access->element), 0, &from,
@@ -303,8 +303,8 @@ void Machine::read_block(const Now& now, const Run& run, Region& region, Block& 
   block.whole.readers->run = run;
 }
 
-void Machine::write_block(const Now& now, const Run& run, Block& block, MessageSet before,
-                          const std::byte* in) {
+void MachineState::write_block(const Now& now, const Run& run, Block& block, MessageSet before,
+                               const std::byte* in) {
   Cell& cell = block.whole;
   Message& m = add_message(cell, now);
   m.before = before & cell.ids;
@@ -320,7 +320,7 @@ void Machine::write_block(const Now& now, const Run& run, Block& block, MessageS
   }
 }
 
-bool Machine::read_whole_block(Now& now, std::uint64_t offset, std::byte* out) {
+bool MachineState::read_whole_block(Now& now, std::uint64_t offset, std::byte* out) {
   Region& region = *regions_[now.address.region];
   Block* block = block_at(region, offset);
   if (block == nullptr) return false;
@@ -334,7 +334,7 @@ bool Machine::read_whole_block(Now& now, std::uint64_t offset, std::byte* out) {
   return true;
 }
 
-bool Machine::write_whole_block(Now& now, std::uint64_t offset, const std::byte* in) {
+bool MachineState::write_whole_block(Now& now, std::uint64_t offset, const std::byte* in) {
   Region& region = *regions_[now.address.region];
   Block* block = block_at(region, offset);
   if (block == nullptr) return false;

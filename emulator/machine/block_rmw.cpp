@@ -41,8 +41,8 @@ void combine_block(std::uint32_t element, const std::byte* old, const std::byte*
 
 // The message whose values all lines would take, if there is but one (axiom Atomicity) and the
 // write has but one place in coherence order: `before` is what that puts before it.
-Message* Machine::rmw_alike(const Now& now, const Together& who, Block& block, Past& past,
-                            MessageSet& before) const {
+Message* MachineState::rmw_alike(const Now& now, const Together& who, Block& block, Past& past,
+                                 MessageSet& before) const {
   const Cell& cell = block.whole;
   if (!alike(who, cell) || !bridged_alike(now, cell) || !nc_alike(now, cell)) {
     return nullptr;
@@ -77,8 +77,8 @@ Message* Machine::rmw_alike(const Now& now, const Together& who, Block& block, P
   return source;
 }
 
-bool Machine::reduce_whole_block(Now& now, std::uint64_t offset, const std::byte* operand,
-                                 CombineFunction combine) {
+bool MachineState::reduce_whole_block(Now& now, std::uint64_t offset, const std::byte* operand,
+                                      CombineFunction combine) {
   Region& region = *regions_[now.address.region];
   Block* const block = block_at(region, offset);
   if (block == nullptr) return false;

@@ -11,7 +11,7 @@ namespace ringfence::machine {
 // clock), or an observation by an access that does, also through read-modify-writes. SC per
 // location is part of it, since a thread's own accesses precede its later ones. Axiom Causality:
 // what is overwritten in causality's past can no longer be read.
-Machine::Past Machine::past(const Cell& cell, const Now& now) const {
+MachineState::Past MachineState::past(const Cell& cell, const Now& now) const {
   Past p;
   if (cell.count == 1 && cell.newest->initial) {
     p.known = bit(*cell.newest);
@@ -38,7 +38,7 @@ Machine::Past Machine::past(const Cell& cell, const Now& now) const {
 }
 
 // With all that coherence puts before them.
-MessageSet Machine::downward(const Cell& cell, MessageSet set) {
+MessageSet MachineState::downward(const Cell& cell, MessageSet set) {
   MessageSet out = set;
   for (const Message* m = cell.newest; m != nullptr; m = m->older) {
     if ((set & bit(*m)) != 0) out |= m->before;
@@ -48,7 +48,7 @@ MessageSet Machine::downward(const Cell& cell, MessageSet set) {
 
 // Axiom Causality, for reads that were made: whether a write between these sets would put a message
 // before one that a reader of it had in its past.
-bool Machine::outdates_a_read(const Cell& cell, MessageSet before, MessageSet after) {
+bool MachineState::outdates_a_read(const Cell& cell, MessageSet before, MessageSet after) {
   if (after == 0) return false;
   MessageSet behind = after;
   for (const Message* m = cell.newest; m != nullptr; m = m->older) {
@@ -63,8 +63,8 @@ bool Machine::outdates_a_read(const Cell& cell, MessageSet before, MessageSet af
 // Proxy-preserved base causality (PTX ISA 8.9.5, and with the constant, texture and surface proxies
 // Lustig et al., 2022): one address and the generic proxy; one address, proxy and block; or fences
 // along the path (bridged).
-bool Machine::in_past_by_proxy(const Now& now, const Epoch& at, Order order, Scope scope,
-                               Proxy proxy) const {
+bool MachineState::in_past_by_proxy(const Now& now, const Epoch& at, Order order, Scope scope,
+                                    Proxy proxy) const {
   if (!in_past(*now.thread, now.id, at)) return false;
   const Access& a = *now.access;
   const bool strong_sys =
@@ -96,7 +96,7 @@ bool Machine::in_past_by_proxy(const Now& now, const Epoch& at, Order order, Sco
 // Whether fences lead from an earlier access `at`, made as `from`, to this one, in this order: one
 // of the earlier one's proxy and block, unless that is generic; if the addresses differ, an alias
 // fence; one of this one's proxy and block, unless that is generic.
-bool Machine::bridged(const Now& now, const Epoch& at, Proxy from, bool by_alias) const {
+bool MachineState::bridged(const Now& now, const Epoch& at, Proxy from, bool by_alias) const {
   const auto fence_of = [](ProxyKind kind) {
     return kind == ProxyKind::constant  ? ProxyFence::constant
            : kind == ProxyKind::texture ? ProxyFence::texture
@@ -134,31 +134,31 @@ bool Machine::bridged(const Now& now, const Epoch& at, Proxy from, bool by_alias
 
 // A barrier's steps are atomic, and a look at one sees the last: order of execution is their
 // coherence order.
-bool Machine::goes_to_coherence_point(const Access& a) const {
+bool MachineState::goes_to_coherence_point(const Access& a) const {
   if (a.of_barrier) return true;
   return policy_.boundary == Boundary::coherent && is_strong(a.order) && a.scope == Scope::sys;
 }
 
-bool Machine::same_address(Proxy a, Proxy b, bool strong_sys) const {
+bool MachineState::same_address(Proxy a, Proxy b, bool strong_sys) const {
   return machine::same_address(policy_, a, b, strong_sys);
 }
 
-bool Machine::same_proxy(Proxy a, Proxy b, bool strong_sys) const {
+bool MachineState::same_proxy(Proxy a, Proxy b, bool strong_sys) const {
   return kind_of(a) == kind_of(b) && same_address(a, b, strong_sys);
 }
 
 // PTX ISA 8.9.4: the first operation of a release pattern and the last one of an acquire pattern,
 // which is an access through `end` (or a fence: Proxy::generic), are morally strong as far as
 // proxies go. A fence is of the generic proxy, and has no address.
-bool Machine::may_begin(const Entry& e, Proxy end, Scope end_scope) const {
+bool MachineState::may_begin(const Entry& e, Proxy end, Scope end_scope) const {
   if (!by_proxy()) return true;
   if (e.fence) return kind_of(end) == ProxyKind::generic;
   return same_proxy(e.proxy, end, e.scope == Scope::sys && end_scope == Scope::sys);
 }
 
 // PTX ISA 8.7, "Morally Strong Operations", for an access of another thread (or this one).
-bool Machine::morally_strong(const Now& now, ThreadId other, Order order, Scope scope, Proxy proxy,
-                             std::uint8_t element) const {
+bool MachineState::morally_strong(const Now& now, ThreadId other, Order order, Scope scope,
+                                  Proxy proxy, std::uint8_t element) const {
   const Access& a = *now.access;
   if (other == now.id) {  // related by program order
     return !by_proxy() || same_proxy(a.proxy, proxy,
@@ -173,18 +173,18 @@ bool Machine::morally_strong(const Now& now, ThreadId other, Order order, Scope 
   return same_proxy(a.proxy, proxy, a.scope == Scope::sys && scope == Scope::sys);
 }
 
-bool Machine::morally_strong(const Now& now, const Message& m) const {
+bool MachineState::morally_strong(const Now& now, const Message& m) const {
   return m.initial || morally_strong(now, m.at.thread, m.order, m.scope, m.proxy, m.element);
 }
 
-bool Machine::morally_strong(const Now& now, const Reader& r) const {
+bool MachineState::morally_strong(const Now& now, const Reader& r) const {
   return morally_strong(now, r.at.thread, r.order, r.scope, r.proxy, r.element);
 }
 
 // What the write `m` of this access carries: the thread's fences, its own earlier releases to the
 // location, what a read-modify-write takes over, and, if it is a release itself, all it has seen.
-void Machine::publish(const Now& now, Cell& cell, Message& m, const Message* source,
-                      bool source_strong) {
+void MachineState::publish(const Now& now, Cell& cell, Message& m, const Message* source,
+                           bool source_strong) {
   const Thread& t = *now.thread;
   m.observed = t.view.observed;
   const auto add = [&](const Epoch& at, Scope scope, const View& view, Proxy proxy, bool fence) {
@@ -225,7 +225,7 @@ void Machine::publish(const Now& now, Cell& cell, Message& m, const Message* sou
 // does a reduction, although it acquires nothing.
 // Returns whether it did where nothing was observed beyond what was seen: seen becomes the same as
 // observed again once what `m` itself released is taken in.
-bool Machine::observe_new(const Now& now, const Message& m) {
+bool MachineState::observe_new(const Now& now, const Message& m) {
   View& view = now.thread->view;
   const bool were_one = view.observed.same_as(view.seen);
   if (alone(m.at)) {
@@ -239,7 +239,7 @@ bool Machine::observe_new(const Now& now, const Message& m) {
 
 // Causality by an acquire pattern. A message of the reader's own may bring some as well: its
 // reductions hand on what others released.
-void Machine::acquire_from(const Now& now, const Message& m, bool observed_it) {
+void MachineState::acquire_from(const Now& now, const Message& m, bool observed_it) {
   const Access& a = *now.access;
   Thread& t = *now.thread;
   for (const Entry* e = m.entries; e != nullptr; e = e->next) {
@@ -266,7 +266,7 @@ void Machine::acquire_from(const Now& now, const Message& m, bool observed_it) {
 
 // A strong read followed by an acquire read of the same location is an acquire pattern too,
 // whatever the second one returns.
-void Machine::end_patterns(const Now& now) {
+void MachineState::end_patterns(const Now& now) {
   const Access& a = *now.access;
   Thread& t = *now.thread;
   std::erase_if(t.parked, [&](const Parked& p) {

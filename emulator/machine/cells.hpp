@@ -5,7 +5,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "emulator/machine/machine.hpp"
+#include "emulator/machine/state.hpp"
 
 namespace ringfence::machine {
 
@@ -13,8 +13,8 @@ namespace ringfence::machine {
 // span, splitting cells that it covers in part, unless `may_share`: then the mask tells which
 // bytes. f returns false to have the cell split into elements and be called again on the pieces.
 template <class F>
-void Machine::for_cells(RegionId id, std::uint64_t offset, std::uint64_t bytes,
-                        std::uint32_t element, bool may_share, F&& f) {
+void MachineState::for_cells(RegionId id, std::uint64_t offset, std::uint64_t bytes,
+                             std::uint32_t element, bool may_share, F&& f) {
   Region& region = *regions_[id];
   const std::uint64_t end = offset + bytes;
   for (std::uint64_t at = offset; at < end;) {

@@ -11,7 +11,7 @@ namespace ringfence::machine {
 
 // What a later strong write of this thread publishes at each scope distance up to `scope`: it
 // takes the place of narrower fences before it, which published less to fewer.
-void Machine::snapshot(Thread& t, ThreadId id, Scope scope) {
+void MachineState::snapshot(Thread& t, ThreadId id, Scope scope) {
   const auto at = static_cast<std::uint8_t>(1u << static_cast<int>(scope));
   t.fences_set = static_cast<std::uint8_t>((t.fences_set & ~(at - 1u)) | at);
   t.fences_held |= at;
@@ -21,14 +21,14 @@ void Machine::snapshot(Thread& t, ThreadId id, Scope scope) {
   ++t.time;  // what follows the fence is not published by it
 }
 
-void Machine::take_entry(Thread& t, const Epoch& at, const View& view) {
+void MachineState::take_entry(Thread& t, const Epoch& at, const View& view) {
   t.view.join(view);
   add_event(t.view, at);
 }
 
 // An acquire pattern by a fence: it takes in what earlier strong reads met, if both ends reach
 // each other.
-void Machine::acquire_parked(Thread& t, ThreadId, Scope scope) {
+void MachineState::acquire_parked(Thread& t, ThreadId, Scope scope) {
   std::erase_if(t.parked, [&](const Parked& p) {
     const Placement& other = threads_[p.at.thread]->place;
     if (!reaches(scope, t.place, other) || !reaches(p.scope, other, t.place)) return false;
@@ -73,7 +73,7 @@ void Machine::fence(ThreadId id, Fence kind, Scope scope, std::uint16_t site) {
   }
 }
 
-void Machine::bridge(Thread& t, ThreadId id, ProxyFence kind) {
+void MachineState::bridge(Thread& t, ThreadId id, ProxyFence kind) {
   if (!by_proxy()) return;
   const Epoch at{id, t.slot, t.time};
   Clock seen = t.view.seen;
@@ -189,7 +189,8 @@ void Machine::close_meeting(Meeting meeting) {
   free_meetings_.push_back(static_cast<std::uint32_t>(meeting));
 }
 
-Machine::MeetingPart& Machine::part_of(MeetingState& meeting, const Placement& place, Scope scope) {
+MachineState::MeetingPart& MachineState::part_of(MeetingState& meeting, const Placement& place,
+                                                 Scope scope) {
   for (MeetingPart& p : meeting.parts) {
     if (p.scope == scope && p.place == place) return p;
   }

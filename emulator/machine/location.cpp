@@ -28,14 +28,14 @@ void lay_out(Parts& parts, std::uint32_t size) {
 
 }  // namespace
 
-Cell* Machine::new_cell(std::uint8_t offset, std::uint8_t size) {
+Cell* MachineState::new_cell(std::uint8_t offset, std::uint8_t size) {
   Cell* c = cells_.take();
   c->offset = offset;
   c->size = size;
   return c;
 }
 
-Line& Machine::new_line(Region& region, std::uint32_t index, std::uint32_t size) {
+Line& MachineState::new_line(Region& region, std::uint32_t index, std::uint32_t size) {
   Line*& slot = region.lines[index];
   const std::uint32_t b = index / kBlockLines;
   if (b < region.blocks.size() && region.blocks[b] != nullptr) {
@@ -91,7 +91,7 @@ void Machine::adopt(Address at, std::span<const std::byte> content,
   }
 }
 
-void Machine::release_line(Address at) {
+void MachineState::release_line(Address at) {
   Region& region = *regions_[at.region];
   const auto index = static_cast<std::uint32_t>(at.offset / kLineBytes);
   if (index / kBlockLines < region.blocks.size() && region.blocks[index / kBlockLines] != nullptr) {
@@ -114,8 +114,8 @@ void Machine::release_line(Address at) {
 }
 
 // The message that stands for the content before all messages.
-Message* Machine::ground_message(const Region& region, const Line& line, std::uint32_t offset,
-                                 std::uint32_t size) {
+Message* MachineState::ground_message(const Region& region, const Line& line, std::uint32_t offset,
+                                      std::uint32_t size) {
   Message* m = messages_.take();
   m->initial = true;
   m->uninitialised = !region.ground_unset.empty() && region.ground_unset[line.index];
@@ -126,7 +126,7 @@ Message* Machine::ground_message(const Region& region, const Line& line, std::ui
   return m;
 }
 
-Cell& Machine::find_part(const Region& region, Line& line, std::uint32_t byte) {
+Cell& MachineState::find_part(const Region& region, Line& line, std::uint32_t byte) {
   Parts& parts = *line.parts;
   if (parts.fresh != 0) {
     const std::uint32_t first = byte & ~(parts.fresh_size - 1u);
@@ -144,7 +144,7 @@ Cell& Machine::find_part(const Region& region, Line& line, std::uint32_t byte) {
   return *parts.at(byte);
 }
 
-Message* Machine::copy_message(const Message& m) {
+Message* MachineState::copy_message(const Message& m) {
   Message* c = messages_.take();
   c->at = m.at;
   c->step = m.step;
@@ -173,7 +173,7 @@ Message* Machine::copy_message(const Message& m) {
   return c;
 }
 
-void Machine::free_message(Message* m) {
+void MachineState::free_message(Message* m) {
   while (m->entries != nullptr) {
     Entry* e = m->entries;
     m->entries = e->next;
@@ -188,7 +188,7 @@ void Machine::free_message(Message* m) {
   messages_.give(m);
 }
 
-void Machine::free_cell_content(Cell& cell) {
+void MachineState::free_cell_content(Cell& cell) {
   while (cell.newest != nullptr) {
     Message* m = cell.newest;
     cell.newest = m->older;
@@ -209,7 +209,7 @@ void Machine::free_cell_content(Cell& cell) {
 }
 
 // Cuts a cell into pieces of `size` bytes that each carry on its history.
-void Machine::split(Line& line, Cell& cell, std::uint32_t size) {
+void MachineState::split(Line& line, Cell& cell, std::uint32_t size) {
   if (line.parts == nullptr) line.parts = parts_.take();
   const std::uint32_t end = cell.offset + cell.size;
   // The usual case: the first access to a line of slots.
@@ -264,7 +264,7 @@ void Machine::split(Line& line, Cell& cell, std::uint32_t size) {
   if (&cell != &line.whole) cells_.give(&cell);
 }
 
-Cell& Machine::make_cell(Address at, std::uint32_t size) {
+Cell& MachineState::make_cell(Address at, std::uint32_t size) {
   Region& region = *regions_[at.region];
   if (size < kLineBytes) {
     // The usual case: the first access to a slot.
@@ -283,7 +283,7 @@ Cell& Machine::make_cell(Address at, std::uint32_t size) {
   return *found;
 }
 
-void Machine::insert_before(Cell& cell, Message* m, MessageSet after) {
+void MachineState::insert_before(Cell& cell, Message* m, MessageSet after) {
   const MessageSet behind = bit(*m) | m->before;
   for (Message* x = cell.newest; x != nullptr; x = x->older) {
     if ((bit(*x) & after) != 0 || (x->before & after) != 0) x->before |= behind;
@@ -327,7 +327,7 @@ void forget(Cell& cell, const Message* gone) {
 // What an arbiter is not told of (weak writes, where a race ends the run) is ordered with all else
 // by causality, and with what comes: of those that are not newest none can be returned any more.
 // What everybody knows to be overwritten cannot either. Beyond that something is lost.
-void Machine::remove_oldest(Cell& cell) {
+void MachineState::remove_oldest(Cell& cell) {
   if (arbiter_ != nullptr) {
     Message** weak = nullptr;
     for (Message** m = &cell.newest->older; *m != nullptr; m = &(*m)->older) {
@@ -356,7 +356,7 @@ void Machine::remove_oldest(Cell& cell) {
 
 // Forgets what no thread can read any more: messages that coherence puts before one that
 // everybody knows of, and readers that everybody is ordered after.
-void Machine::trim(Cell& cell, const Clock& all) {
+void MachineState::trim(Cell& cell, const Clock& all) {
   const auto knows = [&](const Epoch& at, const Run& run) {
     // What is known of single threads says nothing of the others that a run stands for.
     return run.each ? at.time < all.base(at.slot) : all.covers(at);
@@ -393,7 +393,7 @@ void Machine::trim(Cell& cell, const Clock& all) {
   }
 }
 
-void Machine::keep_initial(Region& region, std::uint32_t first, std::uint32_t count) {
+void MachineState::keep_initial(Region& region, std::uint32_t first, std::uint32_t count) {
   const bool before = region.ground_changed;
   region.ground_changed = true;
   if (!region.spec.sparse) {
@@ -411,7 +411,7 @@ void Machine::keep_initial(Region& region, std::uint32_t first, std::uint32_t co
 }
 
 // A line of one message that everybody knows of becomes plain bytes again.
-bool Machine::collapse(Region& region, Line& line, const Clock& all) {
+bool MachineState::collapse(Region& region, Line& line, const Clock& all) {
   if (region.spec.shared) return false;
   const auto settled = [&](const Cell& c) {
     return c.count == 1 && c.readers == nullptr && c.watchers == nullptr &&
@@ -447,7 +447,7 @@ bool Machine::collapse(Region& region, Line& line, const Clock& all) {
 }
 
 // What all threads that live have in their past, and all that are still to come. None: nobody is.
-std::optional<Clock> Machine::known_to_all() {
+std::optional<Clock> MachineState::known_to_all() {
   Clock all;
   bool first = true;
   const Clock* last = nullptr;
@@ -474,7 +474,7 @@ std::optional<Clock> Machine::known_to_all() {
   return all;
 }
 
-void Machine::collect() {
+void MachineState::collect() {
   const std::optional<Clock> known = known_to_all();
   if (!known) return;
   const Clock& all = *known;

@@ -10,7 +10,7 @@
 
 namespace ringfence::machine {
 
-Machine::Machine(std::pmr::memory_resource* memory, const Policy& policy)
+MachineState::MachineState(std::pmr::memory_resource* memory, const Policy& policy)
     : memory_(memory),
       policy_(policy),
       clocks_(memory),
@@ -36,6 +36,9 @@ Machine::Machine(std::pmr::memory_resource* memory, const Policy& policy)
       findings_(memory),
       unfenced_reads_(memory),
       woken_(memory) {}
+
+Machine::Machine(std::pmr::memory_resource* memory, const Policy& policy)
+    : MachineState(memory, policy) {}
 
 Machine::~Machine() {
   reset();
@@ -80,7 +83,7 @@ void Machine::set_initial(Address to, std::span<const std::byte> bytes) {
   }
 }
 
-void Machine::unset_ground(Region& r) {
+void MachineState::unset_ground(Region& r) {
   r.ground_unset.assign(r.lines.size(), true);
   for (const auto& [first, end] : r.given) {
     for (std::uint64_t i = first; i < end; ++i) r.ground_unset[i] = false;
@@ -233,7 +236,7 @@ void Machine::reset() {
 
 // -- results --------------------------------------------------------------------------------------
 
-void Machine::report(const Finding& finding, bool stops) {
+void MachineState::report(const Finding& finding, bool stops) {
   if (passes_over(finding)) return;
   if (torn_ && !stops) return;
   if (findings_.size() == kMaxFindings) return;
@@ -241,7 +244,7 @@ void Machine::report(const Finding& finding, bool stops) {
   findings_.back().torn = torn_;
 }
 
-std::uint64_t Machine::label_of(const Epoch& at) const {
+std::uint64_t MachineState::label_of(const Epoch& at) const {
   if (at.thread >= threads_used_) return 0;
   const auto& labels = threads_[at.thread]->labels;
   // In the order of their times, and mostly the last one is asked for.
@@ -251,16 +254,16 @@ std::uint64_t Machine::label_of(const Epoch& at) const {
 }
 
 // The thread's name and moment, and the place: in one moment a thread writes a place once.
-std::uint64_t Machine::trail_name(const Now& now, const Epoch& at) const {
+std::uint64_t MachineState::trail_name(const Now& now, const Epoch& at) const {
   const std::uint64_t place = std::uint64_t{now.address.region} << 40 ^ now.address.offset;
   return (label_of(at) ^ place * 0x9e3779b97f4a7c15u) + at.time * 0xd6e8feb86659fd93u;
 }
 
-std::uint64_t Machine::trail_name(const Now& now, const Message& m) const {
+std::uint64_t MachineState::trail_name(const Now& now, const Message& m) const {
   return m.initial ? 0 : trail_name(now, m.at);
 }
 
-void Machine::leave_read(const Now& now, const Message& m) {
+void MachineState::leave_read(const Now& now, const Message& m) {
   Trail::Pair pair;
   pair.read_site = now.access->site;
   pair.read_rank = now.thread->place.rank;
@@ -271,15 +274,15 @@ void Machine::leave_read(const Now& now, const Message& m) {
   trail_->read(trail_name(now, here), trail_name(now, m), pair);
 }
 
-void Machine::leave_write(const Now& now, const Message& m) {
+void MachineState::leave_write(const Now& now, const Message& m) {
   trail_->write(trail_name(now, m.at), m.older == nullptr ? 0 : trail_name(now, *m.older));
 }
 
-void Machine::leave_fence_sc(const Epoch& at) {
+void MachineState::leave_fence_sc(const Epoch& at) {
   trail_->fence_sc(label_of(at) + at.time * 0xd6e8feb86659fd93u);
 }
 
-void Machine::tell_edge(Event::Kind kind, ThreadId thread, ThreadId from) {
+void MachineState::tell_edge(Event::Kind kind, ThreadId thread, ThreadId from) {
   const auto label = [&](ThreadId id) {
     return label_of(Epoch{id, threads_[id]->slot, threads_[id]->time});
   };
@@ -293,8 +296,8 @@ void Machine::tell_edge(Event::Kind kind, ThreadId thread, ThreadId from) {
   listener_->on_event(e);
 }
 
-void Machine::tell(Event::Kind kind, const Now& now, std::uint32_t bytes, std::uint64_t value,
-                   std::uint64_t old_value, const Message* from, bool stale, unsigned flags) {
+void MachineState::tell(Event::Kind kind, const Now& now, std::uint32_t bytes, std::uint64_t value,
+                        std::uint64_t old_value, const Message* from, bool stale, unsigned flags) {
   Event e;
   e.kind = kind;
   e.thread = now.id;

@@ -8,7 +8,7 @@
 
 namespace ringfence::machine {
 
-AccessInfo Machine::info(const Now& now) const {
+AccessInfo MachineState::info(const Now& now) const {
   const Access& a = *now.access;
   return AccessInfo{now.kind,
                     a.order,
@@ -22,9 +22,9 @@ AccessInfo Machine::info(const Now& now) const {
                     operation_bytes(a)};
 }
 
-AccessInfo Machine::info(const Epoch& at, AccessKind kind, Order order, Scope scope, Proxy proxy,
-                         std::uint16_t site, std::uint32_t step, const Now& where,
-                         std::uint32_t bytes) const {
+AccessInfo MachineState::info(const Epoch& at, AccessKind kind, Order order, Scope scope,
+                              Proxy proxy, std::uint16_t site, std::uint32_t step, const Now& where,
+                              std::uint32_t bytes) const {
   return AccessInfo{kind,
                     order,
                     scope,
@@ -39,7 +39,8 @@ AccessInfo Machine::info(const Epoch& at, AccessKind kind, Order order, Scope sc
 
 // The access must be ordered after each conflicting access that has already been made. Both orders
 // of a racing pair are possible runs, so the pair is found in whichever order it comes.
-Machine::RaceWith Machine::race_with(const Now& now, const Cell& cell, MessageSet known_set) const {
+MachineState::RaceWith MachineState::race_with(const Now& now, const Cell& cell,
+                                               MessageSet known_set) const {
   for (const Message* m = cell.newest; m != nullptr && (cell.ids & ~known_set) != 0; m = m->older) {
     if (races(now, *m, known_set)) return {m, nullptr};
   }
@@ -53,11 +54,11 @@ Machine::RaceWith Machine::race_with(const Now& now, const Cell& cell, MessageSe
 // ld.global.nc is for data that nobody changes while the kernel runs (PTX ISA 8.1, and the
 // instruction's text): what was written before its launch began, and is written again after its
 // end.
-bool Machine::there_before_launch(const Now& now, const Message& m) const {
+bool MachineState::there_before_launch(const Now& now, const Message& m) const {
   return m.initial || streams_[now.thread->stream]->next.seen.covers(m.at);
 }
 
-bool Machine::launch_over(const Now& now, const Epoch& at) const {
+bool MachineState::launch_over(const Now& now, const Epoch& at) const {
   const Slot& slot = *slots_[at.slot];
   const auto end =
       std::upper_bound(slot.ends.begin(), slot.ends.end(), at.time,
@@ -67,7 +68,7 @@ bool Machine::launch_over(const Now& now, const Epoch& at) const {
   return now.thread->view.seen.covers(Epoch{s.marker, s.marker_slot, end->boundary});
 }
 
-bool Machine::nc_alike(const Now& now, const Cell& cell) const {
+bool MachineState::nc_alike(const Now& now, const Cell& cell) const {
   if (kind_of(now.access->proxy) == ProxyKind::readonly) {
     for (const Message* m = cell.newest; m != nullptr; m = m->older) {
       if (!there_before_launch(now, *m)) return false;
@@ -79,7 +80,7 @@ bool Machine::nc_alike(const Now& now, const Cell& cell) const {
   return true;
 }
 
-void Machine::check_coherent(const Now& now, const Cell& cell) {
+void MachineState::check_coherent(const Now& now, const Cell& cell) {
   for (const Message* m = cell.newest; m != nullptr; m = m->older) {
     if (there_before_launch(now, *m)) continue;
     return report_incoherent(
@@ -88,7 +89,7 @@ void Machine::check_coherent(const Now& now, const Cell& cell) {
   }
 }
 
-void Machine::report_incoherent(const Now& now, const AccessInfo& other) {
+void MachineState::report_incoherent(const Now& now, const AccessInfo& other) {
   Finding f;
   f.kind = FindingKind::incoherent_read;
   f.first = other;
@@ -98,8 +99,8 @@ void Machine::report_incoherent(const Now& now, const AccessInfo& other) {
 }
 
 // One that is passed over hides none of the others.
-void Machine::look_for_race(const Now& now, const Cell& cell, MessageSet known_set,
-                            const std::byte* in) {
+void MachineState::look_for_race(const Now& now, const Cell& cell, MessageSet known_set,
+                                 const std::byte* in) {
   for (const Reader* r = cell.readers; now.kind != AccessKind::read && r != nullptr; r = r->next) {
     if (kind_of(r->proxy) != ProxyKind::readonly || launch_over(now, r->at)) continue;
     report_incoherent(now, info(r->at, AccessKind::read, r->order, r->scope, r->proxy, r->site,
@@ -127,7 +128,7 @@ void Machine::look_for_race(const Now& now, const Cell& cell, MessageSet known_s
 
 // PTX ISA 8.6: accesses through two proxies need a proxy fence; AsyncWar is about those of a write
 // behind a read.
-void Machine::note_unfenced(const Now& now, const Cell& cell) {
+void MachineState::note_unfenced(const Now& now, const Cell& cell) {
   if (policy_.async_war != AsyncWar::note || kind_of(now.access->proxy) != ProxyKind::async) return;
   for (const Reader* r = cell.readers; r != nullptr; r = r->next) {
     if (kind_of(r->proxy) == ProxyKind::async || !read_in_past(now, *r) ||
@@ -144,7 +145,7 @@ void Machine::note_unfenced(const Now& now, const Cell& cell) {
 // Mode coherent: a pair is no race if the later access is strong at sys scope, the earlier one
 // precedes it in observed time, and the earlier was strong at sys scope or a launch boundary of its
 // rank lies between the two in observed time.
-bool Machine::excused(const Now& now, const Epoch& earlier, Order order, Scope scope) const {
+bool MachineState::excused(const Now& now, const Epoch& earlier, Order order, Scope scope) const {
   if (!goes_to_coherence_point(*now.access)) return false;
   const Clock& observed = now.thread->view.observed;
   if (!observed.covers(earlier)) return false;
@@ -158,8 +159,8 @@ bool Machine::excused(const Now& now, const Epoch& earlier, Order order, Scope s
   return observed.covers(Epoch{s.marker, s.marker_slot, end->boundary});
 }
 
-Missing Machine::missing_ingredient(const Now& now, const Epoch& earlier, Order order, Scope scope,
-                                    Proxy proxy, std::uint8_t element) const {
+Missing MachineState::missing_ingredient(const Now& now, const Epoch& earlier, Order order,
+                                         Scope scope, Proxy proxy, std::uint8_t element) const {
   const Access& a = *now.access;
   if (is_strong(a.order) && is_strong(order)) {
     const Placement& there = threads_[earlier.thread]->place;
@@ -185,9 +186,9 @@ Missing Machine::missing_ingredient(const Now& now, const Epoch& earlier, Order 
   return Missing::synchronisation;
 }
 
-bool Machine::report_race(const Now& now, const Epoch& at, AccessKind kind, Order order,
-                          Scope scope, Proxy proxy, std::uint8_t element, std::uint16_t site,
-                          std::uint32_t step, bool same_value) {
+bool MachineState::report_race(const Now& now, const Epoch& at, AccessKind kind, Order order,
+                               Scope scope, Proxy proxy, std::uint8_t element, std::uint16_t site,
+                               std::uint32_t step, bool same_value) {
   Finding f;
   f.kind = FindingKind::data_race;
   f.same_value = same_value;
@@ -206,7 +207,7 @@ bool Machine::report_race(const Now& now, const Epoch& at, AccessKind kind, Orde
 
 // A signal that nobody waited for successfully, and that a later write takes away without reading
 // it; or two read-modify-writes that read the same value, so that one of them is lost.
-void Machine::look_for_lost_signal(const Now& now, const Cell& cell, const Message* source) {
+void MachineState::look_for_lost_signal(const Now& now, const Cell& cell, const Message* source) {
   const Message* lost = nullptr;
   if (source == nullptr) {
     const Message* m = cell.newest;

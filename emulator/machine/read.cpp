@@ -12,7 +12,7 @@
 
 namespace ringfence::machine {
 
-void Machine::note_read(const Now& now, Cell& cell, Message& m, MessageSet known_set) {
+void MachineState::note_read(const Now& now, Cell& cell, Message& m, MessageSet known_set) {
   const Thread& t = *now.thread;
   const Access& a = *now.access;
   const Epoch at{now.id, t.slot, t.time};
@@ -42,7 +42,7 @@ void Machine::note_read(const Now& now, Cell& cell, Message& m, MessageSet known
 }
 
 // Whether what is ordered after this access is so after that reader, too.
-bool Machine::stands_for(const Now& now, const Reader& r) const {
+bool MachineState::stands_for(const Now& now, const Reader& r) const {
   if (!in_past(*now.thread, now.id, r.at)) return false;
   if (!by_proxy()) return true;
   const Proxy mine = now.access->proxy;
@@ -52,7 +52,7 @@ bool Machine::stands_for(const Now& now, const Reader& r) const {
 }
 
 // A message that coherence puts after `m` and that precedes the read in observed time.
-const Message* Machine::newer_than(const Now& now, const Cell& cell, const Message& m) const {
+const Message* MachineState::newer_than(const Now& now, const Cell& cell, const Message& m) const {
   const Access& a = *now.access;
   if (!a.reaches_output || !is_strong(a.order)) return nullptr;
   for (const Message* x = cell.newest; x != nullptr; x = x->older) {
@@ -62,7 +62,7 @@ const Message* Machine::newer_than(const Now& now, const Cell& cell, const Messa
   return nullptr;
 }
 
-void Machine::check_stale(const Now& now, const Cell& cell, const Message& m) {
+void MachineState::check_stale(const Now& now, const Cell& cell, const Message& m) {
   const Message* x = newer_than(now, cell, m);
   if (x == nullptr) return;
   Finding f;
@@ -75,14 +75,14 @@ void Machine::check_stale(const Now& now, const Cell& cell, const Message& m) {
 }
 
 // What a read may return.
-MessageSet Machine::readable(const Now& now, const Cell& cell, const Past& past) const {
+MessageSet MachineState::readable(const Now& now, const Cell& cell, const Past& past) const {
   if (cell.count > 1 && goes_to_coherence_point(*now.access)) return bit(*cell.newest);
   return cell.ids & ~past.overwritten;
 }
 
 // Policies VectorAccess and LineAccess: of `may`, what goes with what was read of other cells. A
 // group that was seen there is seen here, and one that was not is not: the list extends coherence.
-MessageSet Machine::whole_groups(const Cell& cell, MessageSet may, const AsOne& with) const {
+MessageSet MachineState::whole_groups(const Cell& cell, MessageSet may, const AsOne& with) const {
   const auto holds = [](const std::vector<std::uint32_t>& groups, std::uint32_t group) {
     return group != 0 && std::find(groups.begin(), groups.end(), group) != groups.end();
   };
@@ -97,7 +97,7 @@ MessageSet Machine::whole_groups(const Cell& cell, MessageSet may, const AsOne& 
   return seen ? out & from_seen : out;
 }
 
-void Machine::note_groups(const Cell& cell, const Message& m, AsOne& with) const {
+void MachineState::note_groups(const Cell& cell, const Message& m, AsOne& with) const {
   bool newer = true;
   for (const Message* x = cell.newest; x != nullptr; x = x->older) {
     newer = newer && x != &m;
@@ -111,8 +111,8 @@ void Machine::note_groups(const Cell& cell, const Message& m, AsOne& with) const
 
 // An exhaustive search is asked of each cell by itself, as what does not fit now may lead to what
 // does. What fits stands first, so that its choices mean the same in a run that has no other.
-Message* Machine::choose_in_group(const Now& now, const Cell& cell, const Past& past,
-                                  MessageSet may, AsOne& with) {
+Message* MachineState::choose_in_group(const Now& now, const Cell& cell, const Past& past,
+                                       MessageSet may, AsOne& with) {
   if (with.changed && with.changed_at.region == now.address.region &&
       with.changed_at.offset == now.address.offset) {
     MessageSet ends = 0;
@@ -142,8 +142,8 @@ Message* Machine::choose_in_group(const Now& now, const Cell& cell, const Past& 
   return options[k];
 }
 
-void Machine::read_cell(const Now& now, Cell& cell, const Past& past, MessageSet may,
-                        std::byte* out) {
+void MachineState::read_cell(const Now& now, Cell& cell, const Past& past, MessageSet may,
+                             std::byte* out) {
   const bool of_barrier = now.access->of_barrier;
   if (kind_of(now.access->proxy) == ProxyKind::readonly) check_coherent(now, cell);
   if (!of_barrier) check_race(now, cell, past.known);

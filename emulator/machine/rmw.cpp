@@ -40,8 +40,8 @@ class UntilAcquired {
 // it: there is a place for the write with all that is morally strong and behind `m` behind it. So
 // there is none where another one has taken `m` and coherence orders both behind it, nor where some
 // of that must precede the write.
-bool Machine::rmw_may_take_of(const Now& now, const Cell& cell, const Message& m,
-                              MessageSet required) const {
+bool MachineState::rmw_may_take_of(const Now& now, const Cell& cell, const Message& m,
+                                   MessageSet required) const {
   if (&m == cell.newest) return true;
   MessageSet after = 0;
   for (const Message* x = cell.newest; x != nullptr; x = x->older) {
@@ -54,8 +54,8 @@ bool Machine::rmw_may_take_of(const Now& now, const Cell& cell, const Message& m
   return placements(now, cell, required, after, strong, options) > 0;
 }
 
-Message* Machine::insert_rmw(const Now& now, Cell& cell, Message& source, const Past& past,
-                             const std::byte* value, bool* observed_it) {
+Message* MachineState::insert_rmw(const Now& now, Cell& cell, Message& source, const Past& past,
+                                  const std::byte* value, bool* observed_it) {
   const bool strong_link = morally_strong(now, source);
   const bool pointed = goes_to_coherence_point(*now.access);
   // Coherence orders the write after what it read only if the two are morally strong.
@@ -101,9 +101,9 @@ Message* Machine::insert_rmw(const Now& now, Cell& cell, Message& source, const 
   return &m;
 }
 
-Message* Machine::choose_rmw_source(const Now& now, Cell& cell, const Past& past,
-                                    const std::uint64_t* compare, std::uint64_t operand,
-                                    bool result) {
+Message* MachineState::choose_rmw_source(const Now& now, Cell& cell, const Past& past,
+                                         const std::uint64_t* compare, std::uint64_t operand,
+                                         bool result) {
   const bool asked = arbiter_ != nullptr && ask(*now.access);
   const bool pointed = goes_to_coherence_point(*now.access);
   if (pointed && !asked) return cell.newest;
@@ -138,8 +138,8 @@ void Machine::reduce(ThreadId id, Address to, const Access& access,
   finish_strong_write(now);
 }
 
-void Machine::reduce_cells(Now& now, Address to, std::span<const std::byte> operand,
-                           CombineFunction combine) {
+void MachineState::reduce_cells(Now& now, Address to, std::span<const std::byte> operand,
+                                CombineFunction combine) {
   const Access& access = *now.access;
   for_cells(to.region, to.offset, operand.size(), access.element, false,
             [&](Cell& cell, std::uint64_t at, std::uint16_t mask) {
@@ -251,8 +251,8 @@ std::uint64_t Machine::cas(ThreadId id, Address at, const Access& access, std::u
   return old;
 }
 
-void Machine::finish_rmw(Now& now, Cell& cell, Message& source, const Past& past,
-                         std::uint64_t value) {
+void MachineState::finish_rmw(Now& now, Cell& cell, Message& source, const Past& past,
+                              std::uint64_t value) {
   std::array<std::byte, kLineBytes> next{};
   store(next.data(), value, cell.size);
   if (listener_ != nullptr) {
@@ -281,7 +281,7 @@ void Machine::finish_rmw(Now& now, Cell& cell, Message& source, const Past& past
 }
 
 // A failed compare is a strong read with the acquire part of its order, and writes nothing.
-void Machine::finish_failed_cas(Now& now, Cell& cell, Message& source, MessageSet known_set) {
+void MachineState::finish_failed_cas(Now& now, Cell& cell, Message& source, MessageSet known_set) {
   const Access as_read = reading(*now.access);
   now.access = &as_read;
   now.kind = AccessKind::read;
@@ -298,8 +298,8 @@ void Machine::finish_failed_cas(Now& now, Cell& cell, Message& source, MessageSe
   take_in(now, source, observed_it);
 }
 
-void Machine::end_by_rmw(Now& now, Cell& cell, Message& source, const Past& past,
-                         std::uint64_t value) {
+void MachineState::end_by_rmw(Now& now, Cell& cell, Message& source, const Past& past,
+                              std::uint64_t value) {
   now.step = ++step_;
   const UntilAcquired readers(cell, now.access->order);
   check_race(now, cell, past.known);

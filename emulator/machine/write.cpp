@@ -13,9 +13,9 @@ namespace ringfence::machine {
 // Axiom Coherence: where a write of this access may land, with `required` before it and `behind`
 // after it: the sets of messages behind it, the least first. `strong` are those that it is ordered
 // with in any case, besides these.
-std::uint32_t Machine::placements(const Now& now, const Cell& cell, MessageSet required,
-                                  MessageSet behind, MessageSet& strong,
-                                  Placements& options) const {
+std::uint32_t MachineState::placements(const Now& now, const Cell& cell, MessageSet required,
+                                       MessageSet behind, MessageSet& strong,
+                                       Placements& options) const {
   std::array<const Message*, kMaxMessages> optional{};
   std::size_t n = 0;
   strong = 0;
@@ -73,8 +73,8 @@ std::uint32_t Machine::placements(const Now& now, const Cell& cell, MessageSet r
 }
 
 // Which messages coherence puts before a write; those behind it are returned in `after`.
-MessageSet Machine::place(const Now& now, Cell& cell, MessageSet required, MessageSet behind,
-                          MessageSet& after) {
+MessageSet MachineState::place(const Now& now, Cell& cell, MessageSet required, MessageSet behind,
+                               MessageSet& after) {
   after = behind;
   const bool asked = arbiter_ != nullptr && ask(*now.access);
   const bool pointed = goes_to_coherence_point(*now.access);
@@ -96,7 +96,7 @@ MessageSet Machine::place(const Now& now, Cell& cell, MessageSet required, Messa
   return required | downward(cell, strong & ~after);
 }
 
-void Machine::write_cell(const Now& now, Cell& cell, const std::byte* in) {
+void MachineState::write_cell(const Now& now, Cell& cell, const std::byte* in) {
   const Past before_it = past(cell, now);
   check_race(now, cell, before_it.known, in);
   check_lost_signal(now, cell, nullptr);
@@ -119,7 +119,7 @@ void Machine::write_cell(const Now& now, Cell& cell, const std::byte* in) {
 
 // After a weak write that is ordered after a read, a later write need only be ordered after that
 // write. Not so after a strong one: whoever observes it comes after it, but not after the read.
-void Machine::drop_readers(const Now& now, Cell& cell) {
+void MachineState::drop_readers(const Now& now, Cell& cell) {
   if (is_strong(now.access->order)) return;
   for (Reader** link = &cell.readers; *link != nullptr;) {
     Reader* r = *link;
@@ -132,14 +132,15 @@ void Machine::drop_readers(const Now& now, Cell& cell) {
   }
 }
 
-Machine::Now Machine::begin(ThreadId id, Address at, const Access& access, AccessKind kind) {
+MachineState::Now MachineState::begin(ThreadId id, Address at, const Access& access,
+                                      AccessKind kind) {
   const Now now = now_at(id, access, at, ++step_, kind);
   if (kind != AccessKind::write) prepare(now);
   return now;
 }
 
 // A span that leaves its region, or is not aligned to its elements, is a finding and not executed.
-bool Machine::check_range(const Now& now, std::uint64_t bytes) {
+bool MachineState::check_range(const Now& now, std::uint64_t bytes) {
   const std::uint64_t size = regions_[now.address.region]->spec.bytes;
   const bool inside = now.address.offset <= size && bytes <= size - now.address.offset;
   if (inside && (now.address.offset & (now.access->element - 1u)) == 0) return true;
@@ -153,7 +154,7 @@ bool Machine::check_range(const Now& now, std::uint64_t bytes) {
 }
 
 // Own later accesses are not part of what a strong write publishes.
-void Machine::finish_strong_write(const Now& now) {
+void MachineState::finish_strong_write(const Now& now) {
   if (is_strong(now.access->order)) ++now.thread->time;
 }
 

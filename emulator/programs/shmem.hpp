@@ -24,7 +24,7 @@
 #include <string>
 #include <vector>
 
-#include "emulator/machine/machine.hpp"
+#include "emulator/machine/access.hpp"
 #include "emulator/schedule/agent.hpp"
 #include "verify/dtype.hpp"
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "emulator/machine/machine.hpp"
+#include "emulator/machine/event.hpp"
 #include "emulator/machine/trail.hpp"
 #include "emulator/schedule/decision.hpp"
 #include "emulator/schedule/execution.hpp"

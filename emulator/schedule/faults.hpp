@@ -38,7 +38,7 @@
 #include <string>
 #include <string_view>
 
-#include "emulator/machine/machine.hpp"
+#include "emulator/machine/access.hpp"
 
 namespace ringfence::schedule {
 

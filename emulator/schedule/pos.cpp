@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "emulator/machine/location.hpp"
 #include "emulator/schedule/label.hpp"
 #include "emulator/schedule/strategies.hpp"
 

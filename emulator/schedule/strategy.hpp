@@ -10,7 +10,7 @@
 #include <span>
 #include <string>
 
-#include "emulator/machine/machine.hpp"
+#include "emulator/machine/access.hpp"
 #include "emulator/schedule/decision.hpp"
 #include "emulator/schedule/faults.hpp"
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "emulator/machine/machine.hpp"
+#include "emulator/machine/event.hpp"
 #include "emulator/trace/graph.hpp"
 
 namespace ringfence::trace {

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "emulator/machine/machine.hpp"
+#include "emulator/machine/event.hpp"
 #include "emulator/machine/policy.hpp"
 
 namespace ringfence::trace {

@@ -2,6 +2,7 @@
 // A run's events, asked about: what an agent did, what had been written to a place, what a read
 // took.
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -11,8 +12,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "emulator/machine/event.hpp"
 #include "emulator/machine/finding.hpp"
-#include "emulator/machine/machine.hpp"
 #include "emulator/schedule/label.hpp"
 #include "emulator/trace/graph.hpp"
 

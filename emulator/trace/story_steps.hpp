@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "emulator/machine/machine.hpp"
+#include "emulator/machine/event.hpp"
 #include "emulator/schedule/executor.hpp"
 
 namespace ringfence::trace {
