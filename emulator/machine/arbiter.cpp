@@ -10,10 +10,12 @@
 
 namespace ringfence::machine {
 
-std::optional<std::uint64_t> MachineState::ask_foreseen(const Now& now, const Cell& cell) const {
-  if (!arbiter_->foresees() || cell.size > 8) return std::nullopt;
-  return arbiter_->foreseen(label_of(Epoch{now.id, now.thread->slot, now.thread->time}),
-                            now.address, cell.size);
+bool MachineState::ask_foreseen(const Now& now, const Cell& cell, std::uint64_t& value) const {
+  if (!arbiter_->foresees() || cell.size > 8) return false;
+  const auto later = arbiter_->foreseen(label_of(Epoch{now.id, now.thread->slot, now.thread->time}),
+                                        now.address, cell.size);
+  value = later.value_or(0);
+  return later.has_value();
 }
 
 void MachineState::read_foreseen(const Now& now, const Cell& cell, std::uint64_t value) {

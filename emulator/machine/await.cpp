@@ -36,7 +36,7 @@ bool Machine::can_end(ThreadId id, Address at, const Access& access, const Wante
   if (by_rmw) whole(cell, at, access);
   const Now now = now_at(id, access, at, step_, AccessKind::read);
   prepare(now);
-  if (const auto later = foreseen(now, cell)) return wanted.holds(*later);
+  if (std::uint64_t later = 0; foresees(now, cell, later)) return wanted.holds(later);
   std::array<Message*, kMaxMessages> out;
   if (ending(now, cell, past(cell, now), wanted, by_rmw, out) > 0) return true;
   if (arbiter_ != nullptr) tell_blocked(now, cell, wanted, by_rmw);
@@ -66,10 +66,10 @@ std::optional<std::uint64_t> Machine::try_read_until(ThreadId id, Address at, co
   Cell& cell = one_cell(at, access.element);
   Now now = now_at(id, access, at, step_, AccessKind::read);
   prepare(now);
-  if (const auto later = foreseen(now, cell)) {
-    if (!wanted.holds(*later)) return std::nullopt;
+  if (std::uint64_t later = 0; foresees(now, cell, later)) {
+    if (!wanted.holds(later)) return std::nullopt;
     now.step = ++step_;
-    read_foreseen(now, cell, *later);
+    read_foreseen(now, cell, later);
     return later;
   }
   const Past before_it = past(cell, now);
@@ -117,10 +117,10 @@ std::optional<std::uint64_t> Machine::try_cas_until(ThreadId id, Address at, con
   Cell& cell = whole(one_cell(at, access.element), at, access);
   Now now = now_at(id, access, at, step_, AccessKind::rmw);
   prepare(now);
-  if (const auto later = foreseen(now, cell)) {
-    if (*later != compare) return std::nullopt;
+  if (std::uint64_t later = 0; foresees(now, cell, later)) {
+    if (later != compare) return std::nullopt;
     now.step = ++step_;
-    write_foreseen(now, cell, *later, value, true);
+    write_foreseen(now, cell, later, value, true);
     finish_strong_write(now);
     return compare;
   }
@@ -139,8 +139,8 @@ std::optional<std::uint64_t> Machine::try_rmw_until(ThreadId id, Address at, con
   Cell& cell = whole(one_cell(at, access.element), at, access);
   Now now = now_at(id, access, at, step_, AccessKind::rmw);
   prepare(now);
-  if (const auto later = foreseen(now, cell)) {
-    if (!wanted.holds(*later)) return std::nullopt;
+  if (std::uint64_t later = 0; foresees(now, cell, later)) {
+    if (!wanted.holds(later)) return std::nullopt;
     return compare != nullptr ? cas(id, at, access, *compare, operand)
                               : rmw(id, at, access, operand, combine);
   }

@@ -210,9 +210,9 @@ void Machine::read(ThreadId id, Address from, const Access& access, std::span<st
                 now.address.offset = from.offset + begin + at;
                 now.mask = mask;
                 if (ask_by_element(access, cell)) return false;
-                if (const auto later = foreseen(now, cell)) {
-                  std::memcpy(out.data() + begin + at, &*later, cell.size);
-                  read_foreseen(now, cell, *later);
+                if (std::uint64_t later = 0; foresees(now, cell, later)) {
+                  std::memcpy(out.data() + begin + at, &later, cell.size);
+                  read_foreseen(now, cell, later);
                   return true;
                 }
                 const Past before_it = past(cell, now);

@@ -148,9 +148,9 @@ void MachineState::reduce_cells(Now& now, Address to, std::span<const std::byte>
               // Of four bytes: halves (f16x2) that are added one by one are not told from a sum.
               if (access.element == 8) whole(cell, now.address, access);
               if (ask_by_element(access, cell)) return false;
-              if (const auto later = foreseen(now, cell)) {
-                const std::uint64_t v = combine(*later, load(operand.data() + at, access.element));
-                write_foreseen(now, cell, *later, v, false);
+              if (std::uint64_t later = 0; foresees(now, cell, later)) {
+                const std::uint64_t v = combine(later, load(operand.data() + at, access.element));
+                write_foreseen(now, cell, later, v, false);
                 now.kind = AccessKind::rmw;
                 return true;
               }
@@ -206,10 +206,10 @@ std::uint64_t Machine::rmw(ThreadId id, Address at, const Access& access, std::u
   Now now = begin(id, at, access, AccessKind::rmw);
   if (!check_range(now, access.element)) return 0;
   Cell& cell = whole(one_cell(at, access.element), at, access);
-  if (const auto later = foreseen(now, cell)) {
-    write_foreseen(now, cell, *later, combine(*later, operand), true);
+  if (std::uint64_t later = 0; foresees(now, cell, later)) {
+    write_foreseen(now, cell, later, combine(later, operand), true);
     finish_strong_write(now);
-    return *later;
+    return later;
   }
   const Past before_it = past(cell, now);
   const UntilAcquired readers(cell, access.order);
@@ -226,16 +226,16 @@ std::uint64_t Machine::cas(ThreadId id, Address at, const Access& access, std::u
   Now now = begin(id, at, access, AccessKind::rmw);
   if (!check_range(now, access.element)) return 0;
   Cell& cell = whole(one_cell(at, access.element), at, access);
-  if (const auto later = foreseen(now, cell)) {
-    if (*later == compare) {
-      write_foreseen(now, cell, *later, value, true);
+  if (std::uint64_t later = 0; foresees(now, cell, later)) {
+    if (later == compare) {
+      write_foreseen(now, cell, later, value, true);
       finish_strong_write(now);
     } else {
       const Access as_read = reading(access);
       now.access = &as_read;
-      read_foreseen(now, cell, *later);
+      read_foreseen(now, cell, later);
     }
-    return *later;
+    return later;
   }
   const Past before_it = past(cell, now);
   Message* source = choose_rmw_source(now, cell, before_it, &compare, value, true);

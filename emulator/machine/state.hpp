@@ -266,10 +266,11 @@ class MachineState : protected MachineRecords {
     if (arbiter_ != nullptr) tell_arbiter(now, cell, m);
   }
   void tell_arbiter(const Now& now, const Cell& cell, const Message& m);
-  std::optional<std::uint64_t> foreseen(const Now& now, const Cell& cell) const {
-    return arbiter_ == nullptr ? std::nullopt : ask_foreseen(now, cell);
+  // Not an optional: its parts, written one by one and read at once, cost each access a stall.
+  bool foresees(const Now& now, const Cell& cell, std::uint64_t& value) const {
+    return arbiter_ != nullptr && ask_foreseen(now, cell, value);
   }
-  std::optional<std::uint64_t> ask_foreseen(const Now& now, const Cell& cell) const;
+  bool ask_foreseen(const Now& now, const Cell& cell, std::uint64_t& value) const;
   void read_foreseen(const Now& now, const Cell& cell, std::uint64_t value);
   void write_foreseen(Now& now, Cell& cell, std::uint64_t old, std::uint64_t value, bool result);
   void tell_blocked(const Now& now, const Cell& cell, const Wanted& wanted, bool by_rmw);
