@@ -1,7 +1,7 @@
 #include "emulator/analysis/errors.hpp"
 
 #include <new>
-#include <string_view>
+#include <string>
 
 #include "emulator/cases/case_file.hpp"
 #include "emulator/litmus/parser.hpp"
@@ -49,12 +49,8 @@ Described describe(const std::exception_ptr& error) {
     return {ErrorKind::input, e.what()};
   } catch (const schedule::OutOfMemory& e) {
     return {ErrorKind::out_of_memory, out_of_memory(e.what())};
-  } catch (const schedule::ProgramError& e) {
-    // The machine's own word for what it refuses (emulator/machine/cells.hpp), handed on as text.
-    const bool refused =
-        std::string_view(e.what()).find("is not modelled") != std::string_view::npos;
-    if (refused) return {ErrorKind::input, e.what()};
-    return {ErrorKind::internal, std::string("internal error: ") + e.what()};
+  } catch (const schedule::NotModelled& e) {
+    return {ErrorKind::input, e.what()};
   } catch (const std::bad_alloc& e) {
     return {ErrorKind::out_of_memory, out_of_memory(e.what())};
   } catch (const std::exception& e) {

@@ -2,9 +2,9 @@
 // Internal to the machine: walking the cells of a span of bytes.
 
 #include <algorithm>
-#include <stdexcept>
 #include <string>
 
+#include "emulator/machine/not_modelled.hpp"
 #include "emulator/machine/state.hpp"
 
 namespace ringfence::machine {
@@ -53,10 +53,10 @@ void MachineState::for_cells(RegionId id, std::uint64_t offset, std::uint64_t by
 // plain read or write takes each by itself.)
 inline Cell& whole(Cell& cell, Address at, const Access& access) {
   if (cell.size >= access.element || access.of_barrier) return cell;
-  throw std::runtime_error("an atomic of " + std::to_string(int{access.element}) +
-                           " bytes, at byte " + std::to_string(at.offset) +
-                           " of its memory, over accesses of " + std::to_string(int{cell.size}) +
-                           " bytes is not modelled: use one size for that place");
+  throw NotModelled("an atomic of " + std::to_string(int{access.element}) + " bytes, at byte " +
+                    std::to_string(at.offset) + " of its memory, over accesses of " +
+                    std::to_string(int{cell.size}) +
+                    " bytes is not modelled: use one size for that place");
 }
 
 }  // namespace ringfence::machine

@@ -54,7 +54,7 @@ struct PoolState {
   std::atomic<std::uint32_t> done{0};        // the parent waits for 1
   // What a rank's code threw; written once a run by the rank that sets `failed` first.
   std::atomic<bool> failed{false};
-  std::atomic<bool> out_of_memory{false};
+  std::atomic<schedule::Thrown> thrown{schedule::Thrown::nothing};
   char error[512] = {};
   // A fault of a free run (a controlled one's is the execution's hook): the rank's own access.
   void (*fault)() = nullptr;

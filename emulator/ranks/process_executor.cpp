@@ -91,9 +91,9 @@ class ProcessExecutor final : public schedule::Executor {
     const std::vector<Loss> lost = Watchdog(*pool_, options_.stall).wait(pids_);
     if (!lost.empty()) return lost_ranks(lost);
     if (pool_->failed.load()) {
-      broken_ = pool_->out_of_memory.load();
-      if (broken_) throw schedule::OutOfMemory(pool_->error);
-      throw schedule::ProgramError(pool_->error);
+      const schedule::Thrown thrown = pool_->thrown.load();
+      broken_ = thrown == schedule::Thrown::out_of_memory;
+      schedule::rethrow(thrown, pool_->error);
     }
     return pool_->run->collect();
   }
@@ -125,7 +125,7 @@ class ProcessExecutor final : public schedule::Executor {
     schedule::Execution& execution = pool_->run->execution();
     pool_->run->start(spec);
     pool_->failed = false;
-    pool_->out_of_memory = false;
+    pool_->thrown = schedule::Thrown::nothing;
     pool_->done = 0;
     pool_->unclean = pool_->ranks;
     pool_->gate.idle = 0;

@@ -181,7 +181,7 @@ void RankProcess::clean_up() {
   runtime_.unwind();
   if (!runtime_.error().empty() && run_ == run && !pool_.failed.exchange(true)) {
     std::strncpy(pool_.error, runtime_.error().c_str(), sizeof pool_.error - 1);
-    pool_.out_of_memory.store(runtime_.out_of_memory(), std::memory_order_relaxed);
+    pool_.thrown.store(runtime_.thrown(), std::memory_order_relaxed);
   }
   slot_.cleaned.store(run, std::memory_order_release);
   if (pool_.unclean.fetch_sub(1, std::memory_order_acq_rel) == 1) pool_.tell_parent();

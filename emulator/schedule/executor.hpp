@@ -4,13 +4,13 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "emulator/machine/event.hpp"
 #include "emulator/machine/trail.hpp"
 #include "emulator/schedule/decision.hpp"
+#include "emulator/schedule/errors.hpp"
 #include "emulator/schedule/execution.hpp"
 #include "emulator/schedule/faults.hpp"
 #include "emulator/schedule/strategy.hpp"
@@ -95,18 +95,6 @@ struct Outcome {
   std::uint32_t points = 0;
   std::uint32_t steps = 0;
   std::uint64_t digest = 0;  // of all choices and all values read: equal runs agree
-};
-
-// The program's own code threw. what(): the agent and the exception's text.
-class ProgramError : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
-
-// Memory ran out in the middle of a run. what(): which.
-class OutOfMemory : public ProgramError {
- public:
-  using ProgramError::ProgramError;
 };
 
 class Executor {

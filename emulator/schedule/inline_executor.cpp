@@ -48,9 +48,8 @@ Outcome InlineExecutor::finish() {
   runtime_->begin_run(nullptr);
   runtime_->run_turn();
   if (state_->execution().end() != RunEnd::complete) runtime_->unwind();
-  broken_ = runtime_->out_of_memory();
-  if (broken_) throw OutOfMemory(runtime_->error());
-  if (!runtime_->error().empty()) throw ProgramError(runtime_->error());
+  broken_ = runtime_->thrown() == Thrown::out_of_memory;
+  if (runtime_->thrown() != Thrown::nothing) rethrow(runtime_->thrown(), runtime_->error());
   broken_ = true;
   Outcome out = state_->collect();
   broken_ = false;

@@ -7,6 +7,8 @@
 #include <stdexcept>
 #include <system_error>
 
+#include "emulator/machine/not_modelled.hpp"
+
 namespace ringfence::schedule {
 
 Runtime::Runtime(Execution& execution, Program& program, std::uint16_t first_rank,
@@ -21,7 +23,7 @@ void Runtime::begin_run(Progress* progress, Gate* gate) {
   static std::atomic<std::uint64_t> runs{0};
   run_ = runs.fetch_add(1, std::memory_order_relaxed) + 1;
   error_.clear();
-  out_of_memory_ = false;
+  thrown_ = Thrown::nothing;
   std::fill(local_of_.begin(), local_of_.end(), nullptr);
   locals_used_ = 0;
   blocks_used_ = 0;
@@ -102,7 +104,7 @@ Fiber* Runtime::fiber_of(Local& l) noexcept {
   try {
     l.fiber = fibers_.take();
   } catch (const std::exception& e) {
-    fail(l, e.what(), true);
+    fail(l, e.what(), Thrown::out_of_memory);
     return nullptr;
   }
   starting_ = &l;
@@ -136,27 +138,29 @@ void Runtime::run_body(Local& l) noexcept {
     finished(l);
   } catch (const Stopped&) {
   } catch (const std::bad_alloc& e) {
-    fail(l, e.what(), true);
+    fail(l, e.what(), Thrown::out_of_memory);
+  } catch (const machine::NotModelled& e) {
+    fail(l, e.what(), Thrown::not_modelled);
   } catch (const std::exception& e) {
-    fail(l, e.what(), false);
+    fail(l, e.what(), Thrown::by_program);
   } catch (...) {
-    fail(l, "an exception of unknown type", false);
+    fail(l, "an exception of unknown type", Thrown::by_program);
   }
 }
 
-void Runtime::fail(const Local& l, const char* what, bool out_of_memory) noexcept {
+void Runtime::fail(const Local& l, const char* what, Thrown kind) noexcept {
   if (stopping_) return;
-  out_of_memory_ = out_of_memory;
+  thrown_ = kind;
   execution_.finish(RunEnd::stopped);
   try {
-    error_ = out_of_memory ? what : text(l.agent.label()) + ": " + what;
+    error_ = kind == Thrown::out_of_memory ? what : text(l.agent.label()) + ": " + what;
   } catch (const std::bad_alloc&) {
     error_ = "out of memory";  // fits into the string itself
   }
 }
 
 void Runtime::broken() noexcept {
-  out_of_memory_ = true;
+  thrown_ = Thrown::out_of_memory;
   execution_.finish(RunEnd::stopped);
 }
 
@@ -238,7 +242,8 @@ void Runtime::leave_gate() {
     if (!execution_.machine().woken().empty()) execution_.drain_woken();
   } catch (const std::exception& e) {  // called from destructors: nothing may leave here
     error_ = e.what();
-    out_of_memory_ = true;
+    const bool refused = dynamic_cast<const machine::NotModelled*>(&e) != nullptr;
+    thrown_ = refused ? Thrown::not_modelled : Thrown::out_of_memory;
     execution_.finish(RunEnd::stopped);
   }
   gate_->leave();

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "emulator/schedule/agent.hpp"
+#include "emulator/schedule/errors.hpp"
 #include "emulator/schedule/execution.hpp"
 #include "emulator/schedule/fiber_pool.hpp"
 #include "emulator/schedule/program.hpp"
@@ -53,8 +54,8 @@ class Runtime final : private FiberWork {
   void unwind();
   // What a body threw in this run, with its agent's name; empty if nothing.
   const std::string& error() const { return error_; }
-  // The exception was no orderly one (memory ran out): the machine's state is not to be trusted.
-  bool out_of_memory() const { return out_of_memory_; }
+  // Of which kind it was. Where memory ran out the machine's state is not to be trusted.
+  Thrown thrown() const { return thrown_; }
 
  private:
   friend class Agent;
@@ -99,7 +100,7 @@ class Runtime final : private FiberWork {
   Fiber* fiber_of(Local& l) noexcept;
   void run_body(Local& l) noexcept;
   void finished(Local& l);
-  void fail(const Local& l, const char* what, bool out_of_memory) noexcept;
+  void fail(const Local& l, const char* what, Thrown kind) noexcept;
   void check_divergence(const Block& block, const Agent& ended);
   // A rank of this process fell: its agents are unwound, and its new host made.
   void bury();
@@ -154,7 +155,7 @@ class Runtime final : private FiberWork {
   Progress* progress_ = &own_progress_;
   Gate* gate_ = nullptr;
   bool stopping_ = false;
-  bool out_of_memory_ = false;
+  Thrown thrown_ = Thrown::nothing;
   std::string error_;
   std::uint64_t run_ = 0;
   Local* starting_ = nullptr;     // for the fiber that is switched to next

@@ -334,7 +334,7 @@ TEST_CASE("an atomic over narrower accesses is refused, not computed from one pa
                                          " setp.ne.u64 %q, %t, 5;\n  @%q bra $L;\n"};
   for (const std::string& access : wide) {
     CAPTURE(access);
-    CHECK_THROWS_AS(checked({{halves + access}}), schedule::ProgramError);
+    CHECK_THROWS_AS(checked({{halves + access}}), schedule::NotModelled);
     CHECK(checked({{whole + access}}) == "clean");
   }
   // What is only read or written takes each part.

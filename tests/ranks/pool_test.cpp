@@ -209,3 +209,32 @@ TEST_CASE("what a rank's code throws reaches the parent with its text, and the p
     CHECK(children_of() == before);
   }
 }
+
+TEST_CASE(
+    "what the machine cannot judge is told apart from what a program throws, inline and over "
+    "processes") {
+  std::uint8_t element = 0;
+  const auto body = [&](HostProgram& p, Agent& host, std::uint16_t rank) {
+    p.launch(host, rank, {[&](Agent& a) {
+               store32(a, p.slot(rank, 0), 1, Order::relaxed);
+               a.rmw(p.slot(rank, 0), {.order = Order::relaxed, .element = element}, 1, add);
+             }});
+  };
+  for (const bool free : {false, true}) {
+    for (const bool fits : {false, true}) {
+      element = fits ? 4 : 8;  // before ranks are forked
+      HostProgram here(2, body), there(2, body);
+      const auto in = ranks::make_inline(here);
+      const auto over = ranks::make_processes(there);
+      RunSpec spec = seeded(1);
+      spec.free_running = free;
+      for (Executor* const executor : {in.get(), over.get()}) {
+        if (fits) {
+          CHECK(executor->run(spec).end == RunEnd::complete);
+        } else {
+          CHECK_THROWS_AS(executor->run(spec), NotModelled);
+        }
+      }
+    }
+  }
+}
