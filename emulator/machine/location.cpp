@@ -342,13 +342,11 @@ void MachineState::remove_oldest(Cell& cell) {
     }
     if (const auto all = known_to_all()) trim(cell, *all);
     if (cell.count < kMaxMessages) return;
-    const Message* oldest = cell.newest;
-    while (oldest->older != nullptr) oldest = oldest->older;
-    arbiter_->on_forgotten(cell, *oldest);
   }
   Message** link = &cell.newest;
   while ((*link)->older != nullptr) link = &(*link)->older;
-  Message* gone = *link;
+  Message* const gone = *link;
+  if (arbiter_ != nullptr) arbiter_->on_forgotten(cell, *gone);
   *link = nullptr;
   forget(cell, gone);
   free_message(gone);

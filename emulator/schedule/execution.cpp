@@ -331,10 +331,7 @@ bool Execution::wake_next() {
       const AwaitInfo& a = w.await;
       std::uint64_t newest = 0;
       machine_->peek(a.at, std::as_writable_bytes(std::span(&newest, 1)).first(a.access.element));
-      if (!a.wanted.holds(newest) || late(a.at) ||
-          !machine_->can_end(w.thread, a.at, a.access, a.wanted, a.by_rmw)) {
-        continue;
-      }
+      if (!a.wanted.holds(newest) || !can_end(w.thread, a)) continue;
       set_ready(id);
       return true;
     }
@@ -353,10 +350,11 @@ bool Execution::time_out_next() {
   return false;
 }
 
+bool Execution::can_end(machine::ThreadId thread, const AwaitInfo& a) const {
+  return !late(a.at) && machine_->can_end(thread, a.at, a.access, a.wanted, a.by_rmw);
+}
+
 bool Execution::can_go_on(const AgentRecord& r, bool after_miss) const {
-  const auto can_end = [&](machine::ThreadId thread, const AwaitInfo& a) {
-    return !late(a.at) && machine_->can_end(thread, a.at, a.access, a.wanted, a.by_rmw);
-  };
   if (r.wait_count == 0) return can_end(r.thread, r.await);
   for (std::uint32_t i = 0; i < r.wait_count; ++i) {
     const LaneWait& w = r.waits[i];

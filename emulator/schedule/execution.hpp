@@ -235,6 +235,7 @@ class Execution final : public machine::Chooser, public ReadyView {
   void hand_over(AgentId next, bool was_ready, std::uint64_t label, std::uint32_t point);
   bool rare_work(AgentId id);  // limits, stops, hooks; false if the run ended
   bool can_go_on(const AgentRecord& r, bool after_miss) const;
+  bool can_end(machine::ThreadId thread, const AwaitInfo& await) const;
 
   // What a fault keeps from going on, until the run has passed `until` points.
   struct Hold {
