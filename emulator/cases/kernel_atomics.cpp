@@ -114,141 +114,187 @@ void KernelRun::exchange_whole(machine::Machine& machine, Warp& warp, ptx::Reque
   }
 }
 
-void KernelRun::atomic(Warp& warp, ptx::Request& request, const Target* targets,
-                       const machine::Access& how) {
-  schedule::Agent& agent = *warp.agent;
-  const ptx::Access& access = *request.access;
-  const std::uint32_t size = size_of(access.type);
-  const bool cas = access.combine == machine::Combine::cas;
-  const bool single = std::popcount(request.agents.mask) <= kMostSingleLanes;
-  const bool looks = request.lookahead != nullptr && (single || was_here(warp, request, targets));
-  const auto finish = [&](std::uint32_t lane, machine::Address at, std::uint64_t old, bool effect,
-                          const machine::Wanted& needs) {
-    warp.waiting &= ~(1U << lane);
-    request.completed |= 1U << lane;
-    if (request.results[0] != nullptr) {
-      std::memcpy(request.results[0] + lane * request.lane_bytes, &old, request.lane_bytes);
+// One atomic instruction of a warp.
+class KernelRun::Atomic {
+ public:
+  Atomic(KernelRun& run, Warp& warp, ptx::Request& request, const Target* targets,
+         const machine::Access& how)
+      : run_(run),
+        warp_(warp),
+        agent_(*warp.agent),
+        request_(request),
+        targets_(targets),
+        access_(*request.access),
+        how_(how),
+        size_(size_of(access_.type)),
+        cas_(access_.combine == machine::Combine::cas),
+        single_(std::popcount(request.agents.mask) <= kMostSingleLanes),
+        looks_(request.lookahead != nullptr && (single_ || run.was_here(warp, request, targets))),
+        whole_(access_.elements == 1 && how.element == size_) {}
+
+  void make() {
+    const std::uint32_t lanes = request_.agents.mask;
+    constexpr auto kKind = machine::AccessKind::rmw;
+    agent_.point(run_.pending(targets_[first_lane(lanes)], how_, kKind, request_));
+    if (request_.lookahead != nullptr && run_.goes_round(warp_, request_, targets_)) return;
+    if (!single_) {
+      agent_.act(how_.site, [&](machine::Machine& m) {
+        each_lane(lanes, [&](std::uint32_t lane) { one(m, lane); });
+      });
+      return;
     }
-    agent.note(old);
-    if (effect) {
-      signalled(warp, at, access.bytes(), true, how.site);
-      had_effect(warp, 1U << lane);
-    } else {
-      const Seen seen{request.instruction,         lane, at, how, true, old,
-                      {machine::Compare::ne, old}, needs};
-      note_round(warp, seen);
-      remember(warp, seen);
-    }
+    run_.in_turn(warp_, request_, targets_, how_, kKind, run_.choose_lanes(warp_, lanes),
+                 [&](machine::Machine& m, std::uint32_t lane) { one(m, lane); });
+  }
+
+ private:
+  // What it found and left; of several elements, whether any was changed.
+  struct Made {
+    std::uint64_t first_old = 0;
+    bool effect = false;
+    machine::Wanted needs;  // what people are told
   };
-  const auto one = [&](machine::Machine& m, std::uint32_t lane) {
-    const auto operand_at = [&](const std::byte* slot, std::uint32_t bytes) {
-      std::uint64_t value = 0;
-      std::memcpy(&value, slot + lane * request.lane_bytes, bytes);
-      return value;
-    };
-    const machine::Address at = place(targets[lane]);
-    const machine::ThreadId thread = agent.lane_thread(lane);
+
+  std::uint64_t operand(const std::byte* slot, std::uint32_t lane) const {
+    std::uint64_t value = 0;
+    std::memcpy(&value, slot + lane * request_.lane_bytes, size_);
+    return value;
+  }
+  std::uint64_t compare(std::uint32_t lane) const { return operand(request_.compare, lane); }
+
+  void one(machine::Machine& m, std::uint32_t lane) {
+    const machine::Address at = run_.place(targets_[lane]);
     const std::uint32_t bit = 1U << lane;
-    if ((warp.waiting & bit) != 0 && ((warp.missed & bit) != 0 || !may_go_on(m, warp, lane)))
+    if ((warp_.waiting & bit) != 0 &&
+        ((warp_.missed & bit) != 0 || !run_.may_go_on(m, warp_, lane))) {
       return;
-    if (access.whole) return exchange_whole(m, warp, request, lane, at, how);
-    const bool whole = access.elements == 1 && how.element == size;
-    if (request.lookahead != nullptr && whole && agent.drops_looks()) {
-      std::uint64_t old = 0;
-      if (!look_once(m, warp, request, lane, at, how, old)) return;
-      const std::uint64_t operand = operand_at(request.elements[0], size);
-      const std::uint64_t fresh =
-          ptx::apply_atomic(access.combine, access.type, access.flush, old, operand,
-                            cas ? operand_at(request.compare, size) : 0);
-      finish(lane, at, old, fresh != old, {machine::Compare::ne, old});
-      return;
+    }
+    if (access_.whole) return run_.exchange_whole(m, warp_, request_, lane, at, how_);
+    if (request_.lookahead != nullptr && whole_ && agent_.drops_looks()) {
+      return once(m, lane, at);
     }
     std::optional<std::uint64_t> ended;
-    // Of a whole iteration that is made nevertheless where it misses the change.
-    const schedule::LaneWait* const armed =
-        cas || whole ? armed_wait(warp, lane, at, true) : nullptr;
-    if (cas && armed != nullptr) {
-      const std::uint64_t compare = operand_at(request.compare, size);
-      if (m.can_end(thread, at, how, {machine::Compare::eq, compare}, true)) {
-        ended = m.try_cas_until(thread, at, how, compare, operand_at(request.elements[0], size));
-        if (!ended && !armed->of_iteration) {
-          warp.waiting |= bit;
-          warp.missed |= bit;
-          return;
-        }
-      }
-    }
-    if (!cas && armed != nullptr && m.can_end(thread, at, how, armed->await.wanted, true)) {
-      ended = m.try_rmw_until(thread, at, how, armed->await.wanted, nullptr,
-                              operand_at(request.elements[0], size), combine_of(access));
-      if (!ended && !armed->of_iteration) {
-        warp.waiting |= bit;
-        warp.missed |= bit;
-        return;
-      }
-    }
-    warp.armed &= ~bit;
-    warp.waiting &= ~bit;
-    bool effect = false;
-    std::uint64_t first_old = 0;
-    std::uint64_t operands[ptx::kMostElements] = {};
-    for (std::uint32_t e = 0; e < access.elements; ++e) {
-      operands[e] = operand_at(request.elements[e], size);
-    }
-    machine::Wanted needs;
-    for (std::uint32_t e = 0; e < access.elements; ++e) {
-      const std::uint64_t operand = operands[e];
-      std::uint64_t old = 0;
-      if (cas) {
-        const std::uint64_t compare = operand_at(request.compare, size);
-        old = ended ? *ended : m.cas(thread, at, how, compare, operand);
-        effect = old == compare && operand != compare;
-        needs = {machine::Compare::eq, compare};
-      } else {
-        // Packed halves are operations of their own.
-        for (std::uint32_t part = 0; part < size; part += how.element) {
-          current_operator = {access.combine, half_of(access.type), access.flush};
-          machine::Address element = at;
-          element.offset += e * size + part;
-          const std::uint64_t kept = how.element == 8 ? ~0ULL : (1ULL << (8 * how.element)) - 1;
-          const std::uint64_t mine = operand >> (8 * part) & kept;
-          const std::uint64_t there = ended ? *ended : m.rmw(thread, element, how, mine, apply);
-          effect = effect || (apply(there, mine) & kept) != there;
-          old |= there << (8 * part);
-        }
-        needs = {machine::Compare::ne, old};
-      }
-      if (e == 0) first_old = old;
-      if (e > 0) {
-        agent.note(old);
-        if (request.results[e] != nullptr) {
-          std::memcpy(request.results[e] + lane * request.lane_bytes, &old, request.lane_bytes);
-        }
-      }
-    }
-    if (!effect && whole && looks &&
-        stays(m, warp, request, lane, at, how, true, std::span(&first_old, 1), needs)) {
-      agent.note(first_old);
+    if (!end_wait(m, lane, at, ended)) {
+      warp_.waiting |= bit;
+      warp_.missed |= bit;
       return;
     }
-    finish(lane, at, first_old, effect || !whole, needs);
-  };
-  std::uint32_t todo = request.agents.mask;
-  agent.point(pending(targets[first_lane(todo)], how, machine::AccessKind::rmw, request));
-  if (request.lookahead != nullptr && goes_round(warp, request, targets)) return;
-  if (!single) {
-    agent.act(how.site, [&](machine::Machine& m) {
-      each_lane(todo, [&](std::uint32_t lane) { one(m, lane); });
-    });
-    return;
-  }
-  todo = choose_lanes(warp, todo);
-  for (bool first = true; todo != 0; todo &= todo - 1, first = false) {
-    if (!first) {
-      agent.point(pending(targets[first_lane(todo)], how, machine::AccessKind::rmw, request));
+    warp_.armed &= ~bit;
+    warp_.waiting &= ~bit;
+    const Made made = apply_elements(m, lane, at, ended);
+    if (!made.effect && whole_ && looks_ &&
+        run_.stays(m, warp_, request_, lane, at, how_, true, std::span(&made.first_old, 1),
+                   made.needs)) {
+      agent_.note(made.first_old);
+      return;
     }
-    agent.act(how.site, [&](machine::Machine& m) { one(m, first_lane(todo)); });
+    finish(lane, at, made.first_old, made.effect || !whole_, made.needs);
   }
+
+  // Where looks in vain are left out.
+  void once(machine::Machine& m, std::uint32_t lane, machine::Address at) {
+    std::uint64_t old = 0;
+    if (!run_.look_once(m, warp_, request_, lane, at, how_, old)) return;
+    const std::uint64_t fresh =
+        ptx::apply_atomic(access_.combine, access_.type, access_.flush, old,
+                          operand(request_.elements[0], lane), cas_ ? compare(lane) : 0);
+    finish(lane, at, old, fresh != old, {machine::Compare::ne, old});
+  }
+
+  // Of a lane that waits here for a change: `ended` is what it finds where that can end its wait.
+  // False: it could, and the look misses it. (Of a whole iteration that is made nevertheless.)
+  bool end_wait(machine::Machine& m, std::uint32_t lane, machine::Address at,
+                std::optional<std::uint64_t>& ended) {
+    const schedule::LaneWait* const armed =
+        cas_ || whole_ ? run_.armed_wait(warp_, lane, at, true) : nullptr;
+    if (armed == nullptr) return true;
+    const machine::ThreadId thread = agent_.lane_thread(lane);
+    const machine::Wanted wanted =
+        cas_ ? machine::Wanted{machine::Compare::eq, compare(lane)} : armed->await.wanted;
+    if (!m.can_end(thread, at, how_, wanted, true)) return true;
+    const std::uint64_t fresh = operand(request_.elements[0], lane);
+    ended = cas_ ? m.try_cas_until(thread, at, how_, wanted.value, fresh)
+                 : m.try_rmw_until(thread, at, how_, wanted, nullptr, fresh, combine_of(access_));
+    return ended || armed->of_iteration;
+  }
+
+  Made apply_elements(machine::Machine& m, std::uint32_t lane, machine::Address at,
+                      std::optional<std::uint64_t> ended) {
+    const machine::ThreadId thread = agent_.lane_thread(lane);
+    Made made;
+    std::uint64_t operands[ptx::kMostElements] = {};
+    for (std::uint32_t e = 0; e < access_.elements; ++e) {
+      operands[e] = operand(request_.elements[e], lane);
+    }
+    for (std::uint32_t e = 0; e < access_.elements; ++e) {
+      std::uint64_t old = 0;
+      if (cas_) {
+        const std::uint64_t due = compare(lane);
+        old = ended ? *ended : m.cas(thread, at, how_, due, operands[e]);
+        made.effect = old == due && operands[e] != due;
+        made.needs = {machine::Compare::eq, due};
+      } else {
+        // Packed halves are operations of their own.
+        for (std::uint32_t part = 0; part < size_; part += how_.element) {
+          current_operator = {access_.combine, half_of(access_.type), access_.flush};
+          machine::Address element = at;
+          element.offset += e * size_ + part;
+          const std::uint64_t kept = how_.element == 8 ? ~0ULL : (1ULL << (8 * how_.element)) - 1;
+          const std::uint64_t mine = operands[e] >> (8 * part) & kept;
+          const std::uint64_t there = ended ? *ended : m.rmw(thread, element, how_, mine, apply);
+          made.effect = made.effect || (apply(there, mine) & kept) != there;
+          old |= there << (8 * part);
+        }
+        made.needs = {machine::Compare::ne, old};
+      }
+      if (e == 0) {
+        made.first_old = old;
+        continue;
+      }
+      agent_.note(old);
+      if (request_.results[e] != nullptr) {
+        std::memcpy(request_.results[e] + lane * request_.lane_bytes, &old, request_.lane_bytes);
+      }
+    }
+    return made;
+  }
+
+  void finish(std::uint32_t lane, machine::Address at, std::uint64_t old, bool effect,
+              const machine::Wanted& needs) {
+    warp_.waiting &= ~(1U << lane);
+    request_.completed |= 1U << lane;
+    if (request_.results[0] != nullptr) {
+      std::memcpy(request_.results[0] + lane * request_.lane_bytes, &old, request_.lane_bytes);
+    }
+    agent_.note(old);
+    if (effect) {
+      run_.signalled(warp_, at, access_.bytes(), true, how_.site);
+      run_.had_effect(warp_, 1U << lane);
+      return;
+    }
+    const Seen seen{request_.instruction,        lane, at, how_, true, old,
+                    {machine::Compare::ne, old}, needs};
+    run_.note_round(warp_, seen);
+    run_.remember(warp_, seen);
+  }
+
+  KernelRun& run_;
+  Warp& warp_;
+  schedule::Agent& agent_;
+  ptx::Request& request_;
+  const Target* targets_;
+  const ptx::Access& access_;
+  const machine::Access& how_;
+  const std::uint32_t size_;
+  const bool cas_;
+  const bool single_;  // few lanes: each has a step of its own
+  const bool looks_;
+  const bool whole_;  // one element, which the machine takes as one
+};
+
+void KernelRun::atomic(Warp& warp, ptx::Request& request, const Target* targets,
+                       const machine::Access& how) {
+  Atomic(*this, warp, request, targets, how).make();
 }
 
 void KernelRun::reduce(Warp& warp, ptx::Request& request, const Target* targets,
@@ -276,73 +322,72 @@ void KernelRun::reduce(Warp& warp, ptx::Request& request, const Target* targets,
               std::popcount(lanes) > kMostSingleLanes, one);
 }
 
-void KernelRun::load_reduce(Warp& warp, ptx::Request& request, const Target* targets,
-                            const machine::Access& how) {
+// What the lanes find in all replicas: [replica][element][lane], in words of 32 bits or pairs of
+// them.
+void KernelRun::gather(machine::Machine& m, Warp& warp, const ptx::Request& request,
+                       const Target* targets, const machine::Access& how) {
   schedule::Agent& agent = *warp.agent;
   const ptx::Access& access = *request.access;
   const std::uint32_t lanes = request.agents.mask;
-  ends_round(warp.block);  // reads of all replicas, which nobody wakes for
   const std::uint32_t size = size_of(access.type);
   const std::size_t replicas = targets[first_lane(lanes)].mapping->regions.size();
-  if (how.order != Order::weak || agent.weak_points()) {
-    agent.point(pending(targets[first_lane(lanes)], how, machine::AccessKind::read, request));
-  }
-  std::uint64_t seed = settings_.seed;
-  mix(seed, request.address[first_lane(lanes)]);
-  mix(seed, request.instruction);
-  if (settings_.policy == ptx::SumPolicy::seeded_order && replicas > 1) {
-    seed += std::uint64_t{agent.choose(schedule::DecisionKind::sum, 64)} << 32;
-  }
-  // [replica][element][lane], in words of 32 bits or pairs of them.
   const std::size_t words = size == 8 ? 2 : 1;
   const std::size_t stride = kLanes * words;
   if (gathered_.size() < replicas * access.elements * stride) {
     gathered_.resize(replicas * access.elements * stride);
   }
-  agent.act(how.site, [&](machine::Machine& m) {
-    std::uint64_t digest = 0;
-    if (size == 4 && side_by_side(request, targets)) {
-      const std::size_t bytes = replicas * machine::kBlockBytes;
-      if (moved_.size() < bytes) moved_.resize(bytes);
-      if (m.read_together(agent.lane_threads(), places(targets[0]), how,
-                          std::span(moved_).first(bytes))) {
-        for (std::uint32_t lane = 0; lane < kLanes; ++lane) {
-          for (std::size_t r = 0; r < replicas; ++r) {
-            std::uint32_t parts[4];
-            std::memcpy(parts, &moved_[r * machine::kBlockBytes + lane * machine::kLineBytes], 16);
-            for (std::uint32_t e = 0; e < 4; ++e) gathered_[(r * 4 + e) * stride + lane] = parts[e];
-            mix(digest, std::uint64_t{parts[1]} << 32 | parts[0]);
-            mix(digest, std::uint64_t{parts[3]} << 32 | parts[2]);
-          }
-        }
-        agent.note(digest);
-        return;
-      }
-    }
-    each_lane(lanes, [&](std::uint32_t lane) {
-      alignas(16) std::byte buffer[64];
-      for (std::size_t r = 0; r < replicas; ++r) {
-        m.read(agent.lane_thread(lane), place(targets[lane], r), how, {buffer, access.bytes()});
-        if (access.bytes() == 16 && size == 4) {
-          std::uint32_t* const to = &gathered_[r * 4 * stride + lane];
+  std::uint64_t digest = 0;
+  if (size == 4 && side_by_side(request, targets)) {
+    const std::size_t bytes = replicas * machine::kBlockBytes;
+    if (moved_.size() < bytes) moved_.resize(bytes);
+    if (m.read_together(agent.lane_threads(), places(targets[0]), how,
+                        std::span(moved_).first(bytes))) {
+      for (std::uint32_t lane = 0; lane < kLanes; ++lane) {
+        for (std::size_t r = 0; r < replicas; ++r) {
           std::uint32_t parts[4];
-          std::memcpy(parts, buffer, 16);
-          for (std::uint32_t e = 0; e < 4; ++e) to[e * stride] = parts[e];
+          std::memcpy(parts, &moved_[r * machine::kBlockBytes + lane * machine::kLineBytes], 16);
+          for (std::uint32_t e = 0; e < 4; ++e) gathered_[(r * 4 + e) * stride + lane] = parts[e];
           mix(digest, std::uint64_t{parts[1]} << 32 | parts[0]);
           mix(digest, std::uint64_t{parts[3]} << 32 | parts[2]);
-          continue;
-        }
-        for (std::uint32_t e = 0; e < access.elements; ++e) {
-          std::uint64_t value = 0;
-          std::memcpy(&value, buffer + e * size, size);
-          std::memcpy(&gathered_[(r * access.elements + e) * stride + lane * words], &value,
-                      words * 4);
-          mix(digest, value);
         }
       }
-    });
-    agent.note(digest);
+      agent.note(digest);
+      return;
+    }
+  }
+  each_lane(lanes, [&](std::uint32_t lane) {
+    alignas(16) std::byte buffer[64];
+    for (std::size_t r = 0; r < replicas; ++r) {
+      m.read(agent.lane_thread(lane), place(targets[lane], r), how, {buffer, access.bytes()});
+      if (access.bytes() == 16 && size == 4) {
+        std::uint32_t* const to = &gathered_[r * 4 * stride + lane];
+        std::uint32_t parts[4];
+        std::memcpy(parts, buffer, 16);
+        for (std::uint32_t e = 0; e < 4; ++e) to[e * stride] = parts[e];
+        mix(digest, std::uint64_t{parts[1]} << 32 | parts[0]);
+        mix(digest, std::uint64_t{parts[3]} << 32 | parts[2]);
+        continue;
+      }
+      for (std::uint32_t e = 0; e < access.elements; ++e) {
+        std::uint64_t value = 0;
+        std::memcpy(&value, buffer + e * size, size);
+        std::memcpy(&gathered_[(r * access.elements + e) * stride + lane * words], &value,
+                    words * 4);
+        mix(digest, value);
+      }
+    }
   });
+  agent.note(digest);
+}
+
+// The sums of what was gathered, to the lanes' registers.
+void KernelRun::sum_gathered(const ptx::Request& request, std::size_t replicas,
+                             std::uint64_t seed) {
+  const ptx::Access& access = *request.access;
+  const std::uint32_t lanes = request.agents.mask;
+  const std::uint32_t size = size_of(access.type);
+  const std::size_t words = size == 8 ? 2 : 1;
+  const std::size_t stride = kLanes * words;
   constexpr std::size_t kMost = 72;
   for (std::uint32_t e = 0; e < access.elements; ++e) {
     if (size == 4 && request.lane_bytes == 4) {
@@ -368,6 +413,25 @@ void KernelRun::load_reduce(Warp& warp, ptx::Request& request, const Target* tar
       std::memcpy(request.elements[e] + lane * request.lane_bytes, &sum, request.lane_bytes);
     });
   }
+}
+
+void KernelRun::load_reduce(Warp& warp, ptx::Request& request, const Target* targets,
+                            const machine::Access& how) {
+  schedule::Agent& agent = *warp.agent;
+  const std::uint32_t lanes = request.agents.mask;
+  ends_round(warp.block);  // reads of all replicas, which nobody wakes for
+  const std::size_t replicas = targets[first_lane(lanes)].mapping->regions.size();
+  if (how.order != Order::weak || agent.weak_points()) {
+    agent.point(pending(targets[first_lane(lanes)], how, machine::AccessKind::read, request));
+  }
+  std::uint64_t seed = settings_.seed;
+  mix(seed, request.address[first_lane(lanes)]);
+  mix(seed, request.instruction);
+  if (settings_.policy == ptx::SumPolicy::seeded_order && replicas > 1) {
+    seed += std::uint64_t{agent.choose(schedule::DecisionKind::sum, 64)} << 32;
+  }
+  agent.act(how.site, [&](machine::Machine& m) { gather(m, warp, request, targets, how); });
+  sum_gathered(request, replicas, seed);
   request.completed = lanes;
 }
 

@@ -2,6 +2,7 @@
 // What the parts of KernelRun share.
 
 #include <bit>
+#include <cstddef>
 #include <cstdint>
 
 #include "emulator/cases/kernel_run.hpp"
@@ -26,6 +27,30 @@ inline void mix(std::uint64_t& digest, std::uint64_t value) {
   digest ^= digest >> 29;
 }
 
+// f(where they lie in memory, where in a register, bytes) for the elements of 16 bytes a lane.
+template <class F>
+void each_element(const ptx::Request& request, F f) {
+  const std::uint32_t size = ptx::size_of(request.access->type);
+  for (std::uint32_t lane = 0; lane < ptx::kLanes; ++lane) {
+    for (std::uint32_t e = 0; e < request.access->elements; ++e) {
+      f(std::size_t{lane} * machine::kLineBytes + std::size_t{e} * size,
+        request.elements[e] + std::size_t{lane} * request.lane_bytes, size);
+    }
+  }
+}
+
+template <class F>
+void KernelRun::in_turn(Warp& warp, const ptx::Request& request, const Target* targets,
+                        const machine::Access& how, machine::AccessKind kind, std::uint32_t lanes,
+                        const F& one) {
+  schedule::Agent& agent = *warp.agent;
+  for (bool first = true; lanes != 0; lanes &= lanes - 1, first = false) {
+    const std::uint32_t lane = ptx::first_lane(lanes);
+    if (!first) agent.point(pending(targets[lane], how, kind, request));
+    agent.act(how.site, [&](machine::Machine& m) { one(m, lane); });
+  }
+}
+
 template <class F>
 void KernelRun::write_lanes(Warp& warp, ptx::Request& request, const Target* targets,
                             const machine::Access& how, machine::AccessKind kind, bool together,
@@ -39,12 +64,9 @@ void KernelRun::write_lanes(Warp& warp, ptx::Request& request, const Target* tar
     request.completed = lanes;
     return;
   }
-  std::uint32_t todo = choose_lanes(warp, lanes);
+  const std::uint32_t todo = choose_lanes(warp, lanes);
   request.completed = todo;
-  for (bool first = true; todo != 0; todo &= todo - 1, first = false) {
-    if (!first) agent.point(pending(targets[ptx::first_lane(todo)], how, kind, request));
-    agent.act(how.site, [&](machine::Machine& m) { one(m, ptx::first_lane(todo)); });
-  }
+  in_turn(warp, request, targets, how, kind, todo, one);
 }
 
 }  // namespace ringfence::cases

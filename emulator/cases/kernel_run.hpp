@@ -239,6 +239,9 @@ class KernelRun final : public ptx::GlobalMemory {
   };
   // What ends a lane's wait where looks in vain are left out.
   class LookEnds;
+  // Instructions in progress.
+  class Load;
+  class Atomic;
   struct Warp {
     schedule::Agent* agent = nullptr;
     std::uint32_t block = 0;
@@ -448,11 +451,20 @@ class KernelRun final : public ptx::GlobalMemory {
   void reduce(Warp& warp, ptx::Request& request, const Target* targets, const machine::Access& how);
   void load_reduce(Warp& warp, ptx::Request& request, const Target* targets,
                    const machine::Access& how);
+  void gather(machine::Machine& machine, Warp& warp, const ptx::Request& request,
+              const Target* targets, const machine::Access& how);
+  void sum_gathered(const ptx::Request& request, std::size_t replicas, std::uint64_t seed);
   // A strong write that others may wait for.
   void signalled(Warp& warp, machine::Address at, std::uint32_t bytes, bool adds,
                  std::uint16_t site);
   // Which of the lanes act now: all of them, or one that runs ahead.
   std::uint32_t choose_lanes(Warp& warp, std::uint32_t lanes);
+  // `one(machine, lane)` for each of the lanes in a step of its own, with a point before all but
+  // the first, whose point is made before lanes are chosen.
+  template <class F>
+  void in_turn(Warp& warp, const ptx::Request& request, const Target* targets,
+               const machine::Access& how, machine::AccessKind kind, std::uint32_t lanes,
+               const F& one);
   // `one(machine, lane)` for the lanes of a store or reduction: in one step, or those chosen in a
   // step each.
   template <class F>
