@@ -171,48 +171,26 @@ void Decoder::cp() {
   program_.copies.push_back(copy);
 }
 
-void Decoder::mbarrier() {
+MbarrierOp::Form Decoder::mbarrier_form() {
   using Form = MbarrierOp::Form;
-  MbarrierOp barrier;
   const bool expect = mods_.take("expect_tx");
-  if (mods_.take("init")) {
-    barrier.form = Form::init;
-  } else if (mods_.take("inval")) {
-    barrier.form = Form::inval;
-  } else if (mods_.take("arrive")) {
-    barrier.form = expect ? Form::arrive_expect_tx : Form::arrive;
-  } else if (mods_.take("arrive_drop")) {
+  if (mods_.take("init")) return Form::init;
+  if (mods_.take("inval")) return Form::inval;
+  if (mods_.take("arrive")) return expect ? Form::arrive_expect_tx : Form::arrive;
+  if (mods_.take("arrive_drop")) {
     if (expect) fail("unsupported form");
-    barrier.form = Form::arrive_drop;
-  } else if (expect) {
-    barrier.form = Form::expect_tx;
-  } else if (mods_.take("complete_tx")) {
-    barrier.form = Form::complete_tx;
-  } else if (mods_.take("test_wait")) {
-    barrier.form = Form::test_wait;
-  } else if (mods_.take("try_wait")) {
-    barrier.form = Form::try_wait;
-  } else if (mods_.take("pending_count")) {
-    barrier.form = Form::pending_count;
-  } else {
-    fail("unsupported form");
+    return Form::arrive_drop;
   }
-  barrier.parity = mods_.take("parity");
-  // PTX ISA 9.7.15.16: arrivals default to .release, waits to .acquire, both to .cta; what only
-  // counts bytes is relaxed.
-  const bool waits = barrier.form == Form::test_wait || barrier.form == Form::try_wait;
-  const std::string_view order = mods_.take_one({"release", "acquire", "relaxed"});
-  barrier.order.order = order == "relaxed" ? Order::relaxed
-                        : waits            ? Order::acquire
-                                           : Order::release;
-  if ((order == "acquire" && !waits) || (order == "release" && waits)) fail("unsupported form");
-  const auto scope = mods_.take_scope();
-  barrier.order.scope = scope.value_or(Scope::cta);
-  barrier.has_scope = scope.has_value();
-  const auto& words = in_->modifiers;
-  barrier.remote = std::find(words.begin(), words.end(), "shared::cluster") != words.end();
-  space();
-  type();
+  if (expect) return Form::expect_tx;
+  if (mods_.take("complete_tx")) return Form::complete_tx;
+  if (mods_.take("test_wait")) return Form::test_wait;
+  if (mods_.take("try_wait")) return Form::try_wait;
+  if (mods_.take("pending_count")) return Form::pending_count;
+  fail("unsupported form");
+}
+
+void Decoder::mbarrier_operands(MbarrierOp& barrier) {
+  using Form = MbarrierOp::Form;
   const auto at = [&](std::size_t index) {
     op_.a = address(operand(index), barrier.offset, barrier.wide_address);
   };
@@ -260,6 +238,29 @@ void Decoder::mbarrier() {
     case Form::async_arrive:
       break;
   }
+}
+
+void Decoder::mbarrier() {
+  using Form = MbarrierOp::Form;
+  MbarrierOp barrier;
+  barrier.form = mbarrier_form();
+  barrier.parity = mods_.take("parity");
+  // PTX ISA 9.7.15.16: arrivals default to .release, waits to .acquire, both to .cta; what only
+  // counts bytes is relaxed.
+  const bool waits = barrier.form == Form::test_wait || barrier.form == Form::try_wait;
+  const std::string_view order = mods_.take_one({"release", "acquire", "relaxed"});
+  barrier.order.order = order == "relaxed" ? Order::relaxed
+                        : waits            ? Order::acquire
+                                           : Order::release;
+  if ((order == "acquire" && !waits) || (order == "release" && waits)) fail("unsupported form");
+  const auto scope = mods_.take_scope();
+  barrier.order.scope = scope.value_or(Scope::cta);
+  barrier.has_scope = scope.has_value();
+  const auto& words = in_->modifiers;
+  barrier.remote = std::find(words.begin(), words.end(), "shared::cluster") != words.end();
+  space();
+  type();
+  mbarrier_operands(barrier);
   op_.kind = Kind::mbarrier;
   op_.detail = static_cast<std::uint32_t>(program_.mbarriers.size());
   program_.mbarriers.push_back(barrier);

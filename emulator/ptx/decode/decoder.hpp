@@ -134,6 +134,8 @@ class Decoder {
   // decode/async.cpp
   void cp();
   void mbarrier();
+  MbarrierOp::Form mbarrier_form();
+  void mbarrier_operands(MbarrierOp& barrier);
   void ldmatrix();
   void mma();
   void bulk_copy(bool reduces);
@@ -155,6 +157,7 @@ class Decoder {
   Slot map_address(const Operand& map, std::int64_t& offset, bool& wide);
   // decode/wgmma.cpp
   void wgmma();
+  GroupProduct product_form();
 
   const Module& module_;
   const Function& function_;

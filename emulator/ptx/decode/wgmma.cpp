@@ -7,21 +7,15 @@
 
 namespace ringfence::ptx {
 
-void Decoder::wgmma() {
-  const std::string_view form =
-      mods_.take_one({"mma_async", "fence", "commit_group", "wait_group"});
-  if (form.empty() || !mods_.take("sync") || !mods_.take("aligned")) fail("unsupported form");
-  if (form == "fence" || form == "commit_group") {
-    operand_count(0, 0);
-    op_.kind = form == "fence" ? Kind::group_fence : Kind::group_commit;
-    return;
-  }
-  if (form == "wait_group") {
-    operand_count(1, 1);
-    op_.kind = Kind::group_wait;
-    op_.immediate = immediate(0);
-    return;
-  }
+namespace {
+
+bool is_integer(Type t) { return t == Type::s8 || t == Type::u8; }
+bool is_half(Type t) { return t == Type::bf16 || t == Type::f16; }
+
+}  // namespace
+
+// mma_async's shape and types.
+GroupProduct Decoder::product_form() {
   GroupProduct product;
   // m64nNkK, N a multiple of 8 up to 256, of integers of 16 from 32 on; K is 32 bytes of elements.
   std::string_view shape;
@@ -40,12 +34,10 @@ void Decoder::wgmma() {
   product.result = type();
   product.type = type();
   product.type_b = type();
-  const auto is_integer = [](Type t) { return t == Type::s8 || t == Type::u8; };
   const auto is_byte_float = [](Type t) { return t == Type::e4m3 || t == Type::e5m2; };
   const bool integers = is_integer(product.type) && is_integer(product.type_b);
   const bool bytes = integers || (is_byte_float(product.type) && is_byte_float(product.type_b));
-  const bool halves =
-      (product.type == Type::bf16 || product.type == Type::f16) && product.type_b == product.type;
+  const bool halves = is_half(product.type) && product.type_b == product.type;
   if (!(bytes || halves) || product.result != (integers ? Type::s32 : Type::f32) ||
       (product.saturate && !integers) || depth != (bytes ? "k32" : "k16")) {
     fail("unsupported form");
@@ -54,6 +46,28 @@ void Decoder::wgmma() {
     fail("unsupported form");
   }
   product.n = static_cast<std::uint16_t>(n);
+  return product;
+}
+
+void Decoder::wgmma() {
+  const std::string_view form =
+      mods_.take_one({"mma_async", "fence", "commit_group", "wait_group"});
+  if (form.empty() || !mods_.take("sync") || !mods_.take("aligned")) fail("unsupported form");
+  if (form == "fence" || form == "commit_group") {
+    operand_count(0, 0);
+    op_.kind = form == "fence" ? Kind::group_fence : Kind::group_commit;
+    return;
+  }
+  if (form == "wait_group") {
+    operand_count(1, 1);
+    op_.kind = Kind::group_wait;
+    op_.immediate = immediate(0);
+    return;
+  }
+  GroupProduct product = product_form();
+  const std::uint32_t n = product.n;
+  const bool integers = is_integer(product.type);
+  const bool halves = is_half(product.type);
   const Operand& a = operand(1);
   product.a_in_registers = a.kind == Operand::Kind::vector;
   // Behind scale-d: imm-scale-a and -b, not of integers; imm-trans-a and -b, of halves alone.

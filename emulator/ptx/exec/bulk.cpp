@@ -228,9 +228,16 @@ TensorMap Execution::State::tensor_map(Warp& warp, std::uint64_t address, std::u
   return *map;
 }
 
-void Execution::State::tensor_copy(Warp& warp, const Op& op, std::uint32_t pc, BulkCopy& copy) {
+/// The box that a tensor copy names.
+struct Execution::State::TensorBox {
+  std::uint64_t shared = 0;
+  TensorMap map;
+  std::array<std::int64_t, TensorMap::kMostDimensions> corner{};
+};
+
+Execution::State::TensorBox Execution::State::tensor_box(Warp& warp, const Op& op, std::uint32_t pc,
+                                                         std::uint32_t lane) {
   const CopyOp& form = program_.copies[op.detail];
-  const std::uint32_t lane = copy.lane;
   const bool loads = form.form == CopyOp::Form::tensor_to_shared;
   const auto address = [&](Slot slot, std::int64_t offset, bool wide) {
     const std::uint64_t base = wide ? longs(warp, slot)[lane] : words(warp, slot)[lane];
@@ -238,8 +245,8 @@ void Execution::State::tensor_copy(Warp& warp, const Op& op, std::uint32_t pc, B
   };
   const std::uint64_t a = address(op.a, form.destination_offset, form.wide_destination);
   const std::uint64_t b = address(op.b, form.source_offset, form.wide_source);
-  const std::uint64_t shared = shared_offset(loads ? a : b);
-  const TensorMap map = tensor_map(warp, loads ? b : a, pc, lane);
+  TensorBox box{shared_offset(loads ? a : b), tensor_map(warp, loads ? b : a, pc, lane), {}};
+  const TensorMap& map = box.map;
   if (map.dimensions != form.coordinates) {
     throw Fault(FaultKind::undefined,
                 "a copy of " + std::to_string(form.coordinates) +
@@ -247,11 +254,11 @@ void Execution::State::tensor_copy(Warp& warp, const Op& op, std::uint32_t pc, B
                     " dimensions",
                 lane);
   }
-  if (shared % kTensorAlignment != 0) {
+  if (box.shared % kTensorAlignment != 0) {
     throw Fault(FaultKind::misaligned,
                 "a tensor copy needs a shared address that is a multiple of 128", lane);
   }
-  std::array<std::int64_t, TensorMap::kMostDimensions> corner{};
+  auto& corner = box.corner;
   for (unsigned i = 0; i < form.coordinates; ++i) {
     corner[i] = static_cast<std::int32_t>(words(warp, program_.extra[op.extra + i])[lane]);
   }
@@ -266,6 +273,30 @@ void Execution::State::tensor_copy(Warp& warp, const Op& op, std::uint32_t pc, B
   if (!loads && std::any_of(corner.begin(), corner.end(), [](std::int64_t c) { return c < 0; })) {
     throw Fault(FaultKind::undefined, "a tensor store at a negative coordinate", lane);
   }
+  return box;
+}
+
+/// Makes what a store writes an operation on what is there.
+void Execution::State::reduce_tensor(const CopyOp& form, const TensorMap& map, std::uint32_t lane,
+                                     BulkPart& box) {
+  const Type type = reduced_as(form.remote.combine, map.type);
+  if (!may_combine(form.remote.combine, type)) {
+    throw Fault(FaultKind::undefined,
+                "a tensor reduction of another kind than elements of ." +
+                    std::string(name_of(map.type)) + " have",
+                lane);
+  }
+  box.operation = Operation::reduce;
+  box.type = type;
+  box.combine = form.remote.combine;
+  box.scope = form.remote.scope;
+}
+
+void Execution::State::tensor_copy(Warp& warp, const Op& op, std::uint32_t pc, BulkCopy& copy) {
+  const CopyOp& form = program_.copies[op.detail];
+  const std::uint32_t lane = copy.lane;
+  const bool loads = form.form == CopyOp::Form::tensor_to_shared;
+  const auto [shared, map, corner] = tensor_box(warp, op, pc, lane);
   // The part of a row that lies inside the tensor.
   const auto width = static_cast<std::int64_t>(map.size[0]);
   const std::int64_t first = std::clamp<std::int64_t>(corner[0], 0, width);
@@ -318,17 +349,7 @@ void Execution::State::tensor_copy(Warp& warp, const Op& op, std::uint32_t pc, B
   }
   end_part(warp, lane, copy.moment, false);
   if (form.reduces) {
-    const Type type = reduced_as(form.remote.combine, map.type);
-    if (!may_combine(form.remote.combine, type)) {
-      throw Fault(FaultKind::undefined,
-                  "a tensor reduction of another kind than elements of ." +
-                      std::string(name_of(map.type)) + " have",
-                  lane);
-    }
-    box.operation = Operation::reduce;
-    box.type = type;
-    box.combine = form.remote.combine;
-    box.scope = form.remote.scope;
+    reduce_tensor(form, map, lane, box);
     // What lies behind a row's end in its last 16 bytes is no element of the tensor.
     const auto within = static_cast<std::size_t>(last - first) * map.element_bytes;
     for (auto& [global, data] : stored) data.resize(std::min(data.size(), within));

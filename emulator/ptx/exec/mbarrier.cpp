@@ -435,6 +435,105 @@ void Execution::State::arrive_by_copies(Warp& warp, Mbarrier& barrier, std::uint
   mbarrier_check(barrier);
 }
 
+void Execution::State::init_mbarrier(Warp& warp, const Op& op, std::uint32_t address,
+                                     std::uint32_t lane, std::uint32_t pc) {
+  Mbarrier fresh;
+  fresh.expected = words(warp, op.b)[lane];
+  fresh.pending = fresh.expected;
+  fresh.token = next_token_++;
+  if (fresh.expected == 0 || fresh.expected >= (1U << 20)) {
+    throw Fault(FaultKind::undefined, "an mbarrier counts 1 to 2^20 - 1 arrivals", lane);
+  }
+  fresh.init_block = warp.block->index;
+  fresh.init_thread = warp.index * kLanes + lane;
+  check_init(warp, address, lane, pc, true, true);
+  warp.block->mbarriers[address] = fresh;
+  changed(warp, address, lane, 0);
+}
+
+// A thread's own arrival, of `count`.
+void Execution::State::arrive_at(Warp& warp, const Op& op, Mbarrier& barrier, std::uint32_t address,
+                                 std::uint32_t lane, std::uint32_t count) {
+  const MbarrierOp& form = program_.mbarriers[op.detail];
+  Block& block = *warp.block;
+  check_arrival(barrier, count, address, lane);
+  if (op.d) {
+    // The state: the phase below, what is pending before this arrival above.
+    longs(warp, op.d)[lane] =
+        (barrier.phase & 0xFFFFFFFFU) | static_cast<std::uint64_t>(barrier.pending) << 32;
+  }
+  SyncOrder order = form.order;
+  order.open = !form.has_scope && form.remote;
+  barrier.remote = barrier.remote || &shared_owner(warp, address, lane) != &block;
+  arrived(barrier.token, lane, order);
+  if (block.races) block.races->give(in_cluster(warp), barrier.clock);
+  barrier.pending -= count;
+  mbarrier_check(barrier);
+}
+
+// cp.async.mbarrier.arrive fires when the lane's earlier cp.async are complete: where no memory
+// model decides when that is, they are completed now.
+void Execution::State::arrive_behind_copies(Warp& warp, const Op& op, Mbarrier& barrier,
+                                            std::uint32_t address, std::uint32_t lane) {
+  const bool increments = !program_.mbarriers[op.detail].no_increment;
+  if (models_shared_) {
+    if (increments) ++barrier.pending;
+    return arrive_by_copies(warp, barrier, lane);
+  }
+  if (!warp.async_groups.empty()) {
+    for (auto& group : warp.async_groups[lane]) {
+      for (const PendingCopy& copy : group) {
+        if (!complete_copy(warp, copy)) {
+          throw Fault(FaultKind::undefined,
+                      "the memory holds back a copy that arrives on an mbarrier", lane);
+        }
+      }
+      group.clear();
+    }
+  }
+  if (increments) ++barrier.pending;
+  arrive_at(warp, op, barrier, address, lane, 1);
+}
+
+void Execution::State::signal_mbarrier(Warp& warp, const Op& op, std::uint32_t address,
+                                       std::uint32_t lane, std::uint32_t pc) {
+  using Form = MbarrierOp::Form;
+  const MbarrierOp& form = program_.mbarriers[op.detail];
+  Mbarrier& barrier = mbarrier_at(warp, address, lane);
+  const std::uint64_t joined = barrier.phase + 1;
+  visit_signal(warp, shared_owner(warp, address, lane), address, lane, pc, joined, false);
+  check_init(warp, address, lane, pc, false);
+  switch (form.form) {
+    case Form::expect_tx:
+      barrier.transactions += words(warp, op.b)[lane];
+      break;
+    case Form::complete_tx:
+      barrier.transactions -= words(warp, op.b)[lane];
+      mbarrier_check(barrier);
+      break;
+    case Form::arrive_expect_tx:
+      barrier.transactions += words(warp, op.b)[lane];
+      arrive_at(warp, op, barrier, address, lane, 1);
+      break;
+    case Form::arrive_drop: {
+      const std::uint32_t count = form.has_count ? words(warp, op.b)[lane] : 1;
+      barrier.expected -= std::min(count, barrier.expected);
+      arrive_at(warp, op, barrier, address, lane, count);
+      break;
+    }
+    case Form::async_arrive:
+      arrive_behind_copies(warp, op, barrier, address, lane);
+      break;
+    default:
+      arrive_at(warp, op, barrier, address, lane, form.has_count ? words(warp, op.b)[lane] : 1);
+      break;
+  }
+  const bool counts = form.form != Form::expect_tx && form.form != Form::complete_tx;
+  const bool raises =
+      form.form == Form::expect_tx || (form.form == Form::async_arrive && !form.no_increment);
+  changed(warp, address, lane, joined, counts, raises);
+}
+
 Execution::State::Outcome Execution::State::mbarrier(Warp& warp, const Op& op, std::uint32_t pc,
                                                      std::uint32_t mask) {
   using Form = MbarrierOp::Form;
@@ -454,95 +553,11 @@ Execution::State::Outcome Execution::State::mbarrier(Warp& warp, const Op& op, s
     const std::uint32_t address = shared_offset(at[lane]);
     plain(warp, Space::shared, address, 8, lane);
     check_form(warp, form, address, lane);
-    Block& block = *warp.block;
-    if (form.form == Form::init) {
-      Mbarrier fresh;
-      fresh.expected = words(warp, op.b)[lane];
-      fresh.pending = fresh.expected;
-      fresh.token = next_token_++;
-      if (fresh.expected == 0 || fresh.expected >= (1U << 20)) {
-        throw Fault(FaultKind::undefined, "an mbarrier counts 1 to 2^20 - 1 arrivals", lane);
-      }
-      fresh.init_block = block.index;
-      fresh.init_thread = warp.index * kLanes + lane;
-      check_init(warp, address, lane, pc, true, true);
-      block.mbarriers[address] = fresh;
-      changed(warp, address, lane, 0);
-      return;
-    }
-    if (form.form == Form::inval) {
-      mbarrier_at(warp, address, lane);
-      check_init(warp, address, lane, pc, true);
-      block.mbarriers.erase(address);
-      return;
-    }
-    Mbarrier& barrier = mbarrier_at(warp, address, lane);
-    const std::uint64_t joined = barrier.phase + 1;
-    visit_signal(warp, shared_owner(warp, address, lane), address, lane, pc, joined, false);
-    check_init(warp, address, lane, pc, false);
-    const auto arrive = [&](std::uint32_t count) {
-      check_arrival(barrier, count, address, lane);
-      if (op.d) {
-        // The state: the phase below, what is pending before this arrival above.
-        longs(warp, op.d)[lane] =
-            (barrier.phase & 0xFFFFFFFFU) | static_cast<std::uint64_t>(barrier.pending) << 32;
-      }
-      SyncOrder order = form.order;
-      order.open = !form.has_scope && form.remote;
-      barrier.remote = barrier.remote || &shared_owner(warp, address, lane) != &block;
-      arrived(barrier.token, lane, order);
-      if (block.races) block.races->give(in_cluster(warp), barrier.clock);
-      barrier.pending -= count;
-      mbarrier_check(barrier);
-    };
-    switch (form.form) {
-      case Form::expect_tx:
-        barrier.transactions += words(warp, op.b)[lane];
-        break;
-      case Form::complete_tx:
-        barrier.transactions -= words(warp, op.b)[lane];
-        mbarrier_check(barrier);
-        break;
-      case Form::arrive_expect_tx:
-        barrier.transactions += words(warp, op.b)[lane];
-        arrive(1);
-        break;
-      case Form::arrive_drop: {
-        const std::uint32_t count = form.has_count ? words(warp, op.b)[lane] : 1;
-        barrier.expected -= std::min(count, barrier.expected);
-        arrive(count);
-        break;
-      }
-      case Form::async_arrive: {
-        // Fires when the lane's earlier cp.async are complete: complete them now.
-        if (models_shared_ && !form.no_increment) ++barrier.pending;
-        if (models_shared_) {
-          arrive_by_copies(warp, barrier, lane);
-          break;
-        }
-        if (!warp.async_groups.empty()) {
-          for (auto& group : warp.async_groups[lane]) {
-            for (const PendingCopy& copy : group) {
-              if (!complete_copy(warp, copy)) {
-                throw Fault(FaultKind::undefined,
-                            "the memory holds back a copy that arrives on an mbarrier", lane);
-              }
-            }
-            group.clear();
-          }
-        }
-        if (!form.no_increment) ++barrier.pending;
-        arrive(1);
-        break;
-      }
-      default:
-        arrive(form.has_count ? words(warp, op.b)[lane] : 1);
-        break;
-    }
-    const bool counts = form.form != Form::expect_tx && form.form != Form::complete_tx;
-    const bool raises =
-        form.form == Form::expect_tx || (form.form == Form::async_arrive && !form.no_increment);
-    changed(warp, address, lane, joined, counts, raises);
+    if (form.form == Form::init) return init_mbarrier(warp, op, address, lane, pc);
+    if (form.form != Form::inval) return signal_mbarrier(warp, op, address, lane, pc);
+    mbarrier_at(warp, address, lane);
+    check_init(warp, address, lane, pc, true);
+    warp.block->mbarriers.erase(address);
   });
   tell_steps(warp, mask);
   return outcome;

@@ -124,27 +124,12 @@ void Execution::State::load_tile(Warp& warp, std::uint64_t descriptor, std::uint
   }
 }
 
-void Execution::State::group_multiply(Warp& warp, const Op& op, std::uint32_t pc,
-                                      std::uint32_t mask) {
-  require_whole(mask);
+// Notes that the warp issues the warpgroup's next product, which is the same of all four warps. The
+// last one that all have issued.
+std::uint32_t Execution::State::issue_product(Warp& warp, std::uint64_t signature) {
   Block& block = *warp.block;
-  const GroupProduct& form = program_.group_products[op.detail];
   const std::uint32_t group = warp.index / kWarps;
-  if ((group + 1) * kWarps > warps_) {
-    throw Fault(FaultKind::undefined, "a warpgroup has four warps, the block's last one has fewer");
-  }
-  const std::uint64_t a =
-      form.a_in_registers ? 0 : same_in_all(longs(warp, op.a), "A's descriptor");
-  const std::uint64_t b = same_in_all(longs(warp, op.b), "B's descriptor");
-  std::uint32_t scale = predicate(warp, op.c) ^ ((op.immediate & kNegateC) != 0 ? ~0U : 0U);
-  if (scale != 0 && scale != 0xFFFFFFFFU) {
-    throw Fault(FaultKind::undefined, "scale-d differs between lanes of the warp");
-  }
-  // All four warps do the same.
-  Products& products = warp.products;
-  const std::uint32_t number = ++products.issued;
-  const std::uint64_t signature =
-      ((a * 0x9E3779B97F4A7C15ULL ^ b) * 0x9FB21C651E98DF25ULL ^ pc) * 2 + (scale & 1U);
+  const std::uint32_t number = ++warp.products.issued;
   Warpgroup& all = block.groups[group];
   if (number - all.first == all.signatures.size()) {
     all.signatures.push_back(signature);
@@ -161,44 +146,32 @@ void Execution::State::group_multiply(Warp& warp, const Op& op, std::uint32_t pc
     all.signatures.pop_front();
     ++all.first;
   }
+  return least;
+}
 
-  AsyncMoment moment{block.cluster_rank * groups_a_block() + group, number};
-  if (models_shared_) {
-    moment = next_engine(warp, op, mask);
-  } else if (!block.cluster->engines.empty()) {
-    block.cluster->engines[moment.engine].line = op.line;
-  }
-  alignas(64) float left[kMostInner * kRowsOfWarp];
-  alignas(64) float right[kMostInner * kMostColumns];
+// A's rows of the warp, where they lie in registers, as [k][row].
+void Execution::State::fragment(Warp& warp, const Op& op, const GroupProduct& form, float* out) {
   const std::uint32_t size = size_of(form.type);
-  const std::uint32_t inner = kInnerBytes / size;
-  const auto slot = [&](std::uint32_t i) { return words(warp, program_.extra[op.extra + i]); };
-  const std::uint32_t n = form.n;
-  const std::uint32_t first_row = warp.index % kWarps * kRowsOfWarp;
-  if (form.a_in_registers) {
-    for (std::uint32_t r = 0; r < 4; ++r) {
-      const std::uint32_t* from = slot(n / 2 + r);
-      for (std::uint32_t lane = 0; lane < kLanes; ++lane) {
-        const std::uint32_t in_word = 4 / size;
-        for (std::uint32_t i = 0; i < in_word; ++i) {
-          const std::uint32_t row = lane / 4 + r % 2 * 8;
-          const std::uint32_t k = lane % 4 * in_word + i + r / 2 * (inner / 2);
-          const std::uint32_t bits = from[lane] >> (8 * size * i);
-          left[k * kRowsOfWarp + row] = value_of(form.type, bits & (size == 1 ? 0xFFU : 0xFFFFU));
-        }
+  const std::uint32_t inner = kInnerBytes / size, in_word = 4 / size;
+  for (std::uint32_t r = 0; r < 4; ++r) {
+    const std::uint32_t* from = words(warp, program_.extra[op.extra + form.n / 2 + r]);
+    for (std::uint32_t lane = 0; lane < kLanes; ++lane) {
+      for (std::uint32_t i = 0; i < in_word; ++i) {
+        const std::uint32_t row = lane / 4 + r % 2 * 8;
+        const std::uint32_t k = lane % 4 * in_word + i + r / 2 * (inner / 2);
+        const std::uint32_t bits = from[lane] >> (8 * size * i);
+        out[k * kRowsOfWarp + row] = value_of(form.type, bits & (size == 1 ? 0xFFU : 0xFFFFU));
       }
     }
-  } else {
-    load_tile(warp, a, first_row, kRowsOfWarp, form.transpose_a, form.type, pc, moment, left);
   }
-  load_tile(warp, b, 0, n, form.transpose_b, form.type_b, pc, moment, right);
-  if (models_shared_) {
-    end_part(warp, 0, moment, true);
-    products.moments.emplace_back(number, moment);
-  }
-  if (form.negate_a != form.negate_b) {
-    for (float& x : left) x = -x;
-  }
+}
+
+// `adds`: to what the accumulators hold.
+void Execution::State::accumulate(Warp& warp, const Op& op, const GroupProduct& form, bool adds,
+                                  const float* left, const float* right) {
+  const std::uint32_t n = form.n;
+  const std::uint32_t inner = kInnerBytes / size_of(form.type);
+  const auto slot = [&](std::uint32_t i) { return words(warp, program_.extra[op.extra + i]); };
   // Thread t holds rows t % 32 / 4 and + 8, of every 8 columns 2 (t % 4) and + 1.
   alignas(64) float sums[kMostColumns];
   for (std::uint32_t row = 0; row < kRowsOfWarp; ++row) {
@@ -207,7 +180,7 @@ void Execution::State::group_multiply(Warp& warp, const Op& op, std::uint32_t pc
     };
     if (form.result == Type::s32) {
       for (std::uint32_t j = 0; j < n; ++j) {
-        std::int64_t sum = scale != 0 ? static_cast<std::int32_t>(*place(j)) : 0;
+        std::int64_t sum = adds ? static_cast<std::int32_t>(*place(j)) : 0;
         for (std::uint32_t k = 0; k < inner; ++k) {
           sum += static_cast<std::int64_t>(left[k * kRowsOfWarp + row] * right[k * n + j]);
         }
@@ -215,7 +188,7 @@ void Execution::State::group_multiply(Warp& warp, const Op& op, std::uint32_t pc
       }
       continue;
     }
-    for (std::uint32_t j = 0; j < n; ++j) sums[j] = scale != 0 ? as_float(*place(j)) : 0.0F;
+    for (std::uint32_t j = 0; j < n; ++j) sums[j] = adds ? as_float(*place(j)) : 0.0F;
     for (std::uint32_t k = 0; k < inner; ++k) {
       const float x = left[k * kRowsOfWarp + row];
       const float* const y = right + k * n;
@@ -223,6 +196,10 @@ void Execution::State::group_multiply(Warp& warp, const Op& op, std::uint32_t pc
     }
     for (std::uint32_t j = 0; j < n; ++j) *place(j) = bits_of(canonical(sums[j]));
   }
+}
+
+// Warps of the group that wait for no later product than `least` go on.
+void Execution::State::free_group(Block& block, std::uint32_t group, std::uint32_t least) {
   for (std::uint32_t w = 0; w < kWarps; ++w) {
     Warp& other = block.warps[group * kWarps + w];
     bool freed = false;
@@ -235,6 +212,52 @@ void Execution::State::group_multiply(Warp& warp, const Op& op, std::uint32_t pc
     ++events_;
     enqueue(other);
   }
+}
+
+void Execution::State::group_multiply(Warp& warp, const Op& op, std::uint32_t pc,
+                                      std::uint32_t mask) {
+  require_whole(mask);
+  Block& block = *warp.block;
+  const GroupProduct& form = program_.group_products[op.detail];
+  const std::uint32_t group = warp.index / kWarps;
+  if ((group + 1) * kWarps > warps_) {
+    throw Fault(FaultKind::undefined, "a warpgroup has four warps, the block's last one has fewer");
+  }
+  const std::uint64_t a =
+      form.a_in_registers ? 0 : same_in_all(longs(warp, op.a), "A's descriptor");
+  const std::uint64_t b = same_in_all(longs(warp, op.b), "B's descriptor");
+  const std::uint32_t scale = predicate(warp, op.c) ^ ((op.immediate & kNegateC) != 0 ? ~0U : 0U);
+  if (scale != 0 && scale != 0xFFFFFFFFU) {
+    throw Fault(FaultKind::undefined, "scale-d differs between lanes of the warp");
+  }
+  const std::uint32_t least = issue_product(
+      warp, ((a * 0x9E3779B97F4A7C15ULL ^ b) * 0x9FB21C651E98DF25ULL ^ pc) * 2 + (scale & 1U));
+
+  Products& products = warp.products;
+  AsyncMoment moment{block.cluster_rank * groups_a_block() + group, products.issued};
+  if (models_shared_) {
+    moment = next_engine(warp, op, mask);
+  } else if (!block.cluster->engines.empty()) {
+    block.cluster->engines[moment.engine].line = op.line;
+  }
+  alignas(64) float left[kMostInner * kRowsOfWarp];
+  alignas(64) float right[kMostInner * kMostColumns];
+  if (form.a_in_registers) {
+    fragment(warp, op, form, left);
+  } else {
+    load_tile(warp, a, warp.index % kWarps * kRowsOfWarp, kRowsOfWarp, form.transpose_a, form.type,
+              pc, moment, left);
+  }
+  load_tile(warp, b, 0, form.n, form.transpose_b, form.type_b, pc, moment, right);
+  if (models_shared_) {
+    end_part(warp, 0, moment, true);
+    products.moments.emplace_back(products.issued, moment);
+  }
+  if (form.negate_a != form.negate_b) {
+    for (float& x : left) x = -x;
+  }
+  accumulate(warp, op, form, scale != 0, left, right);
+  free_group(block, group, least);
 }
 
 void Execution::State::group_fence(Warp& warp, std::uint32_t mask) {

@@ -419,6 +419,14 @@ class Execution::State : public std::enable_shared_from_this<Execution::State> {
 
   // exec/mbarrier.cpp
   Outcome mbarrier(Warp& warp, const Op& op, std::uint32_t pc, std::uint32_t mask);
+  void init_mbarrier(Warp& warp, const Op& op, std::uint32_t address, std::uint32_t lane,
+                     std::uint32_t pc);
+  void signal_mbarrier(Warp& warp, const Op& op, std::uint32_t address, std::uint32_t lane,
+                       std::uint32_t pc);
+  void arrive_at(Warp& warp, const Op& op, Mbarrier& barrier, std::uint32_t address,
+                 std::uint32_t lane, std::uint32_t count);
+  void arrive_behind_copies(Warp& warp, const Op& op, Mbarrier& barrier, std::uint32_t address,
+                            std::uint32_t lane);
   Outcome look_at_phase(Warp& warp, const Op& op, std::uint32_t pc, std::uint32_t mask);
   Mbarrier& mbarrier_at(Warp& warp, std::uint64_t address, std::uint32_t lane);
   /// Faults where an operation has no form for another block's mbarrier.
@@ -453,6 +461,10 @@ class Execution::State : public std::enable_shared_from_this<Execution::State> {
   void remote_reduce(Warp& warp, const Access& access, std::uint64_t address,
                      std::span<std::byte> operand, const BulkCopy& copy);
   void tensor_copy(Warp& warp, const Op& op, std::uint32_t pc, BulkCopy& copy);
+  struct TensorBox;
+  TensorBox tensor_box(Warp& warp, const Op& op, std::uint32_t pc, std::uint32_t lane);
+  static void reduce_tensor(const CopyOp& form, const TensorMap& map, std::uint32_t lane,
+                            BulkPart& box);
   /// Writes a piece of at most 16 bytes to shared memory of the blocks that the copy goes to, or
   /// reads one.
   void bulk_write(Warp& warp, const BulkCopy& copy, std::uint64_t address, const std::byte* from,
@@ -466,6 +478,11 @@ class Execution::State : public std::enable_shared_from_this<Execution::State> {
 
   // exec/products.cpp
   void group_multiply(Warp& warp, const Op& op, std::uint32_t pc, std::uint32_t mask);
+  std::uint32_t issue_product(Warp& warp, std::uint64_t signature);
+  void fragment(Warp& warp, const Op& op, const GroupProduct& form, float* out);
+  void accumulate(Warp& warp, const Op& op, const GroupProduct& form, bool adds, const float* left,
+                  const float* right);
+  void free_group(Block& block, std::uint32_t group, std::uint32_t least);
   void group_fence(Warp& warp, std::uint32_t mask);
   void group_commit(Warp& warp, std::uint32_t mask);
   /// False: the warp waits until its warpgroup has issued what it waits for.
