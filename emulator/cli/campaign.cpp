@@ -209,6 +209,92 @@ bool canary_is_found(const CampaignSearch& search, Json& line) {
 
 const char* environment(const char* name) { return std::getenv(name); }
 
+// What became of a shard's units.
+struct Tally {
+  std::uint64_t ran = 0, resumed = 0, left = 0, found = 0, unknown = 0, schedules = 0;
+  double seconds = 0;
+  Json findings = Json::array();
+};
+
+Tally run_units(const CampaignOptions& o, const std::vector<Task>& cases,
+                const CampaignSearch& search, const Shard& shard, CampaignWriter& writer) {
+  const auto begin = std::chrono::steady_clock::now();
+  const auto seconds = [&] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  };
+  Tally t;
+  for (std::uint64_t number = 0; number < o.units; ++number) {
+    if (!shard.takes(number)) continue;
+    if (writer.done().contains(number)) {
+      ++t.resumed;
+      continue;
+    }
+    if (search.seconds > 0 && seconds() >= search.seconds) {
+      ++t.left;
+      continue;
+    }
+    Unit unit(o, cases[number % cases.size()], search, number);
+    if (o.swarm || cases.size() > 1) {
+      fmt::print("{}\n", unit.text());
+      std::fflush(stdout);
+    }
+    Json line;
+    try {
+      line = unit.run();
+    } catch (const schedule::StopRequested&) {
+      if (schedule::interrupted()) throw;
+      ++t.left;
+      continue;
+    }
+    writer.append(line);
+    ++t.ran;
+    t.schedules += line["schedules"].get<std::uint64_t>();
+    t.unknown += line["verdict"] == "unknown";
+    for (const Json& f : line["findings"]) {
+      ++t.found;
+      t.findings.push_back(f);
+      fmt::print("unit {}: {} in {}: {}\n  {}\n", number, f["kind"].get<std::string>(),
+                 f["mode"].get<std::string>(), f["message"].get<std::string>(),
+                 replay_command(
+                     (std::filesystem::path(o.folder) / f["trace"].get<std::string>()).string()));
+    }
+    std::fflush(stdout);
+  }
+  t.seconds = seconds();
+  return t;
+}
+
+Exit report_campaign(const Tally& t, const Json& head, const Shard& shard, const Task& base,
+                     const CampaignSearch& search, const ReportOptions& reports) {
+  const Verdict verdict = t.found > 0     ? Verdict::finding
+                          : t.unknown > 0 ? Verdict::unknown
+                                          : Verdict::pass;
+  Json j = result_head("fuzz", verdict, search.strategy.seed);
+  j["campaign"] = head["campaign"];
+  j["shard"] = fmt::format("{}/{}", shard.index + 1, shard.count);
+  j["configuration"] = config_json(base.config());
+  j["units"] = Json{{"ran", t.ran}, {"resumed", t.resumed}, {"left", t.left}};
+  j["executions"] = t.schedules;
+  j["seconds"] = t.seconds;
+  j["findings"] = t.findings;
+  verify::JunitCase one;
+  one.classname = "fuzz.campaign";
+  one.name = fmt::format("shard {} of {}", shard.index + 1, shard.count);
+  one.seconds = t.seconds;
+  if (verdict != Verdict::pass) {
+    one.status = t.found > 0 ? verify::JunitCase::Status::failed : verify::JunitCase::Status::error;
+    one.message = fmt::format("{} findings, {} units without a verdict", t.found, t.unknown);
+  }
+  verify::JunitSuite suite;
+  suite.name = "fuzz";
+  suite.cases = {one};
+  suite.properties = properties(base.config());
+  write_reports(reports, j, {suite});
+  return verdict == Verdict::finding   ? Exit::finding
+         : verdict == Verdict::unknown ? Exit::unknown
+                                       : Exit::clean;
+}
+
 }  // namespace
 
 Exit run_campaign(CampaignOptions o, const std::vector<Task>& cases, CampaignSearch search,
@@ -246,78 +332,10 @@ Exit run_campaign(CampaignOptions o, const std::vector<Task>& cases, CampaignSea
 
   const Budget budget(search.seconds);
   search.until = budget.end();
-  const auto begin = std::chrono::steady_clock::now();
-  const auto seconds = [&] {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  };
-  std::uint64_t ran = 0, resumed = 0, left = 0, found = 0, unknown = 0, schedules = 0;
-  Json findings = Json::array();
-  for (std::uint64_t number = 0; number < o.units; ++number) {
-    if (!shard.takes(number)) continue;
-    if (writer.done().contains(number)) {
-      ++resumed;
-      continue;
-    }
-    if (search.seconds > 0 && seconds() >= search.seconds) {
-      ++left;
-      continue;
-    }
-    Unit unit(o, cases[number % cases.size()], search, number);
-    if (o.swarm || cases.size() > 1) {
-      fmt::print("{}\n", unit.text());
-      std::fflush(stdout);
-    }
-    Json line;
-    try {
-      line = unit.run();
-    } catch (const schedule::StopRequested&) {
-      if (schedule::interrupted()) throw;
-      ++left;
-      continue;
-    }
-    writer.append(line);
-    ++ran;
-    schedules += line["schedules"].get<std::uint64_t>();
-    unknown += line["verdict"] == "unknown";
-    for (const Json& f : line["findings"]) {
-      ++found;
-      findings.push_back(f);
-      fmt::print("unit {}: {} in {}: {}\n  {}\n", number, f["kind"].get<std::string>(),
-                 f["mode"].get<std::string>(), f["message"].get<std::string>(),
-                 replay_command(
-                     (std::filesystem::path(o.folder) / f["trace"].get<std::string>()).string()));
-    }
-    std::fflush(stdout);
-  }
+  const Tally t = run_units(o, cases, search, shard, writer);
   fmt::print("{} units ran, {} were done before, {} left; {} schedules in {:.1f} s; {} findings\n",
-             ran, resumed, left, schedules, seconds(), found);
-  const Verdict verdict = found > 0     ? Verdict::finding
-                          : unknown > 0 ? Verdict::unknown
-                                        : Verdict::pass;
-  Json j = result_head("fuzz", verdict, search.strategy.seed);
-  j["campaign"] = head["campaign"];
-  j["shard"] = fmt::format("{}/{}", shard.index + 1, shard.count);
-  j["configuration"] = config_json(base.config());
-  j["units"] = Json{{"ran", ran}, {"resumed", resumed}, {"left", left}};
-  j["executions"] = schedules;
-  j["seconds"] = seconds();
-  j["findings"] = findings;
-  verify::JunitCase one;
-  one.classname = "fuzz.campaign";
-  one.name = fmt::format("shard {} of {}", shard.index + 1, shard.count);
-  one.seconds = seconds();
-  if (verdict != Verdict::pass) {
-    one.status = found > 0 ? verify::JunitCase::Status::failed : verify::JunitCase::Status::error;
-    one.message = fmt::format("{} findings, {} units without a verdict", found, unknown);
-  }
-  verify::JunitSuite suite;
-  suite.name = "fuzz";
-  suite.cases = {one};
-  suite.properties = properties(base.config());
-  write_reports(reports, j, {suite});
-  return verdict == Verdict::finding   ? Exit::finding
-         : verdict == Verdict::unknown ? Exit::unknown
-                                       : Exit::clean;
+             t.ran, t.resumed, t.left, t.schedules, t.seconds, t.found);
+  return report_campaign(t, head, shard, base, search, reports);
 }
 
 }  // namespace ringfence::cli

@@ -123,6 +123,8 @@ class Engine {
   Numbers with_past(const Numbers& wanted) const;
   // Runs these, if no callback comes before them.
   Ran run(Turn& turn, const Numbers& numbers, bool may_stick);
+  bool prepare(const std::vector<const Operation*>& batch, const std::string& name,
+               Stretch& stretch, analysis::Task& task);
   Ran run_case(Turn& turn, const std::vector<const Operation*>& batch, bool may_stick);
   schedule::StrategySpec strategy() const;
   void show(const verify::Safetensors& memories);

@@ -321,15 +321,9 @@ void Engine::tell_again(const analysis::Task& task, const analysis::Instance& in
                          trace::story(t, outcome, *instance.program, o)));
 }
 
-Engine::Ran Engine::run_case(Turn& turn, const std::vector<const Operation*>& batch,
-                             bool may_stick) {
-  const std::string name = fmt::format("{:03}", summary_.stretches + 1);
-  const auto fail = [&](std::int32_t status) {
-    sticky_ = turn.status = status;
-    return Ran::failed;
-  };
-  analysis::Task task;
-  Stretch stretch;
+// What these operations are as a case. False: nobody can say, and it was told why.
+bool Engine::prepare(const std::vector<const Operation*>& batch, const std::string& name,
+                     Stretch& stretch, analysis::Task& task) {
   try {
     // Who waits for all of it has no accesses beside it but those there were.
     if (watches()) keep(batch, name);
@@ -341,11 +335,24 @@ Engine::Ran Engine::run_case(Turn& turn, const std::vector<const Operation*>& ba
         make_stretch(devices_, reach(), own, name, std::string(machine::name(options_.boundary)));
     write_capture(stretch, name);
     task = task_of(stretch, name);
+    return true;
   } catch (const std::exception& e) {
     say(fmt::format("ringfence exec: {}", e.what()));
     summary_.unknown = true;
-    return fail(kNotSupported);
+    return false;
   }
+}
+
+Engine::Ran Engine::run_case(Turn& turn, const std::vector<const Operation*>& batch,
+                             bool may_stick) {
+  const std::string name = fmt::format("{:03}", summary_.stretches + 1);
+  const auto fail = [&](std::int32_t status) {
+    sticky_ = turn.status = status;
+    return Ran::failed;
+  };
+  analysis::Task task;
+  Stretch stretch;
+  if (!prepare(batch, name, stretch, task)) return fail(kNotSupported);
 
   Printed printed;
   std::vector<FindingKind> told;
