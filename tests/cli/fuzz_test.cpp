@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <tuple>
 
 #include "tests/cli/command.hpp"
 
@@ -115,6 +116,29 @@ TEST_CASE("the same seed gives the same trace over processes, inline and with mo
   CHECK(ringfence(f, search + "c.jsonl --executor inline --jobs 3").status == 1);
   CHECK(body(content(f / "a.jsonl")) == body(content(f / "b.jsonl")));
   CHECK(body(content(f / "a.jsonl")) == body(content(f / "c.jsonl")));
+}
+
+TEST_CASE(
+    "--executor auto is inline where the schedule is chosen, with the same outcome, and processes "
+    "for run") {
+  const Folder f;
+  const std::string relaxed = kCase + " --set end.put=relaxed";
+  for (const std::string& command :
+       {"fuzz" + relaxed + " --boundary coherent --schedules 500 --seed 5 --trace t.jsonl",
+        "fuzz" + kCase + " --boundary coherent --schedules 50", std::string("replay t.jsonl")}) {
+    CAPTURE(command);
+    const auto with = [&](const std::string& executor) {
+      const Result r = ringfence(f, command + " --json r.json --executor " + executor);
+      nlohmann::json j = json_of(f / "r.json");
+      CHECK(j["executor"] == (executor == "processes" ? "processes" : "inline"));
+      return std::tuple(r.status, j["verdict"], j.value("findings", nlohmann::json()).size(),
+                        j.value("executions", 0), body(content(f / "t.jsonl")));
+    };
+    const auto over_processes = with("processes");
+    CHECK(with("auto") == over_processes);
+  }
+  CHECK(ringfence(f, "run" + kCase + " --executor auto --json r.json").status == 0);
+  CHECK(json_of(f / "r.json")["executor"] == "processes");
 }
 
 TEST_CASE("with races ignored, a relaxed end signal hands old bits to the result") {
