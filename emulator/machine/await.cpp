@@ -32,10 +32,9 @@ std::uint32_t MachineState::ending(const Now& now, const Cell& cell, const Past&
 
 bool Machine::can_end(ThreadId id, Address at, const Access& access, const Wanted& wanted,
                       bool by_rmw) {
-  Cell& cell = one_cell(at, access.element);
-  if (by_rmw) whole(cell, at, access);
   const Now now = now_at(id, access, at, step_, AccessKind::read);
   prepare(now);
+  Cell& cell = place_of(now, by_rmw);
   if (std::uint64_t later = 0; foresees(now, cell, later)) return wanted.holds(later);
   std::array<Message*, kMaxMessages> out;
   if (ending(now, cell, past(cell, now), wanted, by_rmw, out) > 0) return true;
@@ -63,9 +62,9 @@ Message* MachineState::choose_ending(const Now& now, const Cell& cell, const Pas
 
 std::optional<std::uint64_t> Machine::try_read_until(ThreadId id, Address at, const Access& access,
                                                      const Wanted& wanted) {
-  Cell& cell = one_cell(at, access.element);
   Now now = now_at(id, access, at, step_, AccessKind::read);
   prepare(now);
+  Cell& cell = place_of(now, false);
   if (std::uint64_t later = 0; foresees(now, cell, later)) {
     if (!wanted.holds(later)) return std::nullopt;
     now.step = ++step_;
@@ -79,9 +78,9 @@ std::optional<std::uint64_t> Machine::try_read_until(ThreadId id, Address at, co
 }
 
 void Machine::see_change(ThreadId id, Address at, const Access& access, const Wanted& wanted) {
-  Cell& cell = one_cell(at, access.element);
   const Now now = now_at(id, access, at, step_, AccessKind::read);
   prepare(now);
+  Cell& cell = place_of(now, false);
   std::array<Message*, kMaxMessages> out;
   const std::uint32_t n = ending(now, cell, past(cell, now), wanted, false, out);
   if (n == 0) return;
@@ -114,9 +113,9 @@ void Machine::took(Address at, std::uint8_t element, std::uint64_t value) {
 
 std::optional<std::uint64_t> Machine::try_cas_until(ThreadId id, Address at, const Access& access,
                                                     std::uint64_t compare, std::uint64_t value) {
-  Cell& cell = whole(one_cell(at, access.element), at, access);
   Now now = now_at(id, access, at, step_, AccessKind::rmw);
   prepare(now);
+  Cell& cell = place_of(now, true);
   if (std::uint64_t later = 0; foresees(now, cell, later)) {
     if (later != compare) return std::nullopt;
     now.step = ++step_;
@@ -136,9 +135,9 @@ std::optional<std::uint64_t> Machine::try_rmw_until(ThreadId id, Address at, con
                                                     const std::uint64_t* compare,
                                                     std::uint64_t operand,
                                                     CombineFunction combine) {
-  Cell& cell = whole(one_cell(at, access.element), at, access);
   Now now = now_at(id, access, at, step_, AccessKind::rmw);
   prepare(now);
+  Cell& cell = place_of(now, true);
   if (std::uint64_t later = 0; foresees(now, cell, later)) {
     if (!wanted.holds(later)) return std::nullopt;
     return compare != nullptr ? cas(id, at, access, *compare, operand)
@@ -167,10 +166,9 @@ std::optional<std::uint64_t> Machine::try_end(ThreadId id, Address at, const Acc
     return by_rmw ? try_cas_until(id, at, access, wanted.value, value)
                   : try_read_until(id, at, access, wanted);
   }
-  Cell& cell = one_cell(at, access.element);
-  if (by_rmw) whole(cell, at, access);
   Now now = now_at(id, access, at, step_, by_rmw ? AccessKind::rmw : AccessKind::read);
   prepare(now);
+  Cell& cell = place_of(now, by_rmw);
   Past before_it;
   Message* m = cell.newest;
   if (cell.count == 1 && m->initial) {  // nothing to choose from

@@ -2,9 +2,7 @@
 // Internal to the machine: walking the cells of a span of bytes.
 
 #include <algorithm>
-#include <string>
 
-#include "emulator/machine/not_modelled.hpp"
 #include "emulator/machine/state.hpp"
 
 namespace ringfence::machine {
@@ -46,17 +44,6 @@ void MachineState::for_cells(RegionId id, std::uint64_t offset, std::uint64_t by
     }
     at = std::uint64_t{index} * kLineBytes + to;
   }
-}
-
-// A cell that is narrower than what it is to be read and modified as a whole:
-// several make up the place since narrower accesses came, and they are not put together again. (A
-// plain read or write takes each by itself.)
-inline Cell& whole(Cell& cell, Address at, const Access& access) {
-  if (cell.size >= access.element || access.of_barrier) return cell;
-  throw NotModelled("an atomic of " + std::to_string(int{access.element}) + " bytes, at byte " +
-                    std::to_string(at.offset) + " of its memory, over accesses of " +
-                    std::to_string(int{cell.size}) +
-                    " bytes is not modelled: use one size for that place");
 }
 
 }  // namespace ringfence::machine

@@ -153,6 +153,7 @@ Message* MachineState::copy_message(const Message& m) {
   c->scope = m.scope;
   c->proxy = m.proxy;
   c->element = m.element;
+  c->wrote = m.wrote;
   c->group = m.group;
   c->id = m.id;
   c->initial = m.initial;
@@ -234,21 +235,29 @@ void MachineState::split(Line& line, Cell& cell, std::uint32_t size) {
       part->ids = 1;
       continue;
     }
+    const auto bytes = static_cast<std::uint16_t>((1u << size) - 1);
     std::array<Message*, kMaxMessages> by_id{};
     Message** tail = &part->newest;
     for (const Message* m = cell.newest; m != nullptr; m = m->older) {
+      const auto wrote = static_cast<std::uint16_t>((m->wrote >> shift) & bytes);
+      if (m->wrote != 0 && wrote == 0) continue;  // of the other pieces
       Message* c = copy_message(*m);
       std::memmove(c->value.data(), m->value.data() + shift, size);
+      c->wrote = wrote == bytes ? std::uint16_t{0} : wrote;
+      // What it did not write may be of other pieces.
+      c->uninitialised = m->uninitialised && (m->initial || m->wrote == 0);
       by_id[c->id] = c;
+      part->ids |= bit(*c);
+      ++part->count;
       *tail = c;
       tail = &c->older;
     }
     for (const Message* m = cell.newest; m != nullptr; m = m->older) {
+      if (by_id[m->id] == nullptr) continue;
+      by_id[m->id]->before &= part->ids;
+      by_id[m->id]->outlives &= part->ids;
       if (m->source != nullptr) by_id[m->id]->source = by_id[m->source->id];
     }
-    part->count = cell.count;
-    part->ids = cell.ids;
-    const auto bytes = static_cast<std::uint16_t>((1u << size) - 1);
     for (const Reader* r = cell.readers; r != nullptr; r = r->next) {
       const auto mask = static_cast<std::uint16_t>((r->mask >> shift) & bytes);
       if (mask == 0) continue;

@@ -68,7 +68,10 @@ struct Message {
   Proxy proxy = Proxy::generic;
   std::uint8_t element = 0;  // bytes of the operation that wrote it
   std::uint8_t id = 0;       // bit in a MessageSet
-  bool initial = false;      // there before every launch: known to everybody
+  // The bytes of the cell that it wrote, where those are not all: the others of `value` are what
+  // there was (unite.cpp). 0: all.
+  std::uint16_t wrote = 0;
+  bool initial = false;  // there before every launch: known to everybody
   bool uninitialised = false;
   bool rmw = false;
   bool source_strong = false;  // the read-modify-write is morally strong with what it read
@@ -125,6 +128,7 @@ struct Parts {
     cells[byte] = cell;
     made = static_cast<std::uint16_t>(made | 1u << byte);
   }
+  void take(std::uint32_t byte) { made = static_cast<std::uint16_t>(made & ~(1u << byte)); }
   template <class F>
   void for_each(F&& f) const {
     for (std::uint32_t left = made; left != 0; left &= left - 1) f(*cells[std::countr_zero(left)]);

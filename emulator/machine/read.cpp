@@ -204,6 +204,7 @@ void Machine::read(ThreadId id, Address from, const Access& access, std::span<st
       return read_cell(now, *cell, before_it, readable(now, *cell, before_it), out.data());
     }
   }
+  if (is_strong(access.order)) unite_elements(now, out.size());
   const auto part = [&](std::uint64_t begin, std::uint64_t bytes) {
     for_cells(from.region, from.offset + begin, bytes, access.element, !is_strong(access.order),
               [&](Cell& cell, std::uint64_t at, std::uint16_t mask) {

@@ -141,12 +141,14 @@ void Machine::reduce(ThreadId id, Address to, const Access& access,
 void MachineState::reduce_cells(Now& now, Address to, std::span<const std::byte> operand,
                                 CombineFunction combine) {
   const Access& access = *now.access;
+  now.address.offset = to.offset;
+  unite_elements(now, operand.size());
   for_cells(to.region, to.offset, operand.size(), access.element, false,
             [&](Cell& cell, std::uint64_t at, std::uint16_t mask) {
               now.address.offset = to.offset + at;
               now.mask = mask;
               // Of four bytes: halves (f16x2) that are added one by one are not told from a sum.
-              if (access.element == 8) whole(cell, now.address, access);
+              if (access.element == 8 && cell.size < 8 && !access.of_barrier) refuse(now, cell);
               if (ask_by_element(access, cell)) return false;
               if (std::uint64_t later = 0; foresees(now, cell, later)) {
                 const std::uint64_t v = combine(later, load(operand.data() + at, access.element));
@@ -205,7 +207,7 @@ std::uint64_t Machine::rmw(ThreadId id, Address at, const Access& access, std::u
                            CombineFunction combine) {
   Now now = begin(id, at, access, AccessKind::rmw);
   if (!check_range(now, access.element)) return 0;
-  Cell& cell = whole(one_cell(at, access.element), at, access);
+  Cell& cell = place_of(now, true);
   if (std::uint64_t later = 0; foresees(now, cell, later)) {
     write_foreseen(now, cell, later, combine(later, operand), true);
     finish_strong_write(now);
@@ -225,7 +227,7 @@ std::uint64_t Machine::cas(ThreadId id, Address at, const Access& access, std::u
                            std::uint64_t value) {
   Now now = begin(id, at, access, AccessKind::rmw);
   if (!check_range(now, access.element)) return 0;
-  Cell& cell = whole(one_cell(at, access.element), at, access);
+  Cell& cell = place_of(now, true);
   if (std::uint64_t later = 0; foresees(now, cell, later)) {
     if (later == compare) {
       write_foreseen(now, cell, later, value, true);

@@ -323,6 +323,19 @@ class MachineState : protected MachineRecords {
     return cell != nullptr ? *cell : make_cell(at, size);
   }
   Cell& make_cell(Address at, std::uint32_t size);
+  // unite.cpp: cells of a place that was accessed in smaller pieces
+  bool unites(const Now& now, const Cell& cell) const;
+  // Of a place in which there are only smaller cells. Null: something earlier is not ordered before
+  // the access.
+  Cell* unite(const Now& now, Address at, std::uint32_t size);
+  void take_readers(Cell& whole, const Cell& piece, std::uint32_t shift);
+  void unite_elements(const Now& now, std::uint64_t bytes);
+  // The cell of an access of one element; where that is several still, the first. `as_one`: the
+  // access is an atomic, which several cannot serve.
+  Cell& place_of(const Now& now, bool as_one);
+  // Tells the races of an access with what is in the pieces of its place. Throws NotModelled where
+  // there is none.
+  void refuse(const Now& now, const Cell& cell);
   MeetingState& meeting_at(Meeting m) { return *meetings_[static_cast<std::uint32_t>(m)]; }
   MeetingPart& part_of(MeetingState& meeting, const Placement& place, Scope scope);
   void snapshot(Thread& t, ThreadId id, Scope scope);
@@ -358,6 +371,7 @@ class MachineState : protected MachineRecords {
   void note_unfenced(const Now& now, const Cell& cell);
   bool races(const Now& now, const Message& m, MessageSet known_set) const {
     return (known_set & bit(m)) == 0 && !morally_strong(now, m) &&
+           (m.wrote == 0 || now.mask == 0 || (m.wrote & now.mask) != 0) &&
            !excused(now, m.at, m.order, m.scope);
   }
   bool races(const Now& now, const Reader& r) const {

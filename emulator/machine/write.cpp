@@ -162,7 +162,7 @@ void Machine::write(ThreadId id, Address to, const Access& access, std::span<con
   Now now = begin(id, to, access, AccessKind::write);
   if (!check_range(now, in.size())) return;
   if (in.size() == access.element && access.element < kLineBytes) {
-    Cell& cell = one_cell(to, access.element);
+    Cell& cell = is_strong(access.order) ? place_of(now, false) : one_cell(to, access.element);
     // Where earlier accesses were narrower there are several cells; below all of them are written.
     if (cell.size == access.element) {
       now.mask = all_of(cell);
@@ -170,6 +170,7 @@ void Machine::write(ThreadId id, Address to, const Access& access, std::span<con
       return finish_strong_write(now);
     }
   }
+  if (is_strong(access.order)) unite_elements(now, in.size());
   const auto part = [&](std::uint64_t begin, std::uint64_t bytes) {
     for_cells(to.region, to.offset + begin, bytes, access.element, false,
               [&](Cell& cell, std::uint64_t at, std::uint16_t mask) {

@@ -324,24 +324,6 @@ TEST_CASE("a place that is accessed by narrower ones later leaves reads before b
   judge("clean", reads_six(upper, 5));
 }
 
-TEST_CASE("an atomic over narrower accesses is refused, not computed from one part") {
-  const std::string halves = "  st.global.u32 [%m], 5;\n  st.global.u32 [%m+4], 7;\n";
-  const std::string whole = "  mov.u64 %s, 5;\n  st.global.u64 [%m], %s;\n";
-  const std::vector<std::string> wide = {"  atom.global.exch.b64 %t, [%m], 3;\n",
-                                         "  red.global.add.u64 [%m], 1;\n",
-                                         "  atom.global.cas.b64 %t, [%m], 5, 3;\n",
-                                         "$L:\n  atom.acquire.gpu.global.cas.b64 %t, [%m], 5, 3;\n "
-                                         " setp.ne.u64 %q, %t, 5;\n  @%q bra $L;\n"};
-  for (const std::string& access : wide) {
-    CAPTURE(access);
-    CHECK_THROWS_AS(checked({{halves + access}}), schedule::NotModelled);
-    CHECK(checked({{whole + access}}) == "clean");
-  }
-  // What is only read or written takes each part.
-  CHECK(checked({{halves + "  ld.global.u64 %t, [%m];\n  mov.u64 %s, 30064771077;\n"
-                           "  setp.ne.u64 %q, %t, %s;\n  @%q trap;\n"}}) == "clean");
-}
-
 TEST_CASE("more writes of a place than are kept leave reads before them as they are, or unknown") {
   const auto times = [](int n, const std::string& write) {
     return "  mov.u32 %v3, 0;\n$L:\n" + write + "  add.u32 %v3, %v3, 1;\n  setp.lt.u32 %q, %v3, " +
