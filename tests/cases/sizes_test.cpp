@@ -19,7 +19,7 @@ constexpr std::uint64_t kBoth = 5 + (std::uint64_t{7} << 32);
 const std::string kFirst = "  setp.eq.u32 %q, %lane, 0;\n";
 const std::string kMeet = "  bar.sync 1, 64;\n";
 
-// Faults if %t is (or: is not) the value.
+// A trap (the rank is lost) if %t is, or is not, the value.
 std::string trap_if(const std::string& relation, std::uint64_t value) {
   return "  mov.u64 %s, " + std::to_string(value) + ";\n  setp." + relation +
          ".u64 %q, %t, %s;\n  @%q trap;\n";
@@ -32,7 +32,7 @@ TEST_CASE("an atomic over smaller accesses that come before it takes all of them
   const auto judged = [](const std::string& body, std::uint64_t right) {
     CAPTURE(body);
     judge("clean", {{body + trap_if("ne", right)}});
-    judge("trap", {{body + trap_if("eq", right)}});
+    judge("rank-lost", {{body + trap_if("eq", right)}});
   };
   judged(kHalves + "  atom.global.exch.b64 %t, [%m], 3;\n", kBoth);
   judged(kHalves + "  red.global.add.u64 [%m], 1;\n" + kLoad, kBoth + 1);
@@ -76,13 +76,13 @@ TEST_CASE("a strong access of a place is single, also where its parts were acces
       trap_if("eq", 10 + (std::uint64_t{7} << 32)) + trap_if("eq", 5 + (std::uint64_t{14} << 32));
   const std::string read = "  ld.relaxed.gpu.global.u64 %t, [%m];\n";
   judge("clean", pair(whole, read + torn));
-  judge("trap", pair(whole, read + trap_if("eq", kBoth)));
-  judge("trap", pair(whole, read + trap_if("eq", kBoth + kBoth)));
-  judge("trap", pair(parts,
-                     "  ld.relaxed.gpu.global.u32 %v1, [%m];\n"
-                     "  ld.relaxed.gpu.global.u32 %v2, [%m+4];\n"
-                     "  mov.b64 %t, {%v1, %v2};\n" +
-                         torn));
+  judge("rank-lost", pair(whole, read + trap_if("eq", kBoth)));
+  judge("rank-lost", pair(whole, read + trap_if("eq", kBoth + kBoth)));
+  judge("rank-lost", pair(parts,
+                          "  ld.relaxed.gpu.global.u32 %v1, [%m];\n"
+                          "  ld.relaxed.gpu.global.u32 %v2, [%m+4];\n"
+                          "  mov.b64 %t, {%v1, %v2};\n" +
+                              torn));
   judge("data-race", pair(parts, read));
 }
 
@@ -117,8 +117,8 @@ TEST_CASE("after an access of the whole, the parts of a place have their histori
   const auto trap = [](unsigned value) {
     return "  setp.eq.u32 %q, %v1, " + std::to_string(value) + ";\n  @%q trap;\n";
   };
-  judge("trap", three(same + trap(0)));
-  judge("trap", three(same + trap(1)));
+  judge("rank-lost", three(same + trap(0)));
+  judge("rank-lost", three(same + trap(1)));
   judge("clean", three(other + trap(1)));
   judge("data-race", three("  st.relaxed.gpu.global.u32 [%m+4], 1;\n"));
 }
