@@ -170,7 +170,7 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
   void on_read(const Question& q, std::span<machine::Message* const> options) override;
   void on_place(const Question& q, std::span<const machine::MessageSet> options) override;
   void on_message(const Question& q, const machine::Message& m) override;
-  void on_fence_sc(machine::ThreadId who, machine::Scope scope) override;
+  void on_fence_sc(machine::ThreadId who, machine::Scope scope, std::uint16_t site) override;
   void on_forgotten(const machine::Cell& cell, const machine::Message& m) override;
   bool as_set(machine::Address at) const override;
   void on_blocked(const Question& q) override;
@@ -293,10 +293,14 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
   void offer_reads(const Question& q, const Event& event,
                    const std::vector<const machine::Message*>& candidates,
                    const machine::Message* chosen);
-  bool strong_fences(const Live& a, const Live& b) const;
-  void offer_fences(const Live& fence);
   bool lands_as_given(std::uint32_t event, const machine::Message& m,
                       const machine::Cell& cell) const;
+
+  // fences.cpp
+  bool strong_fences(const Live& a, const Live& b) const;
+  void offer_fences(const Live& fence);
+  bool acts(machine::ThreadId thread) const;
+  void note_fences();
 
   // revisit.cpp
   void revisit_taken(const Question& q, const Event& read);

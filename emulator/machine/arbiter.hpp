@@ -48,7 +48,7 @@ class Arbiter {
   virtual void on_place(const Question& q, std::span<const MessageSet> options) = 0;
   // The write of this access is in place.
   virtual void on_message(const Question& q, const Message& m) = 0;
-  virtual void on_fence_sc(ThreadId who, Scope scope) = 0;
+  virtual void on_fence_sc(ThreadId who, Scope scope, std::uint16_t site) = 0;
   // The cell has as many messages as it can have; this one is about to go, though somebody may not
   // know what overwrites it.
   virtual void on_forgotten(const Cell& cell, const Message& m) = 0;

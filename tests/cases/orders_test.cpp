@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <array>
 #include <string>
 #include <vector>
 
@@ -366,6 +368,50 @@ TEST_CASE("an order of a warp's lanes that is left out and could be told is no P
   CHECK(checked({{"all:" + read + "  bar.warp.sync 0xffffffff;\n" + flag, other}}) == "clean");
   // 32 lanes that draw numbers: all their orders are too many.
   CHECK(checked({{"all:  atom.global.add.u32 %v1, [%m], 1;\n"}}) == "unknown");
+}
+
+TEST_CASE("fences of two lanes with another warp's between them are explored, or unknown") {
+  const auto side = [](const std::string& x, const std::string& u, const std::string& result) {
+    return "  st.relaxed.gpu.global.u32 [%m+" + x +
+           "], 1;\n  fence.sc.gpu;\n  ld.relaxed.gpu.global.u32 %v1, [%m+" + u +
+           "];\n  st.global.u32 [%m+" + result + "], %v1;\n";
+  };
+  const std::string a = side("0", "64", "512"), b = side("128", "192", "576");
+  const std::string lanes =
+      "all:  setp.gt.u32 %q, %lane, 1;\n  @%q bra $E;\n"
+      "  setp.eq.u32 %q, %lane, 0;\n  @%q bra $A;\n" +
+      b + "  bra $E;\n$A:\n" + a + "$E:\n  bar.sync 0;\n";
+  const auto alone = [](const std::string& body) {
+    return "all:  setp.ne.u32 %r, %lane, 0;\n  @%r bra $E;\n" + body + "$E:\n  bar.sync 0;\n";
+  };
+  // The values of the two lanes and of the other warp's two loads that are a trap.
+  const auto third = [&](const std::string& fence, std::array<int, 4> values) {
+    std::string out =
+        alone(
+            "  st.relaxed.gpu.global.u32 [%m+64], 1;\n"
+            "  st.relaxed.gpu.global.u32 [%m+192], 1;\n" +
+            fence +
+            "  ld.relaxed.gpu.global.u32 %v3, [%m];\n"
+            "  ld.relaxed.gpu.global.u32 %v4, [%m+128];\n") +
+        "  @%r ret;\n  ld.global.u32 %v1, [%m+512];\n  ld.global.u32 %v2, [%m+576];\n";
+    for (std::size_t i = 0; i < 4; ++i) {
+      out += "  setp.ne.u32 %q, %v" + std::to_string(i + 1) + ", " + std::to_string(values[i]) +
+             ";\n  @%q ret;\n";
+    }
+    return out + "  trap;\n";
+  };
+  const std::string fence = "  fence.sc.gpu;\n";
+  constexpr std::array<int, 4> kFirstBefore{0, 1, 1, 0}, kSecondBefore{1, 0, 0, 1};
+  // One lane's is before, the other's behind: the run has one way; of the other nothing is known.
+  std::vector<std::string> said;
+  for (const auto& values : {kFirstBefore, kSecondBefore}) {
+    said.push_back(checked({{lanes, third(fence, values)}}));
+    CHECK(checked({{alone(a), alone(b), third(fence, values)}}) == "rank-lost");
+  }
+  std::sort(said.begin(), said.end());
+  CHECK(said == std::vector<std::string>{"rank-lost", "unknown"});
+  // Nobody's fence is between them.
+  CHECK(checked({{lanes, third("", {2, 2, 2, 2})}}) == "clean");
 }
 
 TEST_CASE("the arrival of one lane does not speak for what the others read") {

@@ -1,0 +1,142 @@
+// fence.sc: which graphs follow from one, and the orders of those of a warp's lanes.
+
+#include <algorithm>
+
+#include "emulator/check/walk.hpp"
+#include "emulator/schedule/interrupt.hpp"
+
+namespace ringfence::check {
+
+bool Walk::strong_fences(const Live& a, const Live& b) const {
+  if (a.event.self.agent == b.event.self.agent) return true;
+  const auto& machine = execution_->machine();
+  const auto& x = machine.placement(a.thread);
+  const auto& y = machine.placement(b.thread);
+  return machine::reaches(a.access.scope, x, y) && machine::reaches(b.access.scope, y, x);
+}
+
+// The graphs in which earlier fences come after this one in fence-sc order: any set of them that is
+// closed upwards.
+void Walk::offer_fences(const Live& fence) {
+  std::vector<std::uint32_t> others;
+  for (std::uint32_t i = 0; i < lives_.size(); ++i) {
+    const Live& x = lives_[i];
+    if (x.event.cell == kFences && !fence.past.has(x.event.self) && strong_fences(fence, x)) {
+      others.push_back(i);
+    }
+  }
+  // By each: those that come behind it.
+  const std::size_t n = others.size();
+  std::vector<std::vector<std::size_t>> behind(n);
+  for (std::size_t a = 0; a < n; ++a) {
+    for (std::size_t b = a + 1; b < n; ++b) {
+      const Live &x = lives_[others[a]], &y = lives_[others[b]];
+      if (!strong_fences(x, y)) continue;
+      const bool swap = overtakes(y.event, x.event);
+      behind[swap ? b : a].push_back(swap ? a : b);
+    }
+  }
+  // Last ones first, so that of each it is known whether those behind it are in the set.
+  std::vector<std::size_t> order;
+  std::vector<bool> placed(n, false);
+  for (std::size_t found = 0; order.size() < n; found = order.size()) {
+    for (std::size_t a = 0; a < n; ++a) {
+      const bool due = !placed[a] && std::all_of(behind[a].begin(), behind[a].end(),
+                                                 [&](std::size_t b) { return placed[b]; });
+      if (!due) continue;
+      placed[a] = true;
+      order.push_back(a);
+    }
+    if (order.size() == found) return abandon();  // a cycle: not consistent
+  }
+  std::vector<bool> in(n, false);
+  const auto choose = [&](const auto& self, std::size_t at) -> void {
+    if (schedule::must_stop()) return;
+    if (at < n) {
+      const std::size_t a = order[at];
+      self(self, at + 1);
+      if (std::any_of(behind[a].begin(), behind[a].end(), [&](std::size_t b) { return !in[b]; })) {
+        return;
+      }
+      in[a] = true;
+      self(self, at + 1);
+      in[a] = false;
+      return;
+    }
+    if (std::none_of(in.begin(), in.end(), [](bool b) { return b; })) return;
+    Graph g = graph();
+    g.push_back(fence.event);
+    for (std::size_t a = 0; a < n; ++a) {
+      if (in[a]) g.back().after.push_back(lives_[others[a]].event.self);
+    }
+    found_.push_back(std::move(g));
+  };
+  choose(choose, 0);
+}
+
+void Walk::on_fence_sc(machine::ThreadId who, machine::Scope scope, std::uint16_t site) {
+  if (abandoned_) return;
+  AgentState& agent = current();
+  const Name self{agent.index, agent.nth};
+  const std::uint32_t given = find(self, piece_, true);
+  Live live;
+  if (given != kNone) {
+    live = std::move(lives_[given]);
+  } else {
+    live.event.self = self;
+    live.event.piece = static_cast<std::uint16_t>(piece_);
+    live.event.write = true;
+    live.event.cell = kFences;
+    live.event.scope = scope;
+  }
+  agent.past.add(self);
+  live.past = live.carried = agent.past;
+  live.thread = who;
+  live.access.scope = scope;
+  live.access.site = site;
+  live.lane = lane_step(who);
+  live.lane_carried = lane(current_, who).past;
+  if (given == kNone) {
+    offer_fences(live);
+  }
+  keep(given, std::move(live));
+  ++piece_;
+}
+
+// Whether the thread makes accesses that are events: of others, no value tells where a fence of
+// theirs stands. (A race with one of those is between two threads, and each of the thread's fences
+// is explored before and behind those of other agents, with those of its warp.)
+bool Walk::acts(machine::ThreadId thread) const {
+  return std::any_of(lives_.begin(), lives_.end(), [&](const Live& l) {
+    return l.executed && l.thread == thread && l.event.cell != kFences && l.event.cell != kLanes &&
+           !l.access.of_barrier;
+  });
+}
+
+// Fences of two lanes of a warp are in the order in which the run has them, as each step of a warp
+// is in the past of its next ones. The other order is one of its own where a fence of somebody else
+// can stand between them and nothing else orders them.
+void Walk::note_fences() {
+  std::vector<const Live*> fences;
+  for (const Live& l : lives_) {
+    if (l.executed && l.event.cell == kFences) fences.push_back(&l);
+  }
+  const auto of_one = [](const Live& x, const Live& y) {
+    return x.event.self.agent == y.event.self.agent;
+  };
+  for (std::size_t b = 1; b < fences.size(); ++b) {
+    const Live& y = *fences[b];
+    for (std::size_t a = 0; a < b; ++a) {
+      const Live& x = *fences[a];
+      if (!of_one(x, y) || x.thread == y.thread || y.lane_carried.has(x.lane)) continue;
+      const bool between = std::any_of(fences.begin(), fences.end(), [&](const Live* p) {
+        return !of_one(*p, x) && strong_fences(*p, x) && strong_fences(*p, y) &&
+               !p->lane_carried.has(x.lane) && !y.lane_carried.has(p->lane);
+      });
+      if (!between || !acts(x.thread) || !acts(y.thread)) continue;
+      sets_.leave_out({names_of_.label(y.event.self.agent), y.access.site, x.access.site});
+    }
+  }
+}
+
+}  // namespace ringfence::check
