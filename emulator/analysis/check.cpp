@@ -70,6 +70,11 @@ std::vector<std::string> left_out_texts(const Task& task, const ExhaustiveMode& 
           first));
       continue;
     }
+    if (orders[i].what == check::LeftOut::What::unordered) {
+      out.push_back(fmt::format("{} at {} and the write at {} in another order: they race", warp,
+                                first, second));
+      continue;
+    }
     out.push_back(
         first == second
             ? fmt::format("the warp of {}, or another lane of it, first at {}", warp, first)

@@ -24,11 +24,11 @@ CellKey cell_asked(const machine::Arbiter::Question& q) {
 
 // The last in coherence order; of several (racing writes are unordered) the one of the last name.
 const Message* Walk::last(const std::vector<const Message*>& among, const Before* given) const {
-  MessageSet before = 0;
-  for (const Message* m : among) before |= given != nullptr ? (*given)[m->id] : m->before;
+  MessageSet earlier = 0;
+  for (const Message* m : among) earlier |= before(*m, given);
   const Message* best = nullptr;
   for (const Message* m : among) {
-    if ((before & bit(*m)) != 0) continue;
+    if ((earlier & bit(*m)) != 0) continue;
     if (best == nullptr || name_of(*best) == kInitial ||
         (name_of(*m) != kInitial && name_of(*best) < name_of(*m))) {
       best = m;
@@ -165,11 +165,12 @@ void Walk::on_read(const Question& q, std::span<Message* const> options) {
     chosen = candidates.empty() || q.pointed ? q.cell->newest : last(candidates);
   }
   if (q.kind == machine::AccessKind::rmw) {
-    auto before = std::make_shared<Before>();
+    auto now = std::make_shared<Before>();
     for (const Message* m = q.cell->newest; m != nullptr; m = m->older) {
-      (*before)[m->id] = m->before;
+      now->of[m->id] = m->before;
+      now->there |= bit(*m);
     }
-    before_ = std::move(before);
+    before_ = std::move(now);
   }
   const Live* const source = writer(*chosen, cell);
   const bool red = q.kind == machine::AccessKind::rmw && !q.result;

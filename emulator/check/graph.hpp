@@ -88,7 +88,10 @@ struct LeftOut {
     forgotten,
     // An access of this warp, at `first`, whose place was accessed in other sizes since: what it
     // would have done later is not known.
-    resized
+    resized,
+    // In mode coherent: a write of this warp, at `first`, and the one at `second`, which race, in
+    // another order, where something at the point of coherence could tell.
+    unordered
   };
   std::uint64_t label = 0;
   std::uint16_t first = 0;

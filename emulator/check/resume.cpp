@@ -40,6 +40,8 @@ class Reader {
         left_out(LeftOut::What::forgotten);
       } else if (kind == "resized") {
         left_out(LeftOut::What::resized);
+      } else if (kind == "unordered") {
+        left_out(LeftOut::What::unordered);
       } else if (kind == "agent") {
         agent();
       } else if (kind == "item") {
@@ -47,8 +49,8 @@ class Reader {
       } else if (kind == "event" && !left_.items.empty()) {
         event();
       } else {
-        bad("expected 'ordered', 'lanes', 'unreached', 'look', 'forgotten', 'resized', 'agent', "
-            "'item', its 'event', or 'end'");
+        bad("expected 'ordered', 'lanes', 'unreached', 'look', 'forgotten', 'resized', "
+            "'unordered', 'agent', 'item', its 'event', or 'end'");
       }
     }
   }
@@ -159,7 +161,8 @@ std::string to_text(const Left& left) {
     out << "ordered " << c.region << ' ' << c.offset << ' ' << int{c.size} << '\n';
   }
   for (const LeftOut& o : left.left_out) {
-    constexpr const char* kWords[] = {"lanes", "unreached", "look", "forgotten", "resized"};
+    constexpr const char* kWords[] = {"lanes",     "unreached", "look",
+                                      "forgotten", "resized",   "unordered"};
     out << kWords[static_cast<int>(o.what)] << ' ' << std::hex << o.label << std::dec << ' '
         << o.first << ' ' << o.second << '\n';
   }

@@ -15,6 +15,7 @@ using schedule::AgentId;
 using schedule::kNoAgent;
 
 void Walk::finish() {
+  note_unordered();
   if (abandoned_ || remaining_ > 0) return;
   leave_step();
   const std::vector<Incoming> due = std::move(due_);
@@ -419,7 +420,7 @@ bool Walk::maximal_read(std::uint32_t event, const Incoming& w) const {
   for (const Message* m = cell->newest; m != nullptr; m = m->older) {
     // What came behind the read may have the number of a message that was forgotten since.
     const bool known = m->step < e.steps && (e.known & bit(*m)) != 0;
-    if (known) excluded |= given != nullptr ? (*given)[m->id] : m->before;
+    if (known) excluded |= before(*m, given);
     const auto at = writes_.find(key_of(*m, e.event.cell));
     // A weak write is no event where races end a run; without one, causality orders it before or
     // after this read, and the run does so too.
@@ -474,9 +475,6 @@ bool Walk::maximal_write(std::uint32_t event, const Incoming& w) const {
     if (!m->initial && name_of(*m) == e.event.self) mine = m;
   }
   if (mine == nullptr) return false;
-  const auto before_of = [&](const Message& m) {
-    return given != nullptr ? (*given)[m.id] : m.before;
-  };
   // Axiom Atomicity puts behind an atomic's write what is behind the write that it read.
   MessageSet forced = 0;
   for (const Message* m = cell->newest; m != nullptr && mine->rmw; m = m->older) {
@@ -484,16 +482,16 @@ bool Walk::maximal_write(std::uint32_t event, const Incoming& w) const {
     for (const Message* x = cell->newest; x != nullptr; x = x->older) {
       const machine::Access its{
           .order = x->order, .scope = x->scope, .element = x->element, .proxy = x->proxy};
-      if ((before_of(*x) & bit(*m)) != 0 && x != mine && !x->initial &&
+      if ((before(*x, given) & bit(*m)) != 0 && x != mine && !x->initial &&
           execution_->machine().morally_strong(e.thread, e.access, x->at.thread, its)) {
         forced |= bit(*x);
       }
     }
   }
   for (const Message* m = cell->newest; m != nullptr; m = m->older) {
-    const MessageSet before = before_of(*m);
-    if ((before & bit(*mine)) == 0) continue;
-    if (((before | bit(*m)) & forced) != 0) continue;
+    const MessageSet sooner = before(*m, given);
+    if ((sooner & bit(*mine)) == 0) continue;
+    if (((sooner | bit(*m)) & forced) != 0) continue;
     const auto at = writes_.find(key_of(*m, e.event.cell));
     if (at != writes_.end() && earlier(at->second)) return false;
   }

@@ -183,11 +183,12 @@ void Walk::relate() {
     for (std::uint32_t i = 0; i < j; ++i) {
       const Event& a = lives_[i].event;
       if (a.cell != b.cell || a.self == b.self) continue;
-      if (!fence && !a.pointed && !b.pointed) continue;
+      // A write at the point of coherence lands behind all that are there. Another one may come
+      // later than such a write and land before it.
       if (a.write && b.write) {
         if (overtakes(b, a)) {
-          waits_for_[i].push_back(j);
-        } else {
+          if (fence || b.pointed) waits_for_[i].push_back(j);
+        } else if (fence || a.pointed) {
           waits_for_[j].push_back(i);
         }
       }

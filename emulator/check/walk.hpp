@@ -26,7 +26,7 @@
 //     newest at the end; otherwise others stand for it, in which it read what came.
 //   - fence.sc is a write of one common cell: fence-sc order is its coherence order.
 //   - The point of coherence (mode coherent): order of execution is coherence order there, so the
-//     run is arranged to have it.
+//     run is arranged to have it. Of writes that race there it is not explored (points.cpp).
 //   - Sets: reductions of a cell whose other accesses all come before or after the whole of them,
 //     or wait for their total, commute; their order is not explored. Where a run shows that a cell
 //     is not like that, `Sets` turns the rule off for it and the search starts again.
@@ -225,9 +225,15 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
     std::uint64_t operand = 0;  // of a look at a barrier: what it saw there
     machine::Combine combine = machine::Combine::none;
   };
-  // Coherence in a cell before a write came, by message id: what the write was placed before may be
-  // ordered through it.
-  using Before = std::array<machine::MessageSet, machine::kMaxMessages>;
+  // Coherence in a cell before a write came: what the write was placed before may be ordered
+  // through it. What of the graph came later than the write is where the graph puts it.
+  struct Before {
+    std::array<machine::MessageSet, machine::kMaxMessages> of{};  // by message id
+    machine::MessageSet there = 0;
+  };
+  static machine::MessageSet before(const machine::Message& m, const Before* given) {
+    return given != nullptr && (given->there & machine::bit(m)) != 0 ? given->of[m.id] : m.before;
+  }
   // A write whose revisits are due: `own` are its events, where the run does not have them.
   struct Incoming {
     Name self;
@@ -301,6 +307,11 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
   void offer_fences(const Live& fence);
   bool acts(machine::ThreadId thread) const;
   void note_fences();
+
+  // points.cpp
+  bool is_coherent() const;
+  bool may_come_either_way(const Live& a, const Live& b) const;
+  void note_unordered();
 
   // revisit.cpp
   void revisit_taken(const Question& q, const Event& read);

@@ -1,0 +1,115 @@
+// Mode coherent, of which no axioms are: what schedules end with against the search.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <set>
+#include <string>
+
+#include "emulator/litmus/parser.hpp"
+#include "emulator/litmus/printer.hpp"
+#include "emulator/litmus/run.hpp"
+#include "emulator/schedule/inline_executor.hpp"
+#include "tests/axiomatic/generator.hpp"
+#include "tests/check/both.hpp"
+
+using namespace ringfence;
+
+namespace {
+
+machine::Policy coherent() {
+  machine::Policy policy;
+  policy.boundary = machine::Boundary::coherent;
+  return policy;
+}
+
+// The final states of as many schedules, past all findings.
+std::set<litmus::State> fuzzed(const litmus::Test& test, std::uint64_t schedules) {
+  std::set<litmus::State> states;
+  litmus::LitmusProgram program(test);
+  schedule::InlineExecutor executor(program);
+  schedule::RunSpec spec;
+  spec.policy = coherent();
+  spec.weak_points = true;
+  spec.expected_points = 12;
+  for (int k = 0; k < machine::kFindingKinds; ++k) {
+    spec.ignore.push_back(static_cast<machine::FindingKind>(k));
+  }
+  const auto newest = [&](machine::Address at, std::uint32_t bytes) {
+    std::uint64_t value = 0;
+    executor.machine().peek(at, std::as_writable_bytes(std::span(&value, 1)).first(bytes));
+    return std::vector<std::uint64_t>{value};
+  };
+  for (std::uint64_t n = 0; n < schedules; ++n) {
+    spec.strategy.kind =
+        n % 2 == 0 ? schedule::StrategySpec::Kind::pct : schedule::StrategySpec::Kind::random;
+    spec.strategy.seed = n;
+    spec.strategy.stale = n % 3 == 0 ? 0.2 : 0.5;
+    if (executor.run(spec).end != schedule::RunEnd::complete) continue;
+    for (const litmus::State& s : program.final_states(newest)) states.insert(s);
+  }
+  return states;
+}
+
+// How many states only schedules have.
+std::size_t missing(const std::set<litmus::State>& fuzzed, const testing::Searched& searched) {
+  return static_cast<std::size_t>(
+      std::count_if(fuzzed.begin(), fuzzed.end(),
+                    [&](const litmus::State& s) { return !searched.states.contains(s); }));
+}
+
+bool leaves_order_out(const testing::Searched& searched) {
+  return std::any_of(
+      searched.result.left_out.begin(), searched.result.left_out.end(),
+      [](const check::LeftOut& o) { return o.what == check::LeftOut::What::unordered; });
+}
+
+}  // namespace
+
+TEST_CASE("what schedules end with in mode coherent the search finds, or says what it left out") {
+  std::size_t judged = 0, told = 0;
+  for (std::uint64_t seed = 1; seed <= 1500; ++seed) {
+    const litmus::Test test = axiomatic::generate(seed);
+    const testing::Searched searched = testing::search(test, coherent(), true);
+    // Past a deadlock, runs in which the wait would have ended sooner are not explored.
+    if (searched.result.blocked > 0 || searched.bounded) continue;
+    INFO(litmus::print(test));
+    ++judged;
+    if (searched.result.left_out.empty()) CHECK(searched.result.repeated == 0);
+    if (missing(fuzzed(test, 200), searched) == 0) continue;
+    ++told;
+    CHECK(leaves_order_out(searched));
+  }
+  CHECK(judged > 1000);
+  CHECK(told > 50);
+}
+
+TEST_CASE("a write of a narrower scope may land before one that is there, though it knows of it") {
+  // P1 has heard of x=1, by y, without synchronisation; its x=2 may precede it in coherence.
+  const litmus::Test test = litmus::parse(R"(PTX knows
+{
+x=0;
+y=0;
+}
+ P0@cta 0,gpu 0       | P1@cta 1,gpu 0       ;
+ st.relaxed.sys x, 1  | ld.relaxed.sys r0, y ;
+ st.relaxed.sys y, 1  | st.relaxed.gpu x, 2  ;
+exists
+(x=1 /\ P1:r0=1)
+)",
+                                          "knows");
+  const testing::Searched searched = testing::search(test, coherent(), true);
+  CHECK(searched.states.size() == 4);
+  CHECK(missing(fuzzed(test, 500), searched) == 0);
+  CHECK(searched.result.left_out.empty());
+}
+
+TEST_CASE("the order of racing writes that a read at the point of coherence sees is left out") {
+  const auto race = [](const std::string& first) {
+    return litmus::parse("PTX race\n{\nx=0;\n}\n P0@cta 0,gpu 0 | P1@cta 1,gpu 1 ;\n " + first +
+                             " | st.relaxed.sys x, 4 ;\nlocations [x;]\nexists\n(x=1)\n",
+                         "race");
+  };
+  CHECK(leaves_order_out(testing::search(race("st.weak x, 1"), coherent())));
+  CHECK(leaves_order_out(testing::search(race("st.relaxed.gpu x, 1"), coherent())));
+  CHECK_FALSE(leaves_order_out(testing::search(race("st.relaxed.sys x, 1"), coherent())));
+}
