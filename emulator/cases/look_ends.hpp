@@ -33,6 +33,9 @@ class KernelRun::LookEnds final : public machine::Condition {
     return end == End::moves_on || times_out(end);
   }
   bool writes(std::uint64_t value) const override { return !compare_ || value == *compare_; }
+  bool alike(std::uint64_t a, std::uint64_t b) const override {
+    return !by_rmw_ && trial_->alike(a, b);
+  }
   bool gives_up(std::uint64_t value) const {
     return (!by_rmw_ || applied(value) == value) && times_out(trial_->end(std::span(&value, 1)));
   }

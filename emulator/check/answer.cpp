@@ -129,6 +129,7 @@ void Walk::on_read(const Question& q, std::span<Message* const> options) {
   const Message* chosen = nullptr;
   Live live;
   if (given != kNone && lives_[given].event.cell != cell) return diverge(q);
+  const std::size_t possible = candidates.size();
   if (given != kNone) {
     live = std::move(lives_[given]);
     if (live.event.stuck) {
@@ -162,8 +163,11 @@ void Walk::on_read(const Question& q, std::span<Message* const> options) {
     live.event.piece = static_cast<std::uint16_t>(piece_);
     live.event.cell = cell;
     live.event.pointed = q.pointed;
+    describe(q, live);
+    std::erase_if(candidates, [&](const Message* m) { return has_stand_in(live, *q.cell, *m); });
     chosen = candidates.empty() || q.pointed ? q.cell->newest : last(candidates);
   }
+  if (given != kNone) describe(q, live);
   if (q.kind == machine::AccessKind::rmw) {
     auto now = std::make_shared<Before>();
     for (const Message* m = q.cell->newest; m != nullptr; m = m->older) {
@@ -174,19 +178,10 @@ void Walk::on_read(const Question& q, std::span<Message* const> options) {
   }
   const Live* const source = writer(*chosen, cell);
   const bool red = q.kind == machine::AccessKind::rmw && !q.result;
-  live.rmw = q.kind == machine::AccessKind::rmw;
   live.red = red;
-  live.known = q.known;
-  live.steps = steps_before(q);
-  live.thread = q.who;
-  live.access = *q.access;
   const bool looks = q.access->of_barrier && !live.rmw;
   live.operand = looks ? value_of(*chosen, cell.size) : q.operand;
   live.combine = q.access->combine;
-  if (q.wanted != nullptr) {
-    live.wanted = *q.wanted;
-    if (q.wanted->condition != nullptr) live.condition = q.wanted->condition->shared_from_this();
-  }
   live.past = agent.past;
   // What a look at a barrier is ordered after, the barrier says (on_leave).
   const bool joins = !set || (!red && !q.access->of_barrier);
@@ -196,8 +191,12 @@ void Walk::on_read(const Question& q, std::span<Message* const> options) {
   const bool total = set && (red || (source != nullptr && source->red));
   if (given == kNone) {
     live.event.from = total ? kTotal : name_of(*chosen);
-    if (set) check_set_read(q, live, candidates.size());
+    if (set) check_set_read(q, live, possible);
     if (!set || (!red && !total)) offer_reads(q, live.event, candidates, chosen);
+    // The newest is what a read at the point of coherence returns now, though another one stands
+    // for it: this run is none of those that are explored.
+    const bool stands = std::find(candidates.begin(), candidates.end(), chosen) != candidates.end();
+    if (q.pointed && !stands && !candidates.empty() && due_.empty()) return abandon();
   }
   agent.past = live.past;
   if (source != nullptr && joins) lane(current_, q.who).past.join(source->lane_carried);
@@ -207,6 +206,7 @@ void Walk::on_read(const Question& q, std::span<Message* const> options) {
   // An await whose condition the newest message does not satisfy may miss: that is answer 0.
   if (q.wanted != nullptr && !q.wanted->holds(value_of(*q.cell->newest, cell.size))) ++prepared_;
   keep(given, std::move(live));
+  check_writers(cell, *q.cell);
   ++piece_;
 }
 
@@ -215,19 +215,25 @@ std::uint32_t Walk::steps_before(const Question& q) const {
   return execution_->machine().steps() + (q.wanted != nullptr ? 1 : 0);
 }
 
-// A poll of the graph that is stuck fails. What it waits for is known now, for revisits.
-void Walk::sticks(const Question& q, std::uint32_t given) {
-  AgentState& agent = current();
-  Live live = std::move(lives_[given]);
+// What a question tells of a read.
+void Walk::describe(const Question& q, Live& live) const {
   live.rmw = q.kind == machine::AccessKind::rmw;
   live.known = q.known;
   live.steps = steps_before(q);
   live.thread = q.who;
   live.access = *q.access;
-  if (q.wanted != nullptr) {
-    live.wanted = *q.wanted;
-    if (q.wanted->condition != nullptr) live.condition = q.wanted->condition->shared_from_this();
-  }
+  live.takes_first = takes_first(q);
+  if (live.takes_first) live.ahead = agents_[current_].past;
+  if (q.wanted == nullptr) return;
+  live.wanted = *q.wanted;
+  if (q.wanted->condition != nullptr) live.condition = q.wanted->condition->shared_from_this();
+}
+
+// A poll of the graph that is stuck fails. What it waits for is known now, for revisits.
+void Walk::sticks(const Question& q, std::uint32_t given) {
+  AgentState& agent = current();
+  Live live = std::move(lives_[given]);
+  describe(q, live);
   const bool late = live.event.late;
   const bool ended =
       q.wanted == nullptr || q.wanted->holds(value_of(*q.cell->newest, live.event.cell.size));
@@ -429,6 +435,7 @@ void Walk::on_message(const Question& q, const Message& m) {
   }
   const std::uint32_t at = keep(given, std::move(live));
   writes_[key_of(m, cell)] = at;
+  check_writers(cell, *q.cell);
   note_write_under(q, m);
   if (given != kNone) return;
   w.limit = lives_.size();

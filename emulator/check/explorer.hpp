@@ -23,7 +23,8 @@ struct CheckSpec {
   // Policy, ignored findings, limit of points; its strategy is not used. Where races are ignored,
   // weak accesses are events too, and a read that races may return any of the racing writes.
   schedule::RunSpec run;
-  bool sets = true;              // take reductions for sets where that is exact
+  // Take reductions for sets, and of writes that end a wait alike the first, where that is exact.
+  bool sets = true;
   bool all = false;              // go on past findings and deadlocks, which are counted
   std::uint64_t executions = 0;  // at most so many, complete or not; 0: no limit
   double seconds = 0;            // at most; 0: no limit

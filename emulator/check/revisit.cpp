@@ -387,7 +387,7 @@ void Walk::revisit(const Incoming& w) {
   for (std::uint32_t i = 0; i < w.limit; ++i) {
     const Live& r = lives_[i];
     if (r.event.write || r.event.cell != w.cell || w.past.has(r.event.self)) continue;
-    if (r.event.from == kLater) continue;
+    if (r.event.from == kLater || has_stand_in(r, w)) continue;
     bool deletable = maximal(i, w);
     for (std::uint32_t j = i + 1; j < w.limit && deletable; ++j) {
       deletable = w.past.has(lives_[j].event.self) || maximal(j, w);
@@ -440,6 +440,7 @@ bool Walk::maximal_read(std::uint32_t event, const Incoming& w) const {
                return x->source == m && x->source_strong;
              });
     });
+    std::erase_if(there, [&](const Message* m) { return has_stand_in(e, *cell, *m); });
     if (e.event.stuck) {
       if (!there.empty()) return false;
       there = all;

@@ -20,6 +20,8 @@
 //     the newest write as well, but that is then what the fixed rule makes of it: a later write
 //     revisits it as it would a read of the newest. So each execution has one way to it, in which
 //     the poll ends on the last write that it can take or, if there is none, is stuck.
+//   - Of several writes of one thread that end a wait alike, the first one stands for the others
+//     (first_end.cpp).
 //   - Loops that wait for more than one place: their reads are events; where an iteration would
 //   only
 //     be repeated, its agent stays there. Such a run counts, as a deadlock, if what it read is
@@ -80,6 +82,9 @@ class Sets {
   // What no run shows: see CheckResult.
   void leave_out(const LeftOut& order);
   std::vector<LeftOut> left_out() const;
+  // Whether waits at this cell may take the first of several writes (first_end.cpp); no more.
+  bool has_one_writer(const CellKey& cell) const;
+  void note_writers(const CellKey& cell);
   std::uint32_t generation() const;  // moves when something was turned off
   bool all_off() const;
   std::vector<CellKey> off() const;
@@ -212,7 +217,11 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
     bool executed = false;
     bool rmw = false;
     bool red = false;
-    Prefix past;     // itself included
+    Prefix past;  // itself included
+    // Waits that go on alike behind several writes (first_end.cpp), and their past without what
+    // they read.
+    bool takes_first = false;
+    Prefix ahead;
     Prefix carried;  // a write: what a reader takes over; differs from `past` in a set
     Name lane = kUnknown;
     Prefix lane_carried;
@@ -292,6 +301,7 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
   const machine::Message* last(const std::vector<const machine::Message*>& among,
                                const Before* before = nullptr) const;
   std::uint32_t steps_before(const Question& q) const;
+  void describe(const Question& q, Live& live) const;
   void sticks(const Question& q, std::uint32_t given);
   void diverge(const Question& q);
   void note_look_over(const Question& q);
@@ -312,6 +322,13 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
   bool is_coherent() const;
   bool may_come_either_way(const Live& a, const Live& b) const;
   void note_unordered();
+
+  // first_end.cpp
+  bool takes_first(const Question& q) const;
+  void check_writers(const CellKey& key, const machine::Cell& cell);
+  bool has_points_of(const Live& wait, const machine::Message& m) const;
+  bool has_stand_in(const Live& wait, const machine::Cell& cell, const machine::Message& m) const;
+  bool has_stand_in(const Live& wait, const Incoming& w) const;
 
   // revisit.cpp
   void revisit_taken(const Question& q, const Event& read);

@@ -335,7 +335,16 @@ bool LitmusProgram::await(schedule::Agent& agent, std::size_t thread, std::size_
     machine::Access a = access(p, load->order, load->scope, type, site);
     a.read_depends = from(thread, load->address);
     const std::uint64_t mine = next_read(thread);
-    const std::uint64_t seen = agent.await(p.at, a, {poll->wanted, bits_of(v) & mask_of(type)});
+    machine::Wanted wanted{poll->wanted, bits_of(v) & mask_of(type)};
+    // Nobody asks for what it read, behind it or in an iteration that would be repeated.
+    const bool again =
+        std::any_of(code.begin() + static_cast<std::ptrdiff_t>(poll->exit), code.end(),
+                    [&](const Instruction& i) {
+                      const auto* branch = std::get_if<Branch>(&i.what);
+                      return branch != nullptr && branch->target <= static_cast<int>(at);
+                    });
+    wanted.told = again || live_[thread][poll->exit][index(r)];
+    const std::uint64_t seen = agent.await_value(p.at, a, wanted);
     look(thread, p, type, load->order, seen);
     return finish(seen, type, mine);
   }

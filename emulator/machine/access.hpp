@@ -94,6 +94,9 @@ class Condition : public std::enable_shared_from_this<Condition> {
   virtual bool holds(std::uint64_t value) const = 0;
   // Whether the atomic that waits writes where it finds this.
   virtual bool writes(std::uint64_t /*value*/) const { return true; }
+  // Of two values, or one twice, that end the wait: whether who waits goes on alike behind either,
+  // and only to what does not depend on which it was that is there in the end.
+  virtual bool alike(std::uint64_t /*a*/, std::uint64_t /*b*/) const { return false; }
 };
 
 // The condition that a wait needs; values are compared as unsigned.
@@ -103,6 +106,10 @@ struct Wanted {
   std::uint64_t mask = ~std::uint64_t{0};  // of the bits that are compared
   // In place of the comparison, where all that ask are in the process that made it.
   const Condition* condition = nullptr;
+  bool told = true;  // no: who waits is not told which value ended it, and never asks again
+  bool alike(std::uint64_t a, std::uint64_t b) const {
+    return condition != nullptr ? condition->alike(a, b) : !told;
+  }
   bool holds(std::uint64_t v) const {
     if (condition != nullptr) return condition->holds(v);
     v &= mask;

@@ -76,6 +76,10 @@ class Trial {
   };
   /// `values`: by element, zero-extended.
   virtual End end(std::span<const std::uint64_t> values) const = 0;
+  /// Whether the thread, with two values of a look of one element, comes to the same: to the same
+  /// next op that is not its own alone, with the same in all registers that are read again, and
+  /// from there to no further look of a loop that the look is part of.
+  virtual bool alike(std::uint64_t a, std::uint64_t b) const = 0;
 };
 
 /// What the text compares with what a look returns, where that is one value: told to people alone.

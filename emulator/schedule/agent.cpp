@@ -176,8 +176,13 @@ void Agent::proxy_fence(machine::Machine::ProxyFence kind, std::uint16_t site) {
   check_stopped();
 }
 
-std::uint64_t Agent::await(machine::Address at, const machine::Access& access,
-                           const machine::Wanted& wanted) {
+void Agent::await(machine::Address at, const machine::Access& access, machine::Wanted wanted) {
+  wanted.told = false;
+  wait_for(at, access, wanted, false, 0);
+}
+
+std::uint64_t Agent::await_value(machine::Address at, const machine::Access& access,
+                                 const machine::Wanted& wanted) {
   return wait_for(at, access, wanted, false, 0);
 }
 

@@ -85,9 +85,11 @@ class Agent {
     Agent& agent_;
   };
 
-  // Waits: the agent is not ready until the slot can satisfy it. Nothing is spun.
-  std::uint64_t await(machine::Address at, const machine::Access& access,
-                      const machine::Wanted& wanted);
+  // Waits: the agent is not ready until the slot can satisfy it. Nothing is spun. Which value ended
+  // it await_value() alone tells (who looks at it only if Wanted::told).
+  void await(machine::Address at, const machine::Access& access, machine::Wanted wanted);
+  std::uint64_t await_value(machine::Address at, const machine::Access& access,
+                            const machine::Wanted& wanted);
   // CAS compare -> value, repeated until it succeeds.
   void await_cas(machine::Address at, const machine::Access& access, std::uint64_t compare,
                  std::uint64_t value);

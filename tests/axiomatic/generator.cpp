@@ -181,9 +181,14 @@ class Generator {
     }
     const lit::RegisterId destination = new_register(thread);
     load.destinations = {destination};
-    reads_.push_back(destination);
-    const bool await =
-        awaits_ && load.order != lit::Order::weak && open_labels_.empty() && random_.percent(40);
+    const bool await = (awaits_ || o_.unread_awaits) && load.order != lit::Order::weak &&
+                       open_labels_.empty() && random_.percent(o_.unread_awaits ? 80 : 40);
+    const bool unread = await && o_.unread_awaits && random_.percent(80);
+    if (unread) {
+      unread_.emplace_back(&thread - test_.threads.data(), destination);
+    } else {
+      reads_.push_back(destination);
+    }
     if (!await) {
       add(thread, std::move(load));
       return;
@@ -192,8 +197,9 @@ class Generator {
     const int label = static_cast<int>(thread.instructions.size());
     add(thread, lit::Label{"L" + std::to_string(labels_++)});
     add(thread, std::move(load));
-    add(thread, lit::Branch{lit::Compare::ne, lit::Register{destination},
-                            lit::Constant{random_.between(0, 4)}, label});
+    add(thread,
+        lit::Branch{unread ? lit::Compare::eq : lit::Compare::ne, lit::Register{destination},
+                    lit::Constant{random_.between(0, unread ? 1 : 4)}, label});
   }
 
   void add_atomic(lit::Thread& thread) {
@@ -334,7 +340,9 @@ class Generator {
     for (std::size_t t = 0; t < test_.threads.size(); ++t) {
       for (const lit::Instruction& i : test_.threads[t].instructions) {
         if (const auto* load = std::get_if<lit::Load>(&i.what)) {
-          test_.observed.push_back({static_cast<int>(t), load->destinations.front(), 0});
+          const std::pair read(static_cast<std::ptrdiff_t>(t), load->destinations.front());
+          if (std::find(unread_.begin(), unread_.end(), read) != unread_.end()) continue;
+          test_.observed.push_back({static_cast<int>(t), read.second, 0});
         } else if (const auto* atomic = std::get_if<lit::Atomic>(&i.what)) {
           if (atomic->destination && std::find(unread_.begin(), unread_.end(),
                                                std::pair(static_cast<std::ptrdiff_t>(t),

@@ -32,6 +32,8 @@ struct GeneratorOptions {
   bool proxies = false;
   // Most atomics are exchanges, and nobody asks what most atomics read.
   bool unread_exchanges = false;
+  // Most strong loads are waits until a value is another one, of which nobody asks what they read.
+  bool unread_awaits = false;
 };
 
 // The test of a seed. Its name is "generated-SEED"; every write has a value of its own (stores and

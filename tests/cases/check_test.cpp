@@ -89,7 +89,7 @@ TEST_CASE("small kernels pass in every execution") {
 }
 
 TEST_CASE("a bound makes the verdict of a kernel unknown") {
-  const auto r = run("tests/zoo/frozen-epoch-fixed.toml", machine::Boundary::strict, 50);
+  const auto r = run("tests/cases/files/tokenweave-peer-2.toml", machine::Boundary::coherent, 5);
   CHECK(r.verdict == Verdict::unknown);
   CHECK(r.explored < 1);
 }

@@ -16,7 +16,7 @@ machine::Policy letter() {
 }
 
 Searched search(const litmus::Test& test, const machine::Policy& policy, bool fingerprints,
-                std::uint64_t executions, bool all_run, Races races) {
+                std::uint64_t executions, bool all_run, Races races, bool sets) {
   Searched out;
   check::CheckSpec spec;
   spec.run.policy = policy;
@@ -30,6 +30,7 @@ Searched search(const litmus::Test& test, const machine::Policy& policy, bool fi
   spec.all = true;
   spec.fingerprints = fingerprints;
   spec.executions = executions;
+  spec.sets = sets;
   spec.straight = litmus::straight;
   for (std::uint32_t reversed = 0; reversed < 1u << litmus::LitmusProgram::unordered(test);
        ++reversed) {

@@ -24,11 +24,11 @@ struct Searched {
 };
 
 // All executions, going on past races, or up to the first race. `all_run` as LitmusProgram takes
-// it.
+// it, `sets` as CheckSpec.
 enum class Races { passed_over, end };
 Searched search(const litmus::Test& test, const machine::Policy& policy, bool fingerprints = false,
                 std::uint64_t executions = 0, bool all_run = false,
-                Races races = Races::passed_over);
+                Races races = Races::passed_over, bool sets = true);
 
 // The manual's letter: nothing at kernel boundaries, fences between second names.
 machine::Policy letter();

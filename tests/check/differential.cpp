@@ -3,7 +3,8 @@
 //   check_differential [OPTION…] file TEST
 // --in-order: without load buffering. --aliases, --proxies: programs with second names of
 // locations, with the constant, texture and surface proxies. --unread: with exchanges whose result
-// nobody asks for. --weakened: programs without a race, with as many weak accesses as can be.
+// nobody asks for. --unread-waits: the same of waits that several values end. --weakened: programs
+// without a race, with as many weak accesses as can be.
 // --waits: programs with
 // waits by compare-and-swap, and who may wait for ever; in order. --cohere: all names of a location
 // are one address. Prints each disagreement, shrunk, and how many programs had what; exit status 1
@@ -73,13 +74,15 @@ int main(int argc, char** argv) {
     }
     if (option == "--proxies") options.proxies = true;
     if (option == "--unread") options.unread_exchanges = true;
+    if (option == "--unread-waits") options.unread_awaits = true;
     if (option == "--weakened") weakened = true;
   }
   if (argc < 3) {
-    std::fprintf(stderr,
-                 "usage: check_differential [--in-order] [--cohere] [--aliases] [--proxies] "
-                 "[--unread] [--weakened] [--waits] FIRST COUNT [FOLDER to mutate]\n"
-                 "       check_differential [--in-order] [--cohere] file TEST\n");
+    std::fprintf(
+        stderr,
+        "usage: check_differential [--in-order] [--cohere] [--aliases] [--proxies] "
+        "[--unread] [--unread-waits] [--weakened] [--waits] FIRST COUNT [FOLDER to mutate]\n"
+        "       check_differential [--in-order] [--cohere] file TEST\n");
     return 2;
   }
   const auto difference = [&](const litmus::Test& test) {

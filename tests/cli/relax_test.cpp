@@ -27,7 +27,7 @@ TEST_CASE("check passes a kernel, fails its twin with a trace that replays, and 
   CHECK(again.status == 1);
   CHECK(says(again.out, "the recorded run, bit for bit"));
   const Result bound =
-      ringfence(f, "check" + zoo("frozen-epoch-fixed") + " --boundary strict --schedules 20");
+      ringfence(f, "check" + zoo("counter-reset-fixed") + " --boundary strict --schedules 2");
   CHECK(bound.status == 3);
   CHECK(says(bound.out, "UNKNOWN"));
 }
@@ -60,7 +60,7 @@ TEST_CASE("relax finds what a kernel's exchange needs, by PTX and CUDA line, and
 
 TEST_CASE("relax falls back on random schedules where the bound ends, and says so") {
   const Folder f;
-  const Result r = ringfence(f, "relax" + zoo("frozen-epoch-fixed") +
+  const Result r = ringfence(f, "relax" + zoo("counter-reset-fixed") +
                                     " --boundary strict --schedules 3 --fuzz 40 --json r.json");
   CHECK_MESSAGE(r.status == 0, r.out, r.err);
   CHECK(says(r.out, "fuzz: a limit ended the exhaustive search"));
@@ -72,7 +72,7 @@ TEST_CASE("relax falls back on random schedules where the bound ends, and says s
   CHECK(searched);
   const Result program =
       ringfence(f,
-                "relax --protocol epoch-inbox --ranks 2 --blocks 1 --tokens 2 --hidden 8 "
+                "relax --protocol multimem-counter --ranks 2 --blocks 1 --tokens 2 --hidden 8 "
                 "--inner 4 --calls 2 --boundary strict --schedules 3 --fuzz 40");
   CHECK(program.status == 0);
   CHECK(says(program.out, "fuzz: a limit ended the exhaustive search"));

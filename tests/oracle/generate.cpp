@@ -331,6 +331,12 @@ class Generator {
     s.order = release ? Order::release : random_.percent(50) ? Order::relaxed : Order::volatile_;
     if (exch && s.order == Order::volatile_) s.order = Order::relaxed;
     code(writer).push_back(s);
+    const bool several = kernel_.seed % 3 == 1;  // values end the wait
+    if (several && !full(writer)) {
+      Step later = s;
+      later.value = value();
+      code(writer).push_back(later);
+    }
     const int reader = any_thread();
     if (reader == writer || !reaches(reader, l) || full(reader)) return;
     Step p = s;
@@ -345,6 +351,8 @@ class Generator {
              : how < 84            ? Kind::poll_twice
              : how < 92 || !votes_ ? Kind::bounded_poll
                                    : Kind::vote_poll;
+    if (several && p.kind == Kind::poll) p.kind = p.value % 4 < 2 ? Kind::poll_ne : Kind::poll_ge;
+    if (p.kind == Kind::poll_ne) p.value = 0;
     if (p.kind == Kind::poll_ahead || p.kind == Kind::poll_told || p.kind == Kind::poll_twice) {
       p.count = random_.between(p.kind == Kind::poll_twice ? 0 : 1, 2);
       p.compare = atomics_ && random_.percent(50) ? value() : 0;

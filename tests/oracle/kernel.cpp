@@ -4,9 +4,10 @@ namespace ringfence::oracle {
 
 bool is_loop(Step::Kind kind) {
   using Kind = Step::Kind;
-  return kind == Kind::poll || kind == Kind::poll_add || kind == Kind::poll_cas ||
-         kind == Kind::poll_ahead || kind == Kind::poll_told || kind == Kind::poll_twice ||
-         kind == Kind::bounded_poll || kind == Kind::vote_poll;
+  return kind == Kind::poll || kind == Kind::poll_ne || kind == Kind::poll_ge ||
+         kind == Kind::poll_add || kind == Kind::poll_cas || kind == Kind::poll_ahead ||
+         kind == Kind::poll_told || kind == Kind::poll_twice || kind == Kind::bounded_poll ||
+         kind == Kind::vote_poll;
 }
 
 bool has_result(Step::Kind kind) {

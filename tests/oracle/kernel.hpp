@@ -36,6 +36,8 @@ struct Step {
     red,             // red.add of value
     fence,           //
     poll,            // until the word is value
+    poll_ne,         // until it is not
+    poll_ge,         // until it is at least value
     poll_add,        // the same with atom.add of 0
     poll_cas,        // the same with atom.cas of value by value
     poll_ahead,      // the same, and it looks once or twice (count) before the loop

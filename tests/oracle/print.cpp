@@ -182,6 +182,8 @@ class Printer {
         line("{}fence{};", first_, how(s.order, s.scope));
         break;
       case Kind::poll:
+      case Kind::poll_ne:
+      case Kind::poll_ge:
       case Kind::poll_add:
       case Kind::poll_cas:
         poll(t, label, s);
@@ -285,7 +287,7 @@ class Printer {
   void poll(int t, const std::string& label, const Step& s) {
     const Place p = place(t, s.location);
     text_ += label + ":\n";
-    if (s.kind == Kind::poll) {
+    if (s.kind == Kind::poll || s.kind == Kind::poll_ne || s.kind == Kind::poll_ge) {
       line("ld{}{}.u32 %v7, {};", how(s.order, s.scope), p.space, p.address);
     } else if (s.kind == Kind::poll_add) {
       line("atom{}{}.add.u32 %v7, {}, 0;", how(s.order, s.scope), p.space, p.address);
@@ -293,7 +295,11 @@ class Printer {
       line("atom{}{}.cas.b32 %v7, {}, {}, {};", how(s.order, s.scope), p.space, p.address, s.value,
            s.value);
     }
-    line("setp.ne.u32 %p1, %v7, {};", s.value);
+    line("setp.{}.u32 %p1, %v7, {};",
+         s.kind == Kind::poll_ne   ? "eq"
+         : s.kind == Kind::poll_ge ? "lt"
+                                   : "ne",
+         s.value);
     line("@%p1 bra {};", label);
   }
 

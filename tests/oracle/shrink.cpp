@@ -82,7 +82,8 @@ std::vector<Kernel> smaller(const Kernel& k) {
       }
       const bool access = s.kind == Kind::load || s.kind == Kind::store || s.kind == Kind::add ||
                           s.kind == Kind::exch || s.kind == Kind::cas || s.kind == Kind::red ||
-                          s.kind == Kind::poll;
+                          s.kind == Kind::poll || s.kind == Kind::poll_ne ||
+                          s.kind == Kind::poll_ge;
       if (access && s.order != Order::relaxed && s.order != Order::weak) {
         with([](Step& x) { x.order = Order::relaxed; });
       }

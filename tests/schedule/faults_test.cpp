@@ -184,8 +184,8 @@ TEST_CASE("what a killed rank stored is seen, and the last rank is never killed"
                  store32(a, p.slot(0, 0), 7, Order::release);
                  a.await(p.slot(1, 5), {.order = Order::acquire}, {machine::Compare::eq, 1});
                } else {
-                 const std::uint64_t seen =
-                     a.await(p.slot(0, 0), {.order = Order::acquire}, {machine::Compare::ne, 0});
+                 const std::uint64_t seen = a.await_value(p.slot(0, 0), {.order = Order::acquire},
+                                                          {machine::Compare::ne, 0});
                  CHECK(seen == 7);
                }
              }});

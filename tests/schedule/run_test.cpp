@@ -39,7 +39,7 @@ TEST_CASE("an awaiting agent is not stepped until its slot can satisfy it") {
   HostProgram program(2, [](HostProgram& p, Agent& host, std::uint16_t rank) {
     p.launch(host, rank, {[&p, rank](Agent& a) {
                if (rank == 0) {
-                 CHECK(a.await(p.slot(0, 0), {.order = Order::acquire},
+                 CHECK(a.await_value(p.slot(0, 0), {.order = Order::acquire},
                                {machine::Compare::ge, 10}) == 10);
                } else {
                  for (std::uint32_t i = 1; i <= 10; ++i) {

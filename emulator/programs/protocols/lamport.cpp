@@ -132,8 +132,8 @@ void Lamport::kernel(Lane& lane) {
     for (std::uint16_t from = 0; from < ranks(); ++from) {
       const machine::Address here = part(me, call % n, from, row);
       for (std::size_t i = 0; i < hidden(); i += kWordBytes / 2) {
-        const auto word = static_cast<std::uint32_t>(
-            lane.agent.await({here.region, here.offset + i * 2}, poll, {Compare::ne, kSentinel}));
+        const auto word = static_cast<std::uint32_t>(lane.agent.await_value(
+            {here.region, here.offset + i * 2}, poll, {Compare::ne, kSentinel}));
         std::memcpy(parts.data() + from * hidden() + i, &word, kWordBytes);
       }
     }

@@ -140,6 +140,21 @@ Execution::State::LaneTrial::Course Execution::State::LaneTrial::course(Frame& f
   return out;
 }
 
+// Not where the look may be made again with nothing done in between: whether such a turn would be
+// repeated for ever is asked of the value that it read.
+bool Execution::State::LaneTrial::alike(std::uint64_t a, std::uint64_t b) const {
+  const Program& program = state_->program_;
+  const MemoryOp& look = program.accesses[program.ops[at_look_.pc].detail];
+  if (look.access.elements != 1 || look.access.whole || program.rounds != nullptr) return false;
+  Frame& f = frame();
+  const Course x = course(f, at_look_, a);
+  if (x.in_vain || program.looks->is_in_cycle(x.stand.pc) || program.looks->is_look(x.stand.pc)) {
+    return false;
+  }
+  const Course y = course(f, at_look_, b);
+  return !y.in_vain && x == y;
+}
+
 bool Execution::State::LaneTrial::are_one(Frame& frame, const Round& round) const {
   const Program& program = state_->program_;
   const MemoryOp& look = program.accesses[program.ops[at_look_.pc].detail];

@@ -19,6 +19,7 @@ class Execution::State::LaneTrial final : public Trial {
   LaneTrial(std::shared_ptr<State> state, const Warp& warp, std::uint32_t pc, std::uint32_t lane);
 
   End end(std::span<const std::uint64_t> values) const override;
+  bool alike(std::uint64_t a, std::uint64_t b) const override;
   void give_up(Warp& warp, std::span<const std::uint64_t> values) const;
 
  private:

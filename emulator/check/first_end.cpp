@@ -1,0 +1,197 @@
+// Waits that go on alike behind several writes: explored with the first of these.
+//
+// Let a wait r, a read, end on w2, and let w1 be an earlier write of w2's thread (or the initial
+// content) that r may return too and behind which its program goes on alike (Wanted::alike). Then
+// the execution in which r returns w2 is not explored: the one in which it returns w1 is consistent
+// too, has the same values everywhere else, and shows at least the same races. For in the second
+// one
+//
+//   - all that r acquires by w1 it acquires by w2: w1 precedes w2 in program order, and each
+//     release pattern that w1 publishes has one of the same thread, scope and kind, no earlier,
+//     that w2 does (is_published). So base causality and causality order of the second are part of
+//     those of the first. Coherence, Fence-SC and No Thin Air, which forbid what causality order
+//     (or dependency and reads-from) has too much of, stay kept; Atomicity says nothing of a read;
+//     two accesses that no order separates in the first are not separated in the second.
+//   - new are the edges of from-reads from r to w2 and what coherence puts between w1 and it.
+//     Causality: none of those writes precedes r in causality order. What does is in r's past
+//     without w2, which is there before r and which no revisit changes unless it drops r, and w1 is
+//     not what the past has overwritten (Live::known). Only fence-sc order can add to that past
+//     later (a fence that comes later may precede one in the past): with a fence.sc there, all
+//     values are explored.
+//   - SC per location: of a cycle through a new edge, the part that returns to r does so by program
+//     order from an access of the same location before r, which has seen what overwrites w1: it is
+//     in r's past again.
+//
+// At the point of coherence (mode coherent, accesses of scope sys) order of execution is coherence
+// order as well: besides program order and reads-from it respects coherence between two writes one
+// of which is made there, and from-reads from a read that is. Of a wait that is not made there the
+// second execution has no constraint that the first one lacks. Of one that is, the edges from r are
+// new. A path from x, the first write behind w1, back to r may come by coherence or from-reads into
+// a write e of r's past, made there or not, from what comes later. So all writes of r's past must
+// be in the past of x (has_points_of): then the path is a cycle in the first execution, too. Whose
+// x is has to be known, so only one thread may write the cell. That holds for all waits in this
+// mode: of several writers some may race, and in which order those come is not explored
+// (points.cpp). Where a run shows another one, the rule is turned off for the cell, and the search
+// starts again.
+//
+// The choice is a function of r's past, and so of each graph's prefixes alike: whether the fixed
+// rule would have added r as it is (maximal_read) asks the same.
+
+#include <algorithm>
+
+#include "emulator/check/walk.hpp"
+
+namespace ringfence::check {
+
+using machine::bit;
+using machine::Message;
+using machine::MessageSet;
+
+namespace {
+
+// The key of a cell among those of Sets whose waits have one writer.
+CellKey one_writer(CellKey cell) {
+  cell.size |= 0x80;
+  return cell;
+}
+
+machine::Access access_of(const Message& m) {
+  return {.order = m.order, .scope = m.scope, .element = m.element, .proxy = m.proxy};
+}
+
+bool is_plain(const Message& m) {
+  return m.initial ? !m.uninitialised
+                   : !m.rmw && m.group == 0 && machine::is_strong(m.order) &&
+                         m.proxy == machine::Proxy::generic;
+}
+
+// Whether a wait that acquires by `m` acquires what it would by `first`.
+bool is_published(const Message& first, const Message& m) {
+  for (const machine::Entry* a = first.entries; a != nullptr; a = a->next) {
+    bool found = false;
+    for (const machine::Entry* b = m.entries; b != nullptr && !found; b = b->next) {
+      found = b->at.thread == a->at.thread && b->at.time >= a->at.time && b->scope == a->scope &&
+              b->proxy == a->proxy && b->fence == a->fence;
+    }
+    if (!found) return false;
+  }
+  return true;
+}
+
+// Whether one of a cell's writes might stand for another one of its thread.
+bool may_stand_in(const machine::Wanted& wanted, const machine::Cell& cell) {
+  for (const Message* m = cell.newest; m != nullptr; m = m->older) {
+    const std::uint64_t value = value_of(*m, cell.size);
+    if (m->initial || !is_plain(*m) || !wanted.holds(value)) continue;
+    for (const Message* x = m->older; x != nullptr; x = x->older) {
+      const std::uint64_t its = value_of(*x, cell.size);
+      if (is_plain(*x) && (x->initial || x->at.thread == m->at.thread) && wanted.holds(its) &&
+          wanted.alike(its, value)) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+bool Sets::has_one_writer(const CellKey& cell) const {
+  const std::lock_guard lock(mutex_);
+  return !ordered_.contains(one_writer(cell));
+}
+
+void Sets::note_writers(const CellKey& cell) {
+  const std::lock_guard lock(mutex_);
+  if (ordered_.insert(one_writer(cell)).second) ++generation_;
+}
+
+bool Walk::takes_first(const Question& q) const {
+  const machine::Access& a = *q.access;
+  if (sets_.all_off() || q.wanted == nullptr || q.kind != machine::AccessKind::read ||
+      foresight_ != nullptr || a.of_barrier || a.reaches_output || a.as_one != nullptr ||
+      !machine::is_strong(a.order) || a.proxy != machine::Proxy::generic) {
+    return false;
+  }
+  // A signal that nobody saw before the next one came is a finding.
+  if (execution_->machine().region(q.at.region).kind == machine::RegionKind::signal) return false;
+  if (is_coherent() && !sets_.has_one_writer({q.at.region, q.at.offset, q.size})) return false;
+  const Prefix& past = agents_[current_].past;
+  return std::none_of(lives_.begin(), lives_.end(), [&](const Live& l) {
+    return l.executed && l.event.cell == kFences && past.has(l.event.self);
+  });
+}
+
+// In mode coherent: see above.
+void Walk::check_writers(const CellKey& key, const machine::Cell& cell) {
+  if (!is_coherent()) return;
+  const Message* other = nullptr;
+  for (const Message* m = cell.newest; m != nullptr; m = m->older) {
+    if (m->initial) continue;
+    if (other == nullptr) other = m;
+    if (other->at.thread == m->at.thread) continue;
+    const bool waited = std::any_of(lives_.begin(), lives_.end(), [&](const Live& l) {
+      return l.executed && l.takes_first && l.event.cell == key && may_stand_in(*l.wanted, cell);
+    });
+    if (waited) sets_.note_writers(key);
+    return;
+  }
+}
+
+// Whether all writes in the wait's past are in that of `m`; not only because lanes of a warp act in
+// one order (lanes.cpp).
+bool Walk::has_points_of(const Live& wait, const Message& m) const {
+  const Live* const write = writer(m, wait.event.cell);
+  const bool warps = std::any_of(lanes_of_.begin(), lanes_of_.end(),
+                                 [](const auto& lanes) { return lanes.size() > 1; });
+  return write != nullptr && std::all_of(lives_.begin(), lives_.end(), [&](const Live& e) {
+           return !e.executed || !e.event.write || !wait.ahead.has(e.event.self) ||
+                  (write->past.has(e.event.self) &&
+                   (!warps || (e.lane != kUnknown && write->lane_carried.has(e.lane))));
+         });
+}
+
+// Whether another write stands for `m` as what ends this wait.
+bool Walk::has_stand_in(const Live& wait, const machine::Cell& cell, const Message& m) const {
+  if (!wait.takes_first || m.initial || !is_plain(m) || !wait.wanted) return false;
+  const machine::Machine& machine = execution_->machine();
+  const auto strong = [&](const Message& x) {
+    return x.initial || machine.morally_strong(wait.thread, wait.access, x.at.thread, access_of(x));
+  };
+  const std::uint64_t value = value_of(m, wait.event.cell.size);
+  if (!strong(m) || !wait.wanted->holds(value)) return false;
+  MessageSet overwritten = 0;
+  for (const Message* x = cell.newest; x != nullptr; x = x->older) {
+    const bool past =
+        wait.event.pointed && (name_of(*x) == kUnknown || wait.ahead.has(name_of(*x)));
+    const bool known = x->step < wait.steps && (wait.known & bit(*x)) != 0;
+    if (known || (past && !x->initial)) overwritten |= x->before;
+  }
+  const Message* next = &m;
+  for (const Message* x = m.older; x != nullptr; next = x, x = x->older) {
+    if ((m.before & bit(*x)) == 0 || (overwritten & bit(*x)) != 0 || !is_plain(*x)) continue;
+    if (!x->initial && (x->at.thread != m.at.thread || x->scope != m.scope ||
+                        x->element != m.element || name_of(*x) == kUnknown)) {
+      continue;
+    }
+    const std::uint64_t its = value_of(*x, wait.event.cell.size);
+    if (!wait.wanted->holds(its) || !wait.wanted->alike(its, value) || !strong(*x) ||
+        !is_published(*x, m)) {
+      continue;
+    }
+    if (!wait.event.pointed || has_points_of(wait, *next)) return true;
+  }
+  return false;
+}
+
+// What an incoming write is in the machine, unless it is still to come.
+bool Walk::has_stand_in(const Live& wait, const Incoming& w) const {
+  const machine::Cell* const cell = wait.takes_first ? cell_of(w.cell) : nullptr;
+  if (cell == nullptr) return false;
+  for (const Message* m = cell->newest; m != nullptr; m = m->older) {
+    if (name_of(*m) == w.self) return has_stand_in(wait, *cell, *m);
+  }
+  return false;
+}
+
+}  // namespace ringfence::check
