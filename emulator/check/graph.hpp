@@ -11,6 +11,7 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "emulator/machine/access.hpp"
@@ -98,6 +99,9 @@ struct LeftOut {
   std::uint16_t second = 0;
   What what = What::lanes;
   friend auto operator<=>(const LeftOut&, const LeftOut&) = default;
+  static constexpr std::string_view kWords[] = {"lanes",     "unreached", "look",
+                                                "forgotten", "resized",   "unordered"};
+  std::string_view word() const { return kWords[static_cast<std::size_t>(what)]; }
 };
 
 // A set of events closed under program order and reads-from, as the count of accesses by agent.

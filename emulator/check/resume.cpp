@@ -1,7 +1,10 @@
 #include "emulator/check/resume.hpp"
 
+#include <algorithm>
+#include <iterator>
 #include <sstream>
 #include <stdexcept>
+#include <string_view>
 
 namespace ringfence::check {
 namespace {
@@ -30,18 +33,10 @@ class Reader {
       if (kind == "end") return std::move(left_);
       if (kind == "ordered") {
         ordered();
-      } else if (kind == "lanes") {
-        left_out(LeftOut::What::lanes);
-      } else if (kind == "unreached") {
-        left_out(LeftOut::What::unreached);
-      } else if (kind == "look") {
-        left_out(LeftOut::What::look);
-      } else if (kind == "forgotten") {
-        left_out(LeftOut::What::forgotten);
-      } else if (kind == "resized") {
-        left_out(LeftOut::What::resized);
-      } else if (kind == "unordered") {
-        left_out(LeftOut::What::unordered);
+      } else if (const auto at =
+                     std::find(std::begin(LeftOut::kWords), std::end(LeftOut::kWords), kind);
+                 at != std::end(LeftOut::kWords)) {
+        left_out(static_cast<LeftOut::What>(at - std::begin(LeftOut::kWords)));
       } else if (kind == "agent") {
         agent();
       } else if (kind == "item") {
@@ -49,8 +44,9 @@ class Reader {
       } else if (kind == "event" && !left_.items.empty()) {
         event();
       } else {
-        bad("expected 'ordered', 'lanes', 'unreached', 'look', 'forgotten', 'resized', "
-            "'unordered', 'agent', 'item', its 'event', or 'end'");
+        std::string expected = "expected 'ordered'";
+        for (const std::string_view w : LeftOut::kWords) expected += ", '" + std::string(w) + "'";
+        bad(expected + ", 'agent', 'item', its 'event', or 'end'");
       }
     }
   }
@@ -161,10 +157,8 @@ std::string to_text(const Left& left) {
     out << "ordered " << c.region << ' ' << c.offset << ' ' << int{c.size} << '\n';
   }
   for (const LeftOut& o : left.left_out) {
-    constexpr const char* kWords[] = {"lanes",     "unreached", "look",
-                                      "forgotten", "resized",   "unordered"};
-    out << kWords[static_cast<int>(o.what)] << ' ' << std::hex << o.label << std::dec << ' '
-        << o.first << ' ' << o.second << '\n';
+    out << o.word() << ' ' << std::hex << o.label << std::dec << ' ' << o.first << ' ' << o.second
+        << '\n';
   }
   for (const std::uint64_t label : left.agents) {
     out << "agent " << std::hex << label << std::dec << '\n';

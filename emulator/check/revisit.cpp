@@ -23,7 +23,9 @@ void Walk::finish() {
   for (const Incoming& w : due) revisit(w);
   if (in_vain_) unfair_ = abandoned_ = true;
   if (!abandoned_ && open_ends_) find_ends();
-  if (!abandoned_) note_fences();
+  if (abandoned_) return;
+  note_fences();
+  note_sizes();
 }
 
 // Exchanges of one cell with other values do not commute, but where nobody reads the cell behind

@@ -318,6 +318,9 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
   bool acts(machine::ThreadId thread) const;
   void note_fences();
 
+  // sizes.cpp
+  void note_sizes();
+
   // points.cpp
   bool is_coherent() const;
   bool may_come_either_way(const Live& a, const Live& b) const;

@@ -130,3 +130,25 @@ TEST_CASE(
   judge("data-race", pair);
   CHECK_THROWS_AS(checked(pair, {machine::FindingKind::data_race}), schedule::NotModelled);
 }
+
+TEST_CASE("past a race, an access of another size that could come the other way is unknown") {
+  const std::string read =
+      "  ld.relaxed.gpu.global.u32 %v1, [%m];\n"
+      "  setp.eq.u32 %q, %v1, 1;\n  @%q trap;\n";
+  const std::string write = "  mov.u32 %v1, 1;\n  st.relaxed.gpu.global.u16 [%m], %v1;\n";
+  const std::vector<machine::FindingKind> ignore{machine::FindingKind::data_race};
+  const Threads read_first{{read, write}}, write_first{{write, read}};
+  CHECK(checked(read_first, ignore) == "unknown");
+  CHECK(checked(write_first, ignore) == "rank-lost");
+  for (const Threads& t : {read_first, write_first}) {
+    judge("data-race", t);
+    CHECK(found(fuzz(*program_of(t), machine::Boundary::strict, 300, ignore)) == "rank-lost");
+  }
+  // A barrier between them leaves nothing out.
+  const auto behind = [](const std::string& first, const std::string& second) {
+    return Threads{{"all:" + kFirst + "  @!%q bra $E;\n" + first + "$E:\n" + kMeet,
+                    "all:" + kFirst + kMeet + "  @!%q ret;\n" + second}};
+  };
+  judge("clean", behind(read, write), ignore);
+  judge("rank-lost", behind(write, read), ignore);
+}

@@ -79,11 +79,8 @@ class Comparison {
       judged_.whole = !judged_.undefined && !lacks && result_.explored == 1 && result_.bounded == 0;
     }
     for (const check::LeftOut& o : result_.left_out) {
-      constexpr const char* kWhat[] = {"lanes",     "unreached", "look",
-                                       "forgotten", "resized",   "unordered"};
-      judged_.left_out +=
-          fmt::format("{}{} {} {:x}", judged_.left_out.empty() ? "" : ", ",
-                      kWhat[static_cast<int>(o.what)], program()->site_name(o.first), o.label);
+      judged_.left_out += fmt::format("{}{} {} {:x}", judged_.left_out.empty() ? "" : ", ",
+                                      o.word(), program()->site_name(o.first), o.label);
     }
     judged_.executions = result_.complete + result_.blocked;
     if (judged_.whole && limits_.schedules > 0) fuzz(ignore);
