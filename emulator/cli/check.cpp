@@ -44,7 +44,9 @@ void print_head(const CheckOptions& o, const Task& c) {
   if (o.executions > 0) bounds += fmt::format(", at most {} executions a mode", o.executions);
   if (o.seconds > 0) bounds += fmt::format(", at most {} s", o.seconds);
   fmt::print("every schedule and every read of these sizes{}; arrivals as {}\n\n", bounds,
-             o.arrivals == "set" ? "sets where nothing distinguishes their orders" : "they come");
+             o.arrivals == "set"
+                 ? "sets where nothing but the rounding of sums distinguishes their orders"
+                 : "they come");
   std::fflush(stdout);
 }
 
