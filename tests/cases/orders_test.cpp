@@ -370,6 +370,29 @@ TEST_CASE("an order of a warp's lanes that is left out and could be told is no P
   CHECK(checked({{"all:  atom.global.add.u32 %v1, [%m], 1;\n"}}) == "unknown");
 }
 
+TEST_CASE(
+    "asynchronous reductions of one word do not race, and with a plain store before them do") {
+  const std::string meet = "  barrier.cluster.arrive.release;\n  barrier.cluster.wait.acquire;\n";
+  const std::string init =
+      "  mbarrier.init.shared.b64 [sm], 1;\n"
+      "  mbarrier.arrive.expect_tx.shared::cta.b64 %t, [sm], 8;\n";
+  const std::string clear = "  st.shared.u32 [sm+64], 0;\n";
+  const std::string sum =
+      "$W:\n  mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 %q, [sm], 0;\n"
+      "  @!%q bra $W;\n  ld.shared.u32 %v1, [sm+64];\n"
+      "  setp.ne.u32 %q, %v1, 3;\n  @%q trap;\n";
+  const std::string to = "  mov.u32 %v5, sm;\n  mapa.shared::cluster.u32 %v6, %v5, 0;\n";
+  const auto add = [](const std::string& n) {
+    return "  mov.u32 %v1, " + n +
+           ";\n  red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes.add.u32 "
+           "[%v6+64], %v1, [%v6];\n";
+  };
+  const std::string both = meet + to + add("1") + add("2");
+  judge("clean", {{init + clear + meet + sum, both}, 2});
+  judge("data-race", {{init + meet + clear + sum, both}, 2});
+  judge("data-race", {{init + clear + meet + "  ld.shared.u32 %v1, [sm+64];\n" + sum, both}, 2});
+}
+
 TEST_CASE("fences of two lanes with another warp's between them are explored, or unknown") {
   const auto side = [](const std::string& x, const std::string& u, const std::string& result) {
     return "  st.relaxed.gpu.global.u32 [%m+" + x +

@@ -10,19 +10,12 @@
 
 namespace ringfence::ptx {
 
-// A reduction is strong (relaxed.cluster), so its line is the model's.
+// A reduction is strong (relaxed.cluster), so its line is the model's, which gets what was accessed
+// there before and finds the races with that.
 void Execution::State::remote_reduce(Warp& warp, const Access& access, std::uint64_t address,
                                      std::span<std::byte> operand, const BulkCopy& copy) {
   Block& owner = shared_owner(warp, address, copy.lane);
   const std::uint64_t offset = address & kOffsetMask;
-  if (SharedRaces* const races = warp.block->races) {
-    SharedAccess a{in_cluster(warp), copy.lane, true, true};
-    a.engine = true;
-    a.thread = copy.moment.modelled;
-    a.time = copy.moment.time;
-    a.op = copy.op;
-    races->access(in_cluster_memory(warp, address), static_cast<std::uint32_t>(operand.size()), a);
-  }
   share_line(warp, owner, offset / kSharedLine);
   BulkPart part;
   part.agents = agents(warp, 1U << copy.lane);
