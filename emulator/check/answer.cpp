@@ -105,6 +105,7 @@ void Walk::on_read(const Question& q, std::span<Message* const> options) {
   AgentState& agent = current();
   const CellKey cell = cell_asked(q);
   if (stuck_.contains(q.who)) {
+    if (ends_by_weak(q, options)) return;
     // Nobody else can step, and what is newest ends the wait: no execution.
     if (q.wanted == nullptr || q.wanted->holds(value_of(*q.cell->newest, cell.size))) {
       ask_blocked();
@@ -134,6 +135,7 @@ void Walk::on_read(const Question& q, std::span<Message* const> options) {
     live = std::move(lives_[given]);
     if (live.event.stuck) {
       lives_[given] = std::move(live);
+      if (ends_by_weak(q, options)) return;
       return sticks(q, given);
     }
     if (live.event.from == kTotal) {
@@ -227,6 +229,20 @@ void Walk::describe(const Question& q, Live& live) const {
   if (q.wanted == nullptr) return;
   live.wanted = *q.wanted;
   if (q.wanted->condition != nullptr) live.condition = q.wanted->condition->shared_from_this();
+}
+
+// A poll that is stuck in the graph is found by later writes, of which weak ones are none where
+// races end a run: nothing else looks at the two. The poll goes on by that write, and the machine
+// tells the race.
+bool Walk::ends_by_weak(const Question& q, std::span<Message* const> options) {
+  const Message& newest = *q.cell->newest;
+  if (weak_events_ || newest.initial || machine::is_strong(newest.order) || options.empty() ||
+      options.front() != &newest) {
+    return false;
+  }
+  prepared_ = 0;
+  by_weak_ = LeftOut{current().label, q.access->site, newest.site, LeftOut::What::look};
+  return true;
 }
 
 // A poll of the graph that is stuck fails. What it waits for is known now, for revisits.

@@ -102,6 +102,7 @@ void Walk::start(Graph graph, schedule::Execution& execution) {
   piece_ = prepared_ = 0;
   yields_ = 0;
   abandoned_ = unfair_ = in_vain_ = false;
+  by_weak_.reset();
   given_ = remaining_ = graph.size();
   for (Event& e : graph) {
     Live live;

@@ -302,6 +302,7 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
                                const Before* before = nullptr) const;
   std::uint32_t steps_before(const Question& q) const;
   void describe(const Question& q, Live& live) const;
+  bool ends_by_weak(const Question& q, std::span<machine::Message* const> options);
   void sticks(const Question& q, std::uint32_t given);
   void diverge(const Question& q);
   void note_look_over(const Question& q);
@@ -389,7 +390,8 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
   std::uint32_t yields_ = 0;  // so often did somebody
   bool abandoned_ = false;
   bool unfair_ = false;
-  bool in_vain_ = false;  // an iteration that repeats would see something new
+  bool in_vain_ = false;            // an iteration that repeats would see something new
+  std::optional<LeftOut> by_weak_;  // a poll goes on by a write that is no event (ends_by_weak)
 };
 
 // The value of a message's cell, as the machine compares it.

@@ -437,6 +437,35 @@ TEST_CASE("fences of two lanes with another warp's between them are explored, or
   CHECK(checked({{lanes, third("", {2, 2, 2, 2})}}) == "clean");
 }
 
+TEST_CASE("a plain store that ends a poll which came later is a race, whoever comes first") {
+  const auto lock = [](const std::string& how, const std::string& unlock) {
+    return "$L:\n  atom.acquire.gpu.global." + how +
+           " %v1, [%m], 0, 1;\n  setp.ne.u32 %q, %v1, 0;\n  @%q bra $L;\n" + unlock;
+  };
+  const std::string strong = "  st.release.gpu.global.u32 [%m], 0;\n";
+  const std::string weak = "  st.global.u32 [%m], 0;\n";
+  const std::string cas = "cas.b32";
+  judge("clean", {{lock(cas, strong), lock(cas, strong)}});
+  judge("data-race", {{lock(cas, strong), lock(cas, weak)}});
+  judge("data-race", {{lock(cas, weak), lock(cas, strong)}});
+  // The same where the poll exchanges, or loads.
+  const std::string exchange =
+      "$L:\n  atom.acquire.gpu.global.exch.b32 %v1, [%m], 1;\n"
+      "  setp.ne.u32 %q, %v1, 0;\n  @%q bra $L;\n";
+  judge("clean", {{exchange + strong, exchange + strong}});
+  judge("data-race", {{exchange + strong, exchange + weak}});
+  const std::string load =
+      "$L:\n  ld.acquire.gpu.global.u32 %v1, [%m];\n"
+      "  setp.ne.u32 %q, %v1, 0;\n  @%q bra $L;\n";
+  const std::string set = "  atom.acquire.gpu.global.exch.b32 %v1, [%m], 1;\n";
+  judge("clean", {{load, set + strong}});
+  judge("data-race", {{load, set + weak}});
+  // Behind a barrier the store is no race, and what the poll finds.
+  judge("clean", {{"all:  bar.sync 1, 64;\n  setp.ne.u32 %q, %lane, 0;\n  @%q ret;\n" + load,
+                   "all:  setp.ne.u32 %q, %lane, 0;\n  @%q bra $E;\n" + set + weak +
+                       "$E:\n  bar.sync 1, 64;\n"}});
+}
+
 TEST_CASE("the arrival of one lane does not speak for what the others read") {
   const std::string met = "  bar.sync 1, 64;\n";
   const auto reader = [&](const std::string& between) {
