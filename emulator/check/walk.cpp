@@ -475,7 +475,10 @@ bool Walk::is_last(const Live& stuck) const {
     if (name_of(*m) != stuck.event.from) continue;
     bool last = !stuck.wanted->holds(value_of(*m, stuck.event.cell.size));
     for (const Message* x = cell->newest; x != nullptr; x = x->older) {
-      last = last && (x->before & bit(*m)) == 0;
+      // One that is no event offers itself to no poll, and ends this one or leaves it stuck.
+      const bool event = weak_events_ || machine::is_strong(x->order);
+      last = last && ((x->before & bit(*m)) == 0 ||
+                      (!event && !stuck.wanted->holds(value_of(*x, stuck.event.cell.size))));
     }
     if (last) return true;
   }

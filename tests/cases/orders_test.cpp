@@ -460,6 +460,15 @@ TEST_CASE("a plain store that ends a poll which came later is a race, whoever co
   const std::string set = "  atom.acquire.gpu.global.exch.b32 %v1, [%m], 1;\n";
   judge("clean", {{load, set + strong}});
   judge("data-race", {{load, set + weak}});
+  // One that does not end the poll, which waits for ever then.
+  const std::string two =
+      "$L:\n  ld.acquire.gpu.global.u32 %v1, [%m];\n"
+      "  setp.ne.u32 %q, %v1, 2;\n  @%q bra $L;\n";
+  // (Schedules make looks in vain, and these race.)
+  const Threads stuck{{two, set + "  st.global.u32 [%m], 3;\n"}};
+  CHECK(checked(stuck) == "deadlock");
+  CHECK(found(fuzz(*program_of(stuck), machine::Boundary::strict, 300)) == "data-race");
+  judge("clean", {{two, set + "  mov.u32 %v1, 2;\n  st.release.gpu.global.u32 [%m], %v1;\n"}});
   // Behind a barrier the store is no race, and what the poll finds.
   judge("clean", {{"all:  bar.sync 1, 64;\n  setp.ne.u32 %q, %lane, 0;\n  @%q ret;\n" + load,
                    "all:  setp.ne.u32 %q, %lane, 0;\n  @%q bra $E;\n" + set + weak +
