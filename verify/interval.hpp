@@ -15,6 +15,8 @@ struct Interval {
 };
 
 inline Interval anything(double value) { return {value, -HUGE_VAL, HUGE_VAL}; }
+// Not a number, whatever the rounding.
+inline Interval none() { return {std::nan(""), std::nan(""), std::nan("")}; }
 
 inline bool is_nan(const Interval& x) { return std::isnan(x.low) || std::isnan(x.high); }
 inline bool is_point(const Interval& x) { return x.low == x.high; }
@@ -94,6 +96,9 @@ inline Interval extreme(const Interval& a, const Interval& b, bool largest) {
   return {std::min(a.value, b.value), std::min(a.low, b.low), std::min(a.high, b.high)};
 }
 
+// Whose root is not a number. (Nearer to 0 a kernel may flush to -0 first, whose root is one.)
+inline constexpr double kNegative = -0x1p-126;
+
 inline Interval function(Unary what, const Interval& x, Dtype dtype) {
   const bool wide = dtype == Dtype::f64;
   const double approximate = wide ? 0x1p-51 : 0x1p-22;
@@ -110,6 +115,7 @@ inline Interval function(Unary what, const Interval& x, Dtype dtype) {
                      wide ? 0x1p-50 : 0x1p-21 + reach * 0x1p-23, wide ? 0 : 0x1p-126);
     }
     case Unary::root:
+      if (x.high <= kNegative) return none();
       if (!(x.low >= 0)) return anything(std::sqrt(x.value));
       return widened({rounded(std::sqrt(x.value), dtype), std::sqrt(x.low), std::sqrt(x.high)},
                      approximate, 0);
@@ -117,6 +123,7 @@ inline Interval function(Unary what, const Interval& x, Dtype dtype) {
       break;
   }
   const double value = rounded(1 / std::sqrt(x.value), dtype);
+  if (x.high <= kNegative) return none();
   if (!(x.low >= 0)) return anything(value);
   return widened({value, 1 / std::sqrt(x.high), 1 / std::sqrt(x.low)}, approximate, 0);
 }

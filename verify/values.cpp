@@ -13,6 +13,7 @@ namespace ringfence::verify {
 
 using interval::anything;
 using interval::Interval;
+using interval::is_point;
 
 Values interval::like(const Values& a, std::int64_t rows, std::int64_t columns) {
   Values out;
@@ -226,6 +227,11 @@ Interval combined(Binary what, const Interval& a, const Interval& b, Dtype dtype
       return product_of(a, b, u, dtype);
     case Binary::divide: {
       const double value = interval::rounded(a.value / b.value, dtype);
+      // By exactly 0: what IEEE 754 says, whatever the rounding.
+      if (is_point(a) && is_point(b) && b.low == 0 && std::signbit(b.low) == std::signbit(b.high)) {
+        const double exact = a.low / b.low;
+        return {exact, exact, exact};
+      }
       if (!(b.low > 0) && !(b.high < 0)) return anything(value);
       const Interval inverse{1 / b.value, 1 / b.high, 1 / b.low};
       const Interval exact = interval::multiply(a, inverse);

@@ -191,6 +191,26 @@ TEST_CASE("groups share a scale, and quantising saturates") {
   CHECK_ERROR(combine(Binary::add, narrow({1, 2, 3}, 3), narrow({1, 2}, 2)), "does not fit");
 }
 
+TEST_CASE("exact operands that divide by 0, or have no root, leave nothing open") {
+  const Values zero = narrow({0, 0, 0, -0.0f}, 4);
+  const Values quotient = combine(Binary::divide, narrow({1, -2, 0, 3}, 4), zero);
+  const std::vector<double> right{HUGE_VAL, -HUGE_VAL, std::nan(""), -HUGE_VAL};
+  for (std::size_t i = 0; i < right.size(); ++i) {
+    CAPTURE(i);
+    CHECK(std::isnan(quotient.low[i]) == std::isnan(right[i]));
+    CHECK(std::isnan(quotient.high[i]) == std::isnan(right[i]));
+    if (std::isnan(right[i])) continue;
+    CHECK(quotient.low[i] == right[i]);
+    CHECK(quotient.high[i] == right[i]);
+  }
+  for (const Unary what : {Unary::root, Unary::reciprocal_root}) {
+    const Values roots = apply(what, narrow({-1, -0x1p-140f, 4}, 3));
+    CHECK(std::isnan(roots.low[0]));
+    CHECK(holds(roots, 1, 0));  // flushed to -0, or not a number
+    CHECK(roots.high[2] < 3);
+  }
+}
+
 TEST_CASE("every 8-bit float survives decoding and encoding, and rounding goes to the nearest") {
   for (const Dtype dtype : {Dtype::e4m3, Dtype::e5m2}) {
     std::vector<double> all;
