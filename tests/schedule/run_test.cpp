@@ -40,7 +40,7 @@ TEST_CASE("an awaiting agent is not stepped until its slot can satisfy it") {
     p.launch(host, rank, {[&p, rank](Agent& a) {
                if (rank == 0) {
                  CHECK(a.await_value(p.slot(0, 0), {.order = Order::acquire},
-                               {machine::Compare::ge, 10}) == 10);
+                                     {machine::Compare::ge, 10}) == 10);
                } else {
                  for (std::uint32_t i = 1; i <= 10; ++i) {
                    store32(a, p.slot(0, 0), i, Order::release);
