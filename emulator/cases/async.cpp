@@ -226,16 +226,22 @@ ptx::GlobalMemory::Look KernelRun::look(const ptx::Agents& agents, const ptx::Ba
   const machine::Access how = machine::step_access(kernel_.site[look.instruction]);
   const machine::Wanted wanted = wanted_of(look);
   const std::uint32_t lane = ptx::first_lane(agents.mask);
+  if (!waits && look.lookahead != nullptr &&
+      goes_round(warp, {agents, look.instruction, look.standing, *look.lookahead, nullptr, at,
+                        look.attempts})) {
+    const bool phases =
+        std::all_of(warp.iteration.begin(), warp.iteration.end(),
+                    [](const schedule::LaneWait& w) { return w.await.access.of_barrier; });
+    if (phases) warp.looking |= agents.mask;
+    return Look::later;
+  }
   Look result = Look::complete;
-  // Looked in vain before, and nothing has happened since.
-  waits = waits || (warp.looked == look.instruction + 1 && warp.looked_at.offset == at.offset &&
-                    warp.looked_at.region == at.region);
+  std::uint64_t value = 0;
   warp.agent->act(how.site, [&](machine::Machine& m) {
     const machine::ThreadId thread = warp.agent->lane_thread(lane);
     m.open_region(at.region);
     if (!waits) {
-      std::uint64_t value = 0;
-      m.read(thread, at, how, std::as_writable_bytes(std::span(&value, 1)));
+      read_change(m, warp, lane, at, how, reinterpret_cast<std::byte*>(&value));
       if (!wanted.holds(value)) result = Look::incomplete;
     } else if (!m.can_end(thread, at, how, wanted, false) ||
                !m.try_read_until(thread, at, how, wanted)) {
@@ -244,15 +250,17 @@ ptx::GlobalMemory::Look KernelRun::look(const ptx::Agents& agents, const ptx::Ba
   });
   warp.waiting &= ~agents.mask;
   warp.looking &= ~agents.mask;
-  warp.looked = result == Look::incomplete ? look.instruction + 1 : 0;
-  warp.looked_at = at;
-  if (result == Look::incomplete) {
+  if (!waits && look.lookahead != nullptr) {
     Seen seen;
     seen.instruction = look.instruction;
     seen.lane = lane;
     seen.at = at;
     seen.access = how;
-    seen.wanted = seen.needs = wanted;
+    seen.value = value;
+    // A phase that is complete shows the other parity again once the next one is.
+    seen.wanted = seen.needs = result == Look::incomplete ? wanted
+                               : look.parity              ? machine::over(look.phase ^ 1U)
+                                                          : machine::more_than(~std::uint32_t{0});
     remember(warp, seen);
   }
   if (result != Look::later) return result;

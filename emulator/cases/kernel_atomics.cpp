@@ -129,14 +129,16 @@ class KernelRun::Atomic {
         size_(size_of(access_.type)),
         cas_(access_.combine == machine::Combine::cas),
         single_(std::popcount(request.agents.mask) <= kMostSingleLanes),
-        looks_(request.lookahead != nullptr && (single_ || run.was_here(warp, request, targets))),
+        looks_(request.lookahead != nullptr &&
+               (single_ || run.was_here(warp, in_cycle(request, targets)))),
         whole_(access_.elements == 1 && how.element == size_) {}
 
   void make() {
     const std::uint32_t lanes = request_.agents.mask;
     constexpr auto kKind = machine::AccessKind::rmw;
     agent_.point(run_.pending(targets_[first_lane(lanes)], how_, kKind, request_));
-    if (request_.lookahead != nullptr && run_.goes_round(warp_, request_, targets_)) return;
+    if (request_.lookahead != nullptr && run_.goes_round(warp_, in_cycle(request_, targets_)))
+      return;
     if (!single_) {
       agent_.act(how_.site, [&](machine::Machine& m) {
         each_lane(lanes, [&](std::uint32_t lane) { one(m, lane); });

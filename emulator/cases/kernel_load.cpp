@@ -118,7 +118,7 @@ class KernelRun::Load {
     if (weak_) how_.fresh = run_.is_fresh(warp_, request_, targets_);
     if (!weak_ || agent_.weak_points()) point();
     looks_ = request_.lookahead != nullptr;
-    if (looks_ && run_.goes_round(warp_, request_, targets_)) return;
+    if (looks_ && run_.goes_round(warp_, in_cycle(request_, targets_))) return;
     single_ = std::popcount(lanes_) <= kMostSingleLanes && !groups_.lines;
     size_ = how_.element;
     width_ = size_of(request_.access->type);
@@ -127,7 +127,7 @@ class KernelRun::Load {
     const bool scalar = request_.access->elements == 1;
     once_ = looks_ && !weak_ && scalar && agent_.drops_looks();
     tries_ = looks_ && !once_ &&
-             ((single_ && scalar && !weak_) || run_.was_here(warp_, request_, targets_));
+             ((single_ && scalar && !weak_) || run_.was_here(warp_, in_cycle(request_, targets_)));
     together_ = groups_.any && !agent_.drops_looks();
     if (single_ && !weak_) {
       const std::uint32_t first = run_.choose_lanes(warp_, lanes_);

@@ -51,14 +51,13 @@ bool KernelRun::may_go_on(machine::Machine& machine, const Warp& warp, std::uint
 
 // Whether the first of the lanes that do not wait has been at this look and seen this place, with
 // no effect of the warp since.
-bool KernelRun::was_here(const Warp& warp, const ptx::Request& request,
-                         const Target* targets) const {
-  const std::uint32_t free = request.agents.mask & ~warp.waiting;
-  const std::uint32_t lane = first_lane(free != 0 ? free : request.agents.mask);
-  const machine::Address at = place(targets[lane]);
+bool KernelRun::was_here(const Warp& warp, const InCycle& look) const {
+  const std::uint32_t free = look.agents.mask & ~warp.waiting;
+  const std::uint32_t lane = first_lane(free != 0 ? free : look.agents.mask);
+  const machine::Address at = look.targets == nullptr ? look.at : place(look.targets[lane]);
   for (std::uint32_t i = warp.seen_last[lane]; i != 0; i = warp.seen[i - 1].earlier) {
     const Seen& s = warp.seen[i - 1];
-    if (s.instruction == request.instruction && same(s.at, at)) return true;
+    if (s.instruction == look.instruction && same(s.at, at)) return true;
   }
   return false;
 }
@@ -71,8 +70,8 @@ void KernelRun::release_together(Warp& warp) {
   warp.unchanged = true;
 }
 
-bool KernelRun::goes_round(Warp& warp, const ptx::Request& request, const Target* targets) {
-  if ((request.agents.mask & warp.waiting & warp.together) != 0) {
+bool KernelRun::goes_round(Warp& warp, const InCycle& look) {
+  if ((look.agents.mask & warp.waiting & warp.together) != 0) {
     // Another part of the warp has run, and this one came again.
     bool may = false;
     warp.agent->act(warp.last_site, [&](machine::Machine& m) {
@@ -80,22 +79,22 @@ bool KernelRun::goes_round(Warp& warp, const ptx::Request& request, const Target
     });
     if (may) {
       release_together(warp);
-    } else if ((request.agents.mask & ~warp.waiting) == 0) {
+    } else if ((look.agents.mask & ~warp.waiting) == 0) {
       return true;
     }
   }
   // Those that wait for a look of their own came here before.
-  const std::uint32_t lanes = request.agents.mask & ~warp.waiting;
+  const std::uint32_t lanes = look.agents.mask & ~warp.waiting;
   if (lanes == 0) return false;
   if ((lanes & warp.released) != 0) {
     warp.released &= ~lanes;
     return false;
   }
-  if (!warp.agent->drops_looks() && !was_here(warp, request, targets)) return false;
-  const std::uint64_t state = request.lookahead->state();
+  if (!warp.agent->drops_looks() && !was_here(warp, look)) return false;
+  const std::uint64_t state = look.lookahead.state(look.attempts);
   for (std::size_t i = warp.visits.size(); i-- > 0;) {
     const Visit& v = warp.visits[i];
-    if (v.instruction != request.instruction || v.lanes != lanes || v.state != state) continue;
+    if (v.instruction != look.instruction || v.lanes != lanes || v.state != state) continue;
     if (v.from == warp.seen.size()) return false;
     // What was seen of a place last; what follows reads it again. Two parts of a warp that go round
     // loops of their own wait for the places of both.
@@ -123,14 +122,16 @@ bool KernelRun::goes_round(Warp& warp, const ptx::Request& request, const Target
     warp.visits.assign(1, here);
     // Lanes that the guard leaves out have come round with the others. Alone they would run ahead
     // into the next iteration, and what they read there would not be what is waited for.
-    const std::uint32_t round = lanes | (request.standing & ~request.agents.mask);
+    const std::uint32_t round = lanes | (look.standing & ~look.agents.mask);
     warp.waiting |= round;
     warp.together |= round;
-    warp.agent->act(warp.last_site,
-                    [&](machine::Machine& m) { note_time_outs(m, request.instruction, true); });
+    if (!look.attempts) {
+      warp.agent->act(warp.last_site,
+                      [&](machine::Machine& m) { note_time_outs(m, look.instruction, true); });
+    }
     return true;
   }
-  warp.visits.push_back({request.instruction, lanes, state, warp.seen.size()});
+  warp.visits.push_back({look.instruction, lanes, state, warp.seen.size()});
   return false;
 }
 
@@ -264,7 +265,6 @@ void KernelRun::note_taken(machine::Machine& machine, const Warp& warp, std::uin
 
 void KernelRun::had_effect(Warp& warp, std::uint32_t lanes, bool in_block) {
   if (!in_block) ends_round(warp.block);
-  warp.looked = 0;
   if (!warp.seen.empty()) forget(warp, 0);
   warp.visits.clear();
   warp.armed &= ~lanes;

@@ -165,6 +165,9 @@ class KernelRun final : public ptx::GlobalMemory {
   void before_barrier(const ptx::Agents& agents) override;
   void barrier_step(const ptx::Agents& agents, const ptx::BarrierStep& step) override;
   Look look(const ptx::Agents& agents, const ptx::BarrierLook& look, bool waits, bool now) override;
+  bool takes_time_outs(const ptx::Agents& agents) override {
+    return takes_time_outs(warp_of(agents));
+  }
   void released_by_exit(ptx::SyncToken token, const ptx::Agents& exited) override;
   void uneven_barrier(const ptx::Agents& agents, const ptx::UnevenBarrier& barrier) override;
   void read_unfenced(const ptx::Agents& agents, std::uint32_t read, std::uint32_t write) override {
@@ -258,9 +261,7 @@ class KernelRun final : public ptx::GlobalMemory {
     std::uint32_t behind = 0;       // lanes that have waited for it
     bool parked = false;            // waits for other warps of the block or cluster
     bool sleeping = false;          // its block does, and it has stopped
-    std::uint32_t looking = 0;      // lanes of `waiting` that wait for an mbarrier's phase
-    std::uint32_t looked = 0;       // the instruction, from 1, that looked at one in vain and ...
-    machine::Address looked_at;     // ... where, if there was no effect since
+    std::uint32_t looking = 0;      // lanes of `waiting` that wait for an mbarrier's phase alone
     PhaseWait* told = nullptr;      // while some do
     bool accessed = false;
     // Moments of its threads, to be looked at again once it has synchronised.
@@ -379,9 +380,22 @@ class KernelRun final : public ptx::GlobalMemory {
     return at;
   }
   // -- kernel_polls.cpp
-  // Of a look: whether the whole warp has come back to it with nothing else to show; then its lanes
+  // A look, at memory or at an mbarrier's phase, that a cycle without effects comes back to.
+  struct InCycle {
+    const ptx::Agents& agents;
+    std::uint32_t instruction = 0;
+    std::uint32_t standing = 0;
+    const ptx::Lookahead& lookahead;
+    const Target* targets = nullptr;  // by lane; null: all lanes look at `at`
+    machine::Address at;
+    bool attempts = false;  // also what only counts attempts has to be as it was
+  };
+  static InCycle in_cycle(const ptx::Request& request, const Target* targets) {
+    return {request.agents, request.instruction, request.standing, *request.lookahead, targets, {}};
+  }
+  // Whether the whole warp has come back to the look with nothing else to show; then its lanes
   // wait.
-  bool goes_round(Warp& warp, const ptx::Request& request, const Target* targets);
+  bool goes_round(Warp& warp, const InCycle& look);
   // What the lanes of a request move as one by the policies for that.
   struct Groups {
     std::vector<machine::AsOne> all;
@@ -406,7 +420,7 @@ class KernelRun final : public ptx::GlobalMemory {
   // What people are told that a look needs which saw this.
   static machine::Wanted needs_of(const ptx::Request& request, std::uint32_t lane,
                                   std::uint64_t there, const machine::Wanted& otherwise);
-  bool was_here(const Warp& warp, const ptx::Request& request, const Target* targets) const;
+  bool was_here(const Warp& warp, const InCycle& look) const;
   bool may_go_on(machine::Machine& machine, const Warp& warp, std::uint32_t lane) const;
   void remember(Warp& warp, Seen seen);
   void forget(Warp& warp, std::size_t from);

@@ -106,8 +106,8 @@ class Lookahead {
   /// Where the trial gives up: lets the thread and the clock be at the last attempt that sees this.
   virtual void give_up(std::uint32_t lane, std::span<const std::uint64_t> values) = 0;
   /// A hash of what the whole warp would do from here on, as far as its registers decide it: of
-  /// what counts.
-  virtual std::uint64_t state() const = 0;
+  /// what counts; with `attempts` also of what only counts attempts or shows the time.
+  virtual std::uint64_t state(bool attempts = false) const = 0;
 };
 
 /// A block all of whose threads have met at a barrier, at a moment when none of them has gone on
@@ -222,6 +222,11 @@ struct BarrierLook {
   bool parity = false;
   std::uint32_t phase = 0;
   std::uint32_t instruction = 0;
+  /// Of a look that a cycle without effects comes back to, its state() alone; null: none does, or
+  /// this look is to be made.
+  const Lookahead* lookahead = nullptr;
+  bool attempts = false;       ///< attempts or clocks end that cycle in a way that is taken
+  std::uint32_t standing = 0;  ///< lanes that stand at it, left out by its guard or not
 };
 
 /// A barrier of a whole block at which not all threads met by one instruction.
@@ -338,6 +343,8 @@ class GlobalMemory {
   virtual void before_barrier(const Agents&) {}
   /// They arrived, and what they did is one step of that barrier.
   virtual void barrier_step(const Agents&, const BarrierStep& step) { static_cast<void>(step); }
+  /// Whether time-outs that only a trap or a failed assertion follows are taken.
+  virtual bool takes_time_outs(const Agents&) { return false; }
   /// Threads look whether an mbarrier's phase is complete. `waits`: a look in vain would only be
   /// repeated, so none is made; these threads then come again, when the answer is `later`.
   /// `now`: what the executor knows, for a memory that orders no barriers.

@@ -7,13 +7,11 @@
 
 #include "emulator/ptx/error.hpp"
 #include "emulator/ptx/exec/state.hpp"
+#include "emulator/ptx/exec/trial.hpp"
 #include "emulator/ptx/lanes.hpp"
 
 namespace ringfence::ptx {
 namespace {
-
-// A loop that looks at a phase again has fewer instructions than this.
-constexpr unsigned kMostInLoop = 1024;
 
 // Whether some of the numbers make that sum.
 bool some_sum_to(const std::vector<std::uint32_t>& numbers, std::int64_t sum) {
@@ -25,10 +23,6 @@ bool some_sum_to(const std::vector<std::uint32_t>& numbers, std::int64_t sum) {
     }
   }
   return made.back();
-}
-
-bool looks(MbarrierOp::Form form) {
-  return form == MbarrierOp::Form::test_wait || form == MbarrierOp::Form::try_wait;
 }
 
 }  // namespace
@@ -193,142 +187,6 @@ std::optional<AwaitedPhase> Execution::State::awaited_phase(std::uint32_t block,
   return {};
 }
 
-// What one lane does with the registers alone, from some instruction on: they are put back in the
-// end.
-class Execution::State::Alone {
- public:
-  Alone(State& state, Warp& warp, std::uint32_t lane)
-      : state_(state), warp_(warp), lane_(lane), was_expanded_(state.lanes_mask_) {
-    const std::byte* const registers = warp.registers.get();
-    saved_.assign(registers, registers + state.program_.register_bytes);
-    context_.bank[0] = warp.registers.get();
-    context_.bank[1] = state.constants_.get();
-    context_.lanes = state.lanes_;
-    context_.mask = 1U << lane;
-    context_.whole = false;
-    state.expand(context_.mask);
-  }
-  ~Alone() {
-    rewind();
-    state_.expand(was_expanded_);
-  }
-  Alone(const Alone&) = delete;
-  Alone& operator=(const Alone&) = delete;
-
-  void rewind() { std::memcpy(warp_.registers.get(), saved_.data(), saved_.size()); }
-
-  // The mbarrier and phase that a look is at.
-  std::pair<std::uint32_t, std::uint32_t> looked_at(const Op& op) const {
-    const MbarrierOp& form = state_.program_.mbarriers[op.detail];
-    std::array<std::uint64_t, kLanes> at;
-    state_.addresses(warp_, op.a, form.offset, form.wide_address, context_.mask, at);
-    return {shared_offset(at[lane_]), state_.phase_named(warp_, op, lane_)};
-  }
-
-  void answer(const Op& op, bool yes) {
-    if (!op.e) return;
-    std::uint32_t& flags = *state_.words(warp_, op.e);
-    flags = yes ? flags | context_.mask : flags & ~context_.mask;
-  }
-
-  // Whether the lane executes the op there, by its guard.
-  bool runs(const Op& op) const {
-    return !op.guard ||
-           ((state_.predicate(warp_, op.guard) >> lane_ & 1U) != 0) != op.guard_negated;
-  }
-
-  // Executes the op at `at`, unless it is one that others, or the lane itself, could notice.
-  // Clocks and pauses make a loop no other; its time-out is not taken.
-  bool step(std::uint32_t& at) {
-    const Op& op = state_.program_.ops[at];
-    if (runs(op)) {
-      if (op.kind == Kind::branch) {
-        at = op.detail;
-        return true;
-      }
-      if (op.kind == Kind::alu) {
-        op.run(context_, op);
-      } else if (op.kind != Kind::nothing && op.kind != Kind::sleep && op.kind != Kind::special) {
-        return false;
-      }
-    }
-    ++at;
-    return true;
-  }
-
-  // Where it comes to, and with which registers, from a look that said yes.
-  std::vector<std::pair<std::uint32_t, std::uint64_t>> after(std::uint32_t look) {
-    std::vector<std::pair<std::uint32_t, std::uint64_t>> trail;
-    answer(state_.program_.ops[look], true);
-    std::uint32_t at = look + 1;
-    for (unsigned i = 0; i < kMostBehind && at < state_.program_.ops.size(); ++i) {
-      trail.emplace_back(at, digest());
-      if (!step(at)) break;
-    }
-    return trail;
-  }
-
- private:
-  // Instructions behind a look until what it left in registers is gone.
-  static constexpr unsigned kMostBehind = 64;
-
-  std::uint64_t digest() const {
-    std::uint64_t hash = 0x9E3779B97F4A7C15ULL;
-    for (std::size_t i = 0; i + 4 <= saved_.size(); i += 4) {
-      std::uint32_t word = 0;
-      std::memcpy(&word, warp_.registers.get() + i, 4);
-      hash = (hash ^ word) * 0x9FB21C651E98DF25ULL;
-      hash ^= hash >> 29;
-    }
-    return hash;
-  }
-
-  State& state_;
-  Warp& warp_;
-  std::uint32_t lane_;
-  std::uint32_t was_expanded_;
-  std::vector<std::byte> saved_;
-  AluContext context_;
-};
-
-// What one lane does behind the look, its answer being no, until it comes to a look a second time,
-// or does something that others, or it itself, could notice. Looks at the same phase on the way say
-// no as well: compilers unroll such loops, and take their first iteration out. A look that the loop
-// does not come back to is part of it only if its answer leaves nothing: a yes there has to lead to
-// where, and with what in the registers, a yes in the loop leads.
-bool Execution::State::repeats_look(Warp& warp, std::uint32_t pc, std::uint32_t lane) {
-  if (look_repeats_.empty()) look_repeats_.resize(program_.ops.size());
-  if (look_repeats_[pc] != 0) return look_repeats_[pc] == 1;
-  Alone alone(*this, warp, lane);
-  const auto place = alone.looked_at(program_.ops[pc]);
-  std::vector<std::uint32_t> seen;
-  bool again = false;
-  std::uint32_t at = pc;
-  for (unsigned i = 0; i < kMostInLoop && !again && at < program_.ops.size(); ++i) {
-    const Op& op = program_.ops[at];
-    if (op.kind != Kind::mbarrier || !alone.runs(op)) {
-      if (!alone.step(at)) break;
-      continue;
-    }
-    if (!looks(program_.mbarriers[op.detail].form) || alone.looked_at(op) != place) break;
-    again = std::find(seen.begin(), seen.end(), at) != seen.end();
-    if (again) break;
-    seen.push_back(at);
-    alone.answer(op, false);
-    ++at;
-  }
-  if (again && at != pc) {
-    const auto in_loop = alone.after(at);
-    alone.rewind();
-    const auto outside = alone.after(pc);
-    again = std::any_of(outside.begin(), outside.end(), [&](const auto& point) {
-      return std::find(in_loop.begin(), in_loop.end(), point) != in_loop.end();
-    });
-  }
-  look_repeats_[pc] = again ? 1 : 2;
-  return again;
-}
-
 std::uint32_t Execution::State::phase_named(const Warp& warp, const Op& op,
                                             std::uint32_t lane) const {
   return program_.mbarriers[op.detail].parity ? words(warp, op.b)[lane] & 1U
@@ -336,9 +194,11 @@ std::uint32_t Execution::State::phase_named(const Warp& warp, const Op& op,
 }
 
 Execution::State::Outcome Execution::State::look_at_phase(Warp& warp, const Op& op,
-                                                          std::uint32_t pc, std::uint32_t mask) {
+                                                          std::uint32_t pc, std::uint32_t mask,
+                                                          std::uint32_t standing) {
   const MbarrierOp& form = program_.mbarriers[op.detail];
   Outcome outcome{mask, false};
+  const WarpLookahead lookahead(*this, warp, pc);
   std::array<std::uint64_t, kLanes> at;
   addresses(warp, op.a, form.offset, form.wide_address, mask, at);
   const auto phase_of = [&](std::uint32_t lane) { return phase_named(warp, op, lane); };
@@ -368,22 +228,28 @@ Execution::State::Outcome Execution::State::look_at_phase(Warp& warp, const Op& 
                       std::to_string(barrier.phase - 1),
                   first);
     }
-    const BarrierLook look{
-        shared_place(shared_owner(warp, address, first).index, address & kOffsetMask), form.parity,
-        phase_of(first), pc};
+    BarrierLook look{shared_place(shared_owner(warp, address, first).index, address & kOffsetMask),
+                     form.parity, phase_of(first), pc};
     const bool waits = repeats_look(warp, pc, first);
+    Mbarrier::Looks* const looks = barrier.ended_by ? &barrier.looks[in_cluster(warp)] : nullptr;
+    const bool cycle = program_.looks->is_in_cycle(pc);
+    const bool attempts = cycle && counts_attempts(warp, pc);
+    // One that missed here, and has done nothing since but come back with the same registers: the
+    // look that ends the loop is as good as any.
+    const bool missed = looks != nullptr && cycle && looks->missed_in(pc, state_of(warp, attempts));
+    look.standing = standing;
+    look.attempts = attempts;
+    if (cycle && !missed) look.lookahead = &lookahead;
     using Look = GlobalMemory::Look;
     Look seen = memory_.look(agents(warp, group), look, waits, passed);
-    if (seen == Look::complete && barrier.ended_by) {
-      Mbarrier::Looks& looks = barrier.looks[in_cluster(warp)];
+    if (seen == Look::complete && looks != nullptr) {
       const auto [engine, time] = *barrier.ended_by;
-      // One that missed here before goes round a loop: the look that ends it is as good as any.
-      const bool come = waits || (looks.seen & group) != 0 || looks.missed == pc + 1 ||
+      const bool come = waits || missed || (looks->seen & group) != 0 ||
                         memory_.bytes_have_come(agents(warp, 1U << first), engine, time);
       if (come) {
-        looks.seen |= group;
+        looks->seen |= group;
       } else {
-        looks.missed = pc + 1;
+        if (cycle) looks->missed[pc] = state_of(warp, attempts);
         seen = Look::incomplete;
       }
     }
@@ -535,7 +401,7 @@ void Execution::State::signal_mbarrier(Warp& warp, const Op& op, std::uint32_t a
 }
 
 Execution::State::Outcome Execution::State::mbarrier(Warp& warp, const Op& op, std::uint32_t pc,
-                                                     std::uint32_t mask) {
+                                                     std::uint32_t mask, std::uint32_t standing) {
   using Form = MbarrierOp::Form;
   const MbarrierOp& form = program_.mbarriers[op.detail];
   Outcome outcome{mask, false};
@@ -546,7 +412,7 @@ Execution::State::Outcome Execution::State::mbarrier(Warp& warp, const Op& op, s
     return outcome;
   }
   memory_.before_barrier(agents(warp, mask));
-  if (looks(form.form)) return look_at_phase(warp, op, pc, mask);
+  if (looks_at_phase(form.form)) return look_at_phase(warp, op, pc, mask, standing);
   std::array<std::uint64_t, kLanes> at;
   addresses(warp, op.a, form.offset, form.wide_address, mask, at);
   each_lane(mask, [&](std::uint32_t lane) {

@@ -290,7 +290,7 @@ Execution::State::Outcome Execution::State::perform(Turn& turn, const Op& op) {
     case Kind::copy_wait:
       return copy_wait(warp, op, mask);
     case Kind::mbarrier:
-      return mbarrier(warp, op, pc, mask);
+      return mbarrier(warp, op, pc, mask, turn.standing);
     case Kind::launch_wait:
       return {memory_.dependencies_met(agents(warp, mask)) ? mask : 0, false};
     case Kind::fence:

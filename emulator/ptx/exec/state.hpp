@@ -158,8 +158,13 @@ struct Mbarrier {
   std::optional<Bytes> ended_by;
   /// What a warp's looks have shown of that one.
   struct Looks {
-    std::uint32_t seen = 0;    ///< lanes that saw it complete
-    std::uint32_t missed = 0;  ///< the instruction, from 1, that did not last
+    std::uint32_t seen = 0;  ///< lanes that saw it complete
+    /// By instruction, what the warp stood there with (state_of) when its look did not last.
+    std::map<std::uint32_t, std::uint64_t> missed;
+    bool missed_in(std::uint32_t pc, std::uint64_t state) const {
+      const auto at = missed.find(pc);
+      return at != missed.end() && at->second == state;
+    }
   };
   std::map<std::uint32_t, Looks> looks;
   bool remote = false;              ///< another block's threads arrive by .shared::cluster
@@ -418,7 +423,9 @@ class Execution::State : public std::enable_shared_from_this<Execution::State> {
   void check_visits(Warp& warp, std::uint32_t exiting);
 
   // exec/mbarrier.cpp
-  Outcome mbarrier(Warp& warp, const Op& op, std::uint32_t pc, std::uint32_t mask);
+  /// `standing`: lanes that stand there, left out by its guard or not.
+  Outcome mbarrier(Warp& warp, const Op& op, std::uint32_t pc, std::uint32_t mask,
+                   std::uint32_t standing);
   void init_mbarrier(Warp& warp, const Op& op, std::uint32_t address, std::uint32_t lane,
                      std::uint32_t pc);
   void signal_mbarrier(Warp& warp, const Op& op, std::uint32_t address, std::uint32_t lane,
@@ -427,7 +434,8 @@ class Execution::State : public std::enable_shared_from_this<Execution::State> {
                  std::uint32_t lane, std::uint32_t count);
   void arrive_behind_copies(Warp& warp, const Op& op, Mbarrier& barrier, std::uint32_t address,
                             std::uint32_t lane);
-  Outcome look_at_phase(Warp& warp, const Op& op, std::uint32_t pc, std::uint32_t mask);
+  Outcome look_at_phase(Warp& warp, const Op& op, std::uint32_t pc, std::uint32_t mask,
+                        std::uint32_t standing);
   Mbarrier& mbarrier_at(Warp& warp, std::uint64_t address, std::uint32_t lane);
   /// Faults where an operation has no form for another block's mbarrier.
   void check_form(Warp& warp, const MbarrierOp& form, std::uint64_t address, std::uint32_t lane);
@@ -445,10 +453,20 @@ class Execution::State : public std::enable_shared_from_this<Execution::State> {
                bool arrives = false, bool raises = false);
   void tell_steps(Warp& warp, std::uint32_t mask);
   void arrived(SyncToken token, std::uint32_t lane, const SyncOrder& order);
-  /// Whether a look in vain, there, only leads to the same look.
   std::uint32_t phase_named(const Warp& warp, const Op& op, std::uint32_t lane) const;
+
+  // exec/phase_loops.cpp
   class Alone;
+  /// Whether a look in vain, there, only leads to the same look.
   bool repeats_look(Warp& warp, std::uint32_t pc, std::uint32_t lane);
+  bool find_repeat(Warp& warp, std::uint32_t pc, Alone& alone);
+  static std::uint64_t lane_value(const std::byte* registers, Looks::Register r,
+                                  std::uint32_t lane);
+  static bool looks_at_phase(MbarrierOp::Form form) {
+    return form == MbarrierOp::Form::test_wait || form == MbarrierOp::Form::try_wait;
+  }
+  /// Whether attempts or clocks end the loop around that look in a way that is taken.
+  bool counts_attempts(const Warp& warp, std::uint32_t look) const;
 
   // exec/bulk.cpp
   void bulk_copies(Warp& warp, const Op& op, std::uint32_t pc, std::uint32_t mask);
@@ -517,7 +535,9 @@ class Execution::State : public std::enable_shared_from_this<Execution::State> {
   class LaneTrial;
   class WarpLookahead;
   const Looks::State& looks_at(std::uint32_t op);
-  std::uint64_t state_of(const Warp& warp);
+  /// `attempts`: also of what only counts attempts or shows the time.
+  std::uint64_t state_of(const Warp& warp, bool attempts = false);
+  bool reads_time_in_cycle();
 
   // exec/matrix.cpp
   void matrix_move(Warp& warp, const Op& op, std::uint32_t pc, std::uint32_t mask);
@@ -568,7 +588,12 @@ class Execution::State : public std::enable_shared_from_this<Execution::State> {
   };
   std::vector<Arrived> arrived_;
   std::vector<Completed> completed_;
-  std::vector<std::uint8_t> look_repeats_;  // by instruction: 0 not known, 1 yes, 2 no
+  /// What repeats_look() found, and the registers of the lane that it depends on.
+  struct LookRepeats {
+    std::vector<std::pair<Looks::Register, std::uint64_t>> with;
+    bool repeats = false;
+  };
+  std::unordered_map<std::uint32_t, std::vector<LookRepeats>> look_repeats_;  // by instruction
   std::uint32_t cluster_size_ = 1;
   std::uint32_t begun_ = 0;          // clusters
   std::vector<bool> cluster_begun_;  // where blocks ask for room
@@ -588,6 +613,7 @@ class Execution::State : public std::enable_shared_from_this<Execution::State> {
   std::unordered_map<std::uint32_t, Looks::State> rounds_;      // the same in rounds of a block
   std::unordered_map<std::uint64_t, Trial::End> ends_of_time_;  // of looks that may time out
   std::unordered_map<std::uint64_t, bool> rounds_of_one_look_;
+  std::optional<bool> reads_time_in_cycle_;
 };
 
 template <class F>

@@ -433,7 +433,9 @@ void Execution::State::WarpLookahead::give_up(std::uint32_t lane,
   LaneTrial(state_.shared_from_this(), warp_, pc_, lane).give_up(warp_, values);
 }
 
-std::uint64_t Execution::State::WarpLookahead::state() const { return state_.state_of(warp_); }
+std::uint64_t Execution::State::WarpLookahead::state(bool attempts) const {
+  return state_.state_of(warp_, attempts);
+}
 
 const Looks::State& Execution::State::looks_at(std::uint32_t op) {
   if (program_.looks->is_look(op)) return program_.looks->of_look(op);
@@ -442,13 +444,29 @@ const Looks::State& Execution::State::looks_at(std::uint32_t op) {
   return states_.emplace(op, program_.looks->state(program_, op)).first->second;
 }
 
-std::uint64_t Execution::State::state_of(const Warp& warp) {
+bool Execution::State::reads_time_in_cycle() {
+  if (!reads_time_in_cycle_) {
+    reads_time_in_cycle_ = false;
+    for (std::uint32_t op = 0; op < program_.ops.size(); ++op) {
+      const Op& o = program_.ops[op];
+      if (o.kind == Kind::special && program_.looks->is_in_cycle(op) &&
+          shows_time(static_cast<Special>(o.immediate))) {
+        reads_time_in_cycle_ = true;
+      }
+    }
+  }
+  return *reads_time_in_cycle_;
+}
+
+std::uint64_t Execution::State::state_of(const Warp& warp, bool attempts) {
   std::uint64_t hash = 0x9E3779B97F4A7C15ULL;
   const auto take = [&](std::uint64_t value) {
     hash = (hash ^ value) * 0x9FB21C651E98DF25ULL;
     hash ^= hash >> 29;
   };
   take(warp.effects);
+  // A clock is read anew in each iteration, so no register shows that it goes on.
+  if (attempts && reads_time_in_cycle()) take(clock_.now);
   std::vector<const Split*> splits;
   for (const Split& split : warp.splits) splits.push_back(&split);
   std::sort(splits.begin(), splits.end(), [](const Split* a, const Split* b) {
@@ -458,7 +476,9 @@ std::uint64_t Execution::State::state_of(const Warp& warp) {
     take(std::uint64_t{split->mask} << 32 | split->pc);
     take(static_cast<std::uint64_t>(split->state) << 32 | split->wait);
     if (split->pc >= program_.ops.size()) continue;
-    each_register_of(warp, *split, looks_at(split->pc).counts, take);
+    const Looks::State& there = looks_at(split->pc);
+    each_register_of(warp, *split, there.counts, take);
+    if (attempts) each_register_of(warp, *split, there.times, take);
   }
   return hash;
 }

@@ -95,7 +95,7 @@ class Execution::State::WarpLookahead final : public Lookahead {
   std::shared_ptr<const Trial> trial(std::uint32_t lane) const override;
   std::optional<LookTest> test(std::uint32_t lane) const override;
   void give_up(std::uint32_t lane, std::span<const std::uint64_t> values) override;
-  std::uint64_t state() const override;
+  std::uint64_t state(bool attempts) const override;
 
  private:
   State& state_;
