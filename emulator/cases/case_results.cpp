@@ -307,6 +307,12 @@ std::vector<std::string> CaseProgram::left_out() const {
   for (std::size_t k = 0; k < kernels_.size(); ++k) {
     const ptx::Program& program = kernels_[k]->program;
     for (std::size_t i = 0; i < program.ops.size(); ++i) {
+      if (program.ops[i].kind == ptx::Kind::active_mask) {
+        out.push_back(
+            fmt::format("{}: lanes that this activemask could find together or apart in "
+                        "other orders of a warp's parts",
+                        site_name(kernels_[k]->site[i])));
+      }
       if (program.ops[i].kind != ptx::Kind::fence) continue;
       const ptx::Fence& fence = program.fences[program.ops[i].detail];
       const char* const what = fence.proxy == ptx::Proxy::tensormap

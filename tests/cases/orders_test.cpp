@@ -475,6 +475,16 @@ TEST_CASE("a plain store that ends a poll which came later is a race, whoever co
                        "$E:\n  bar.sync 1, 64;\n"}});
 }
 
+TEST_CASE("check does not speak for other answers of activemask, and says so with its line") {
+  const auto left_out = [](const std::string& body) {
+    return program_of(Threads{{body}})->left_out();
+  };
+  const auto said = left_out("  activemask.b32 %v1;\n  st.global.u32 [%m], %v1;\n");
+  REQUIRE(said.size() == 1);
+  CHECK(said[0].find("activemask.b32") != std::string::npos);
+  CHECK(left_out("  vote.sync.ballot.b32 %v1, %p, 1;\n  st.global.u32 [%m], %v1;\n").empty());
+}
+
 TEST_CASE("the arrival of one lane does not speak for what the others read") {
   const std::string met = "  bar.sync 1, 64;\n";
   const auto reader = [&](const std::string& between) {
