@@ -20,7 +20,8 @@ bool is_site(ptx::Kind kind) {
   return kind == ptx::Kind::memory || kind == ptx::Kind::fence || kind == ptx::Kind::copy_async ||
          kind == ptx::Kind::mbarrier || kind == ptx::Kind::matrix_load ||
          kind == ptx::Kind::group_multiply || kind == ptx::Kind::barrier ||
-         kind == ptx::Kind::launch_trigger || kind == ptx::Kind::exit;
+         kind == ptx::Kind::launch_trigger || kind == ptx::Kind::active_mask ||
+         kind == ptx::Kind::exit;
 }
 
 // CUDA refuses such a launch.
