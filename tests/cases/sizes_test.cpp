@@ -121,6 +121,10 @@ TEST_CASE("after an access of the whole, the parts of a place have their histori
   judge("rank-lost", three(same + trap(1)));
   judge("clean", three(other + trap(1)));
   judge("data-race", three("  st.relaxed.gpu.global.u32 [%m+4], 1;\n"));
+  // Nor is a plain write of the one part a write of the other.
+  judge("clean",
+        {{"all:" + kFirst + "  @%q st.global.u32 [%m], 1;\n" + kMeet,
+          "all:" + kFirst + kMeet + "  @%q ld.relaxed.gpu.global.u64 %t, [%m];\n", other}});
 }
 
 TEST_CASE(
