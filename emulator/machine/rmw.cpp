@@ -148,7 +148,10 @@ void MachineState::reduce_cells(Now& now, Address to, std::span<const std::byte>
               now.address.offset = to.offset + at;
               now.mask = mask;
               // Of four bytes: halves (f16x2) that are added one by one are not told from a sum.
-              if (access.element == 8 && cell.size < 8 && !access.of_barrier) refuse(now, cell);
+              if (access.element == 8 && cell.size < 8 && now.address.offset % 8 == 0 &&
+                  !access.of_barrier) {
+                refuse(now, cell);  // once, by the first of its parts
+              }
               if (ask_by_element(access, cell)) return false;
               if (std::uint64_t later = 0; foresees(now, cell, later)) {
                 const std::uint64_t v = combine(later, load(operand.data() + at, access.element));

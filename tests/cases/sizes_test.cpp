@@ -133,6 +133,9 @@ TEST_CASE(
                       "  atom.relaxed.gpu.global.exch.b64 %t, [%m], 3;\n"}};
   judge("data-race", pair);
   CHECK_THROWS_AS(checked(pair, {machine::FindingKind::data_race}), schedule::NotModelled);
+  // A reduction of the last bytes of a memory.
+  judge("data-race", {{"  st.relaxed.gpu.global.u32 [%m+1020], 7;\n",
+                       "  red.relaxed.gpu.global.add.u64 [%m+1016], 3;\n"}});
 }
 
 TEST_CASE("past a race, an access of another size that could come the other way is unknown") {
