@@ -589,8 +589,9 @@ TEST_CASE("handlers: conversions equal their definition") {
         [](U x, U, U) { return bits(static_cast<double>(f32(x))); });
   check("cvt.rn.f32.f64 %d, %a;", 32, {64},
         [](U x, U, U) { return bits(static_cast<float>(f64(x))); });
-  const auto clamp = [](double v, int n) -> U {
-    if (std::isnan(v)) return 0;
+  // Of NaN, by the PTX ISA 9.0: zero, unless one of the types is of 64 bits.
+  const auto clamp = [](double v, int n, bool wide = false) -> U {
+    if (std::isnan(v)) return wide ? 1ULL << (n - 1) : 0;
     const double most = std::ldexp(1.0, n - 1);
     if (v >= most) return (1ULL << (n - 1)) - 1;
     if (v < -most) return 1ULL << (n - 1);
@@ -601,7 +602,23 @@ TEST_CASE("handlers: conversions equal their definition") {
   check("cvt.rni.s32.f32 %d, %a;", 32, {32},
         [=](U x, U, U) { return clamp(std::nearbyint(static_cast<double>(f32(x))), 32); });
   check("cvt.rmi.s64.f64 %d, %a;", 64, {64},
-        [=](U x, U, U) { return clamp(std::floor(f64(x)), 64); });
+        [=](U x, U, U) { return clamp(std::floor(f64(x)), 64, true); });
+  check("cvt.rzi.s64.f32 %d, %a;", 64, {32},
+        [=](U x, U, U) { return clamp(std::trunc(static_cast<double>(f32(x))), 64, true); });
+  check("cvt.rzi.s32.f64 %d, %a;", 32, {64},
+        [=](U x, U, U) { return clamp(std::trunc(f64(x)), 32, true); });
+  check("cvt.rzi.u32.f64 %d, %a;", 32, {64}, [](U x, U, U) {
+    const double v = std::trunc(f64(x));
+    return std::isnan(v) ? 0x80000000ULL
+           : v <= 0      ? 0ULL
+           : v >= 0x1p32 ? 0xFFFFFFFFULL
+                         : static_cast<U>(v);
+  });
+  // To a float, .sat limits to [0, 1], from integers too.
+  check("cvt.rn.sat.f32.s32 %d, %a;", 32, {32},
+        [](U x, U, U) { return bits(static_cast<std::int32_t>(x) > 0 ? 1.0F : 0.0F); });
+  check("cvt.rz.sat.f32.u32 %d, %a;", 32, {32},
+        [](U x, U, U) { return bits(low(x, 32) != 0 ? 1.0F : 0.0F); });
   check("cvt.rpi.f32.f32 %d, %a;", 32, {32}, [](U x, U, U) { return bits(std::ceil(f32(x))); });
   check("cvt.rzi.u32.f32 %d, %a;", 32, {32}, [](U x, U, U) {
     const double v = std::trunc(static_cast<double>(f32(x)));

@@ -129,10 +129,11 @@ double widen(Type type, std::uint64_t value) {
   }
 }
 
-// Clamps to the integer type; NaN gives 0.
-std::uint64_t to_integer(Type type, double x) {
-  if (x != x) return 0;
+// Clamps to the integer type. NaN gives 0, but where one of the two types is of 64 bits the highest
+// bit alone (PTX ISA 9.0, cvt).
+std::uint64_t to_integer(Type type, Type from, double x) {
   const unsigned bits = size_of(type) * 8;
+  if (x != x) return bits == 64 || from == Type::f64 ? 1ULL << (bits - 1) : 0;
   if (is_signed(type)) {
     const double limit = std::ldexp(1.0, static_cast<int>(bits) - 1);
     const std::uint64_t mask = bits == 64 ? ~0ULL : (1ULL << bits) - 1;
@@ -204,6 +205,10 @@ std::uint64_t slow_convert(Type to, Type from, std::uint64_t flags, std::uint64_
     const RoundingMode mode(rounding);
     volatile std::int64_t s = shifted;
     volatile std::uint64_t u = raw;
+    if ((flags & kSlowSaturate) != 0) {  // to [0, 1]
+      s = shifted > 0 ? 1 : 0;
+      u = raw > 0 ? 1 : 0;
+    }
     if (to == Type::f32) {
       volatile float out = is_signed(from) ? static_cast<float>(s) : static_cast<float>(u);
       return bits_of(float(out));
@@ -213,7 +218,7 @@ std::uint64_t slow_convert(Type to, Type from, std::uint64_t flags, std::uint64_
   }
   double x = widen(from, value);
   if ((flags & kSlowFlush) != 0 && from == Type::f32) x = flushed(static_cast<float>(x));
-  if (!is_float(to)) return to_integer(to, round_integral(x, rounding));
+  if (!is_float(to)) return to_integer(to, from, round_integral(x, rounding));
   const bool integral = (flags & 1U) != 0;
   if (integral) x = round_integral(x, rounding);
   if ((flags & kSlowSaturate) != 0) x = x > 0 ? (x < 1 ? x : 1.0) : 0.0;

@@ -43,7 +43,8 @@ std::uint64_t slow_double(SlowOperation operation, std::uint64_t flags, std::uin
                           std::uint64_t b, std::uint64_t c);
 
 /// Conversions with directed rounding or to integers. `from` and `to` name the types; values travel
-/// as bits in the low end. Float to integer saturates, NaN gives 0.
+/// as bits in the low end. Float to integer saturates; NaN gives 0, or the highest bit alone where
+/// one of the types is of 64 bits.
 std::uint64_t slow_convert(Type to, Type from, std::uint64_t flags, std::uint64_t value);
 
 }  // namespace ringfence::ptx
