@@ -57,8 +57,10 @@ struct Event {
   bool pointed = false;     // at the point of coherence: order of execution is coherence order
   machine::Scope scope = machine::Scope::sys;  // of a fence.sc
   CellKey cell;
-  Name from;                // reads
-  std::vector<Name> after;  // writes: of the events with smaller stamps, those behind this one
+  Name from;  // reads
+  // Writes: of the events with smaller stamps, those behind this one. A stuck poll: the writes that
+  // are executed before `from`, though nothing orders them (settle.cpp).
+  std::vector<Name> after;
 };
 
 using Graph = std::vector<Event>;

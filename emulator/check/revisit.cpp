@@ -16,6 +16,7 @@ using schedule::kNoAgent;
 
 void Walk::finish() {
   note_unordered();
+  if (abandoned_) note_unsettled();
   if (abandoned_ || remaining_ > 0) return;
   leave_step();
   const std::vector<Incoming> due = std::move(due_);
@@ -518,6 +519,7 @@ Graph Walk::restricted(std::uint32_t read, const Incoming& w, bool stuck) const 
       g.back().from = w.self;
       g.back().stuck = stuck;
       g.back().late = false;
+      g.back().after.clear();
       continue;
     }
     if (i > read && !w.past.has(e.self)) continue;

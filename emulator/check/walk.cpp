@@ -103,6 +103,7 @@ void Walk::start(Graph graph, schedule::Execution& execution) {
   yields_ = 0;
   abandoned_ = unfair_ = in_vain_ = false;
   by_weak_.reset();
+  generation_ = sets_.generation();
   given_ = remaining_ = graph.size();
   for (Event& e : graph) {
     Live live;
@@ -193,6 +194,15 @@ void Walk::relate() {
           waits_for_[j].push_back(i);
         }
       }
+    }
+  }
+  for (std::uint32_t r = 0; r < n; ++r) {
+    const Event& poll = lives_[r].event;
+    const std::uint32_t source = poll.stuck ? find_write(poll.from, poll.cell) : kNone;
+    if (source == kNone || source >= n) continue;
+    for (const Name& name : poll.after) {
+      const std::uint32_t other = find_write(name, poll.cell);
+      if (other != kNone && other < n) waits_for_[source].push_back(other);
     }
   }
   // From-reads: a read at the point of coherence precedes what overwrites the one that it returns.

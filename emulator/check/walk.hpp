@@ -322,6 +322,10 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
   // sizes.cpp
   void note_sizes();
 
+  // settle.cpp
+  void settle(std::uint32_t stuck);
+  void note_unsettled();
+
   // points.cpp
   bool is_coherent() const;
   bool may_come_either_way(const Live& a, const Live& b) const;
@@ -379,8 +383,9 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
   std::vector<Incoming> due_;
   std::vector<Graph> found_;
   std::vector<OpenEnd> ends_;
-  std::size_t given_ = 0;      // events of the graph given
-  std::size_t remaining_ = 0;  // of these, not executed yet
+  std::uint32_t generation_ = 0;  // of `sets_`, when the run began
+  std::size_t given_ = 0;         // events of the graph given
+  std::size_t remaining_ = 0;     // of these, not executed yet
   schedule::AgentId current_ = schedule::kNoAgent;
   std::uint32_t piece_ = 0;
   std::uint32_t prepared_ = 0;
