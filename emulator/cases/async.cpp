@@ -281,7 +281,11 @@ void KernelRun::park(Warp& warp) {
   tell_phases();
   warp.parked = true;
   // Threads that have exited do not come to a barrier that counts, and others need not.
-  warp.agent->park(settings_.barrier_site, execution_.waits_for_count(warp.block, warp.index));
+  const bool counts = execution_.waits_for_count(warp.block, warp.index);
+  const bool cluster = execution_.waits_for_cluster(warp.block, warp.index);
+  warp.agent->park(settings_.barrier_site, counts    ? schedule::Parked::open
+                                           : cluster ? schedule::Parked::cluster
+                                                     : schedule::Parked::block);
   warp.parked = false;
 }
 

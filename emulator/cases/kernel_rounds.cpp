@@ -152,7 +152,7 @@ void KernelRun::sleep(Warp& warp) {
   while (r.asleep) {
     if (mine.empty()) {
       warp.sleeping = true;
-      agent.park(settings_.barrier_site, true);
+      agent.park(settings_.barrier_site, schedule::Parked::open);
     } else if (agent.drops_looks() || !can_change()) {
       warp.sleeping = true;
       agent.await_any(mine);

@@ -178,6 +178,8 @@ class Execution {
   /// Whether threads of the warp wait at a barrier that counts, to which nobody in particular has
   /// to come.
   bool waits_for_count(std::uint32_t block, std::uint32_t warp) const;
+  /// Whether threads of the warp wait for those of their cluster.
+  bool waits_for_cluster(std::uint32_t block, std::uint32_t warp) const;
   /// Where blocks ask for room: the block's cluster begins if there is some. False: not now.
   bool admit(std::uint32_t block);
   /// Whether all threads of the warp have exited. True as well for a block that has not started.

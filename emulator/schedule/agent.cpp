@@ -282,10 +282,10 @@ bool Agent::await_any(std::span<const LaneWait> waits, bool may_time_out) {
   return !record_->timed_out;
 }
 
-void Agent::park(std::uint16_t site, bool deadlocks) {
+void Agent::park(std::uint16_t site, Parked at) {
   step([&] {
     record_->last_site = site;
-    record_->deadlocks = deadlocks;
+    record_->parked = at;
     execution_.set_blocked(id_, AgentStatus::at_barrier);
   });
   runtime_.give_way(*this);

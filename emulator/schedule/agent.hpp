@@ -138,8 +138,8 @@ class Agent {
   // if it may time out, until nobody else can step: then the answer is false.
   bool await_any(std::span<const LaneWait> waits, bool may_time_out = false);
   // Blocks until another agent of this process unparks this one (a barrier of the program's own).
-  // `deadlocks`: for ever is then a deadlock, and no divergence of the block's threads.
-  void park(std::uint16_t site = 0, bool deadlocks = false);
+  // For ever at an open one is a deadlock, and no divergence of the block's threads.
+  void park(std::uint16_t site = 0, Parked at = Parked::block);
   // Inside act() only: after a strong write (faults.hpp, late-signal); whether a signal there has
   // not come yet; and that reads take the message before the newest meanwhile.
   void signalled(machine::Address at, std::uint64_t bytes);

@@ -373,27 +373,37 @@ void Execution::deadlock() {
   for (AgentId id = 0; id < agent_count_; ++id) {
     if (record(id).status == AgentStatus::stopped) return finish(RunEnd::deadlock);
   }
-  // A block all of whose unfinished agents sit at barriers can go on by nobody's help.
+  // A block all of whose unfinished agents sit at barriers can go on by nobody's help, unless one
+  // of the barriers is its cluster's and another block has still to come there.
   const auto block_of = [](const AgentRecord& r) { return r.label >> 16; };
+  const auto is_still = [](const AgentRecord& r) {
+    return r.status == AgentStatus::done || r.status == AgentStatus::at_barrier;
+  };
+  const auto is_stuck = [&](const AgentRecord& r) {
+    if (r.status != AgentStatus::at_barrier || r.parked != Parked::cluster) return is_still(r);
+    for (AgentId id = 0; id < agent_count_; ++id) {
+      if (record(id).parent == r.parent && !is_still(record(id))) return false;
+    }
+    return true;
+  };
   const AgentRecord* stuck = nullptr;
   const AgentRecord* diverged = nullptr;
   for (AgentId id = 0; id < agent_count_; ++id) {
     const AgentRecord& r = record(id);
     if (stuck == nullptr && r.status == AgentStatus::awaiting) stuck = &r;
-    if (diverged != nullptr || r.status != AgentStatus::at_barrier) continue;
+    if (diverged != nullptr || r.status != AgentStatus::at_barrier || !is_stuck(r)) continue;
     bool all = true;
     for (AgentId other = 0; other < agent_count_ && all; ++other) {
       const AgentRecord& o = record(other);
-      all = o.status == AgentStatus::done || o.status == AgentStatus::at_barrier ||
-            o.parent != r.parent || block_of(o) != block_of(r);
+      all = is_stuck(o) || o.parent != r.parent || block_of(o) != block_of(r);
     }
     if (all) diverged = &r;
   }
   // One of the block waits for what no other thread has to come to, and the others for it.
   for (AgentId id = 0; diverged != nullptr && id < agent_count_; ++id) {
     const AgentRecord& r = record(id);
-    if (r.status == AgentStatus::at_barrier && r.deadlocks && r.parent == diverged->parent &&
-        block_of(r) == block_of(*diverged)) {
+    if (r.status == AgentStatus::at_barrier && r.parked == Parked::open &&
+        r.parent == diverged->parent && block_of(r) == block_of(*diverged)) {
       diverged = &r;
       break;
     }
@@ -413,8 +423,8 @@ void Execution::deadlock() {
     f.second.site = who->last_site;
   }
   if (diverged != nullptr) {
-    f.kind = diverged->deadlocks ? machine::FindingKind::deadlock
-                                 : machine::FindingKind::barrier_divergence;
+    f.kind = diverged->parked == Parked::open ? machine::FindingKind::deadlock
+                                              : machine::FindingKind::barrier_divergence;
   } else if (stuck != nullptr) {
     const AwaitInfo& await = stuck->wait_count > 0 ? stuck->waits[0].await : stuck->await;
     if (stuck->wait_count > 0) f.second.label += stuck->waits[0].lane;

@@ -68,7 +68,7 @@ struct AgentRecord {
   AgentStatus status = AgentStatus::ready;
   Pending pending = Pending::none;
   PendingAccess access;
-  bool deadlocks = false;     // at a barrier that others need not come to: see Agent::park
+  Parked parked = Parked::block;
   bool lacks_room = false;    // blocked: until there is a place for its block
   bool may_time_out = false;  // awaiting: it goes on where nobody else can
   bool timed_out = false;     // it has

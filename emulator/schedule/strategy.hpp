@@ -31,6 +31,10 @@ enum class Pending : std::uint8_t {
   yield,
 };
 
+// At which barrier of the program's own an agent is parked (Agent::park): one that its block has to
+// come to, or its cluster, or nobody in particular.
+enum class Parked : std::uint8_t { block, cluster, open };
+
 // The access that an agent stands before, as far as it is known there: of a warp's instruction that
 // of its first lane, of a multicast address the first replica's. No bytes: it is not known.
 struct PendingAccess {

@@ -152,6 +152,14 @@ bool Execution::State::waits_for_count(std::uint32_t block, std::uint32_t warp) 
   });
 }
 
+bool Execution::State::waits_for_cluster(std::uint32_t block, std::uint32_t warp) const {
+  const auto at = live_blocks_.find(block);
+  if (at == live_blocks_.end()) return false;
+  const std::vector<Split>& splits = at->second->warps[warp].splits;
+  return std::any_of(splits.begin(), splits.end(),
+                     [](const Split& split) { return split.state == SplitState::cluster; });
+}
+
 bool Execution::State::exited(std::uint32_t block, std::uint32_t warp) const {
   const auto at = live_blocks_.find(block);
   return at == live_blocks_.end() || at->second->warps[warp].live == 0;
@@ -245,6 +253,9 @@ bool Execution::exited(std::uint32_t block, std::uint32_t warp) const {
 bool Execution::admit(std::uint32_t block) { return state_->admit(block); }
 bool Execution::waits_for_count(std::uint32_t block, std::uint32_t warp) const {
   return state_->waits_for_count(block, warp);
+}
+bool Execution::waits_for_cluster(std::uint32_t block, std::uint32_t warp) const {
+  return state_->waits_for_cluster(block, warp);
 }
 bool Execution::wake(std::uint32_t block, std::uint32_t warp) { return state_->wake(block, warp); }
 Stop Execution::run(const SplitRef& split, const Quantum& quantum) {
