@@ -134,6 +134,9 @@ std::string sentence(const Finding& f, const schedule::Program& program) {
       return told(
           "it got an old value, although a newer one was written before, and the result uses it");
     case FindingKind::deadlock:
+      if (placed && a.bytes == 0) {  // no look at memory
+        return fmt::format("{} waits for ever at a barrier of its block", who(a.label, program));
+      }
       return placed ? fmt::format("{} waits for ever for {}", who(a.label, program), at)
                     : "no agent can go on";
     case FindingKind::livelock:

@@ -269,6 +269,22 @@ TEST_CASE("every kind of finding has a sentence of its own") {
   }
 }
 
+TEST_CASE("a deadlock is told with the place that is polled, or with the barrier") {
+  schedule::Outcome o;
+  o.end = schedule::RunEnd::deadlock;
+  machine::Finding f;
+  f.kind = machine::FindingKind::deadlock;
+  f.has_second = true;
+  f.second.label = label("r1.c0.b0.t2");
+  f.second.region = 2;
+  o.findings.push_back(f);
+  CHECK(make_verdict(o, NamesOnly()).message ==
+        "rank 1, block 0, thread 2 waits for ever at a barrier of its block");
+  o.findings[0].second.bytes = 4;
+  CHECK(make_verdict(o, NamesOnly()).message.find("thread 2 waits for ever for ") !=
+        std::string::npos);
+}
+
 TEST_CASE("a scope that is too narrow is told with its side") {
   machine::Finding f;
   f.first.label = label("r0.c0.b0.t1");
