@@ -281,11 +281,19 @@ void KernelRun::park(Warp& warp) {
   tell_phases();
   warp.parked = true;
   // Threads that have exited do not come to a barrier that counts, and others need not.
-  const bool counts = execution_.waits_for_count(warp.block, warp.index);
-  const bool cluster = execution_.waits_for_cluster(warp.block, warp.index);
-  warp.agent->park(settings_.barrier_site, counts    ? schedule::Parked::open
-                                           : cluster ? schedule::Parked::cluster
-                                                     : schedule::Parked::block);
+  using schedule::Parked;
+  Parked at = Parked::block;
+  switch (execution_.waits_at(warp.block, warp.index)) {
+    case ptx::WaitsAt::block:
+      break;
+    case ptx::WaitsAt::cluster:
+      at = Parked::cluster;
+      break;
+    case ptx::WaitsAt::counted:
+      at = Parked::open;
+      break;
+  }
+  warp.agent->park(settings_.barrier_site, at);
   warp.parked = false;
 }
 

@@ -109,10 +109,7 @@ void Walk::on_read(const Question& q, std::span<Message* const> options) {
     // Nobody else can step, and what is newest ends the wait: no execution.
     if (q.wanted == nullptr || q.wanted->holds(value_of(*q.cell->newest, cell.size))) {
       ask_blocked();
-      for (std::uint32_t i = 0; i < lives_.size(); ++i) {
-        const Live& l = lives_[i];
-        if (l.executed && l.event.stuck && l.thread == q.who && l.event.cell == cell) settle(i);
-      }
+      settle(q);
       unfair_ = true;
       if (!abandoned_) abandon();
     }
@@ -266,7 +263,7 @@ void Walk::sticks(const Question& q, std::uint32_t given) {
   if (ended) {
     if (late) {
       ask_blocked();
-      settle(given);
+      settle(q);
     }
     if (!late && !useless && !abandoned_) {
       Graph g = graph();

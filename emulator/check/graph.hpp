@@ -92,8 +92,9 @@ struct LeftOut {
     // An access of this warp, at `first`, whose place was accessed in other sizes since: what it
     // would have done later is not known.
     resized,
-    // In mode coherent: a write of this warp, at `first`, and the one at `second`, which race, in
-    // another order, where something at the point of coherence could tell.
+    // A write of this warp, at `first`, and the one at `second`, which race, in another order,
+    // where
+    // something at the point of coherence (mode coherent) or a poll that is stuck could tell.
     unordered
   };
   std::uint64_t label = 0;

@@ -8,11 +8,12 @@
 // later and not because of it, ends its wait, the same graph is run again with the order that the
 // poll needs.
 
+#include <algorithm>
+
 #include "emulator/check/walk.hpp"
 
 namespace ringfence::check {
 
-using machine::bit;
 using machine::Message;
 
 namespace {
@@ -21,24 +22,31 @@ bool is_settled(const Event& e) { return e.stuck && !e.after.empty(); }
 
 }  // namespace
 
-void Walk::settle(std::uint32_t stuck) {
-  const Live& poll = lives_[stuck];
-  if (abandoned_ || !weak_events_ || is_settled(poll.event) || !is_last(poll)) return;
-  const machine::Cell* const cell = history_of(poll);
-  Graph g = graph();
-  g[stuck].late = false;
-  for (const Message* m = cell->newest; m != nullptr; m = m->older) {
+// `q` ends the wait of a poll that is stuck.
+void Walk::settle(const Question& q) {
+  if (abandoned_ || !weak_events_) return;
+  const CellKey key{q.at.region, q.at.offset, q.size};
+  const auto at = std::find_if(lives_.begin(), lives_.end(), [&](const Live& l) {
+    return l.executed && l.event.stuck && l.thread == q.who && l.event.cell == key;
+  });
+  if (at == lives_.end() || is_settled(at->event) || !is_last(*at)) return;
+  const Live& poll = *at;
+  std::vector<Name> before;
+  for (const Message* m = q.cell->newest; m != nullptr; m = m->older) {
     if (m->initial || name_of(*m) == poll.event.from) continue;
-    const Live* const other = writer(*m, poll.event.cell);
+    const Live* const other = writer(*m, key);
     if (other == nullptr) {
       return sets_.leave_out({names_of_.label(poll.event.self.agent), poll.access.site, m->site,
                               LeftOut::What::unordered});
     }
     // Who reads a write and goes on to write comes after it in each order of execution.
     if (other->past.has(poll.event.from)) return;
-    g[stuck].after.push_back(name_of(*m));
+    before.push_back(name_of(*m));
   }
-  found_.push_back(std::move(g));
+  found_.push_back(graph());
+  Event& again = found_.back()[static_cast<std::size_t>(at - lives_.begin())];
+  again.late = false;
+  again.after = std::move(before);
 }
 
 // Of a graph with such an order each run ends as that poll should. Where one does not (another poll
@@ -52,7 +60,8 @@ void Walk::note_unsettled() {
     const auto site = [&](const Name& name) {
       const std::uint32_t at = find_write(name, poll.event.cell);
       if (at != kNone && lives_[at].executed) return lives_[at].access.site;
-      return execution_->record(id_of_.at(name.agent)).access.site;
+      const bool there = name.agent < id_of_.size() && id_of_[name.agent] != schedule::kNoAgent;
+      return there ? execution_->record(id_of_[name.agent]).access.site : std::uint16_t{0};
     };
     sets_.leave_out({names_of_.label(poll.event.from.agent), site(poll.event.from),
                      site(poll.event.after.front()), LeftOut::What::unordered});

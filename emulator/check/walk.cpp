@@ -199,10 +199,10 @@ void Walk::relate() {
   for (std::uint32_t r = 0; r < n; ++r) {
     const Event& poll = lives_[r].event;
     const std::uint32_t source = poll.stuck ? find_write(poll.from, poll.cell) : kNone;
-    if (source == kNone || source >= n) continue;
+    if (source == kNone) continue;
     for (const Name& name : poll.after) {
       const std::uint32_t other = find_write(name, poll.cell);
-      if (other != kNone && other < n) waits_for_[source].push_back(other);
+      if (other != kNone) waits_for_[source].push_back(other);
     }
   }
   // From-reads: a read at the point of coherence precedes what overwrites the one that it returns.

@@ -323,7 +323,7 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
   void note_sizes();
 
   // settle.cpp
-  void settle(std::uint32_t stuck);
+  void settle(const Question& q);
   void note_unsettled();
 
   // points.cpp

@@ -131,6 +131,10 @@ enum class Stop : std::uint8_t {
 };
 
 /// What an mbarrier's phase lacks.
+/// Who has to come to the barrier at which a warp waits: the threads of its block, or of its
+/// cluster, or nobody in particular, where it counts.
+enum class WaitsAt : std::uint8_t { block, cluster, counted };
+
 struct AwaitedPhase {
   std::uint32_t place = 0;  ///< byte of the block's shared memory
   std::uint64_t phase = 0;
@@ -175,11 +179,8 @@ class Execution {
   std::uint64_t events() const;
   /// The mbarrier's phase that a warp waits for, as it is now.
   std::optional<AwaitedPhase> awaited_phase(std::uint32_t block, std::uint32_t warp) const;
-  /// Whether threads of the warp wait at a barrier that counts, to which nobody in particular has
-  /// to come.
-  bool waits_for_count(std::uint32_t block, std::uint32_t warp) const;
-  /// Whether threads of the warp wait for those of their cluster.
-  bool waits_for_cluster(std::uint32_t block, std::uint32_t warp) const;
+  /// Of the barriers at which threads of the warp wait, the last in the order of WaitsAt.
+  WaitsAt waits_at(std::uint32_t block, std::uint32_t warp) const;
   /// Where blocks ask for room: the block's cluster begins if there is some. False: not now.
   bool admit(std::uint32_t block);
   /// Whether all threads of the warp have exited. True as well for a block that has not started.

@@ -368,17 +368,16 @@ bool Execution::can_go_on(const AgentRecord& r, bool after_miss) const {
   return false;
 }
 
-void Execution::deadlock() {
-  // Others may wait for what an agent that stopped would have done.
-  for (AgentId id = 0; id < agent_count_; ++id) {
-    if (record(id).status == AgentStatus::stopped) return finish(RunEnd::deadlock);
-  }
-  // A block all of whose unfinished agents sit at barriers can go on by nobody's help, unless one
-  // of the barriers is its cluster's and another block has still to come there.
-  const auto block_of = [](const AgentRecord& r) { return r.label >> 16; };
+// Who waits at a barrier for others that sit at barriers too, or have ended; nullptr: nobody.
+const AgentRecord* Execution::diverged() const {
+  const auto of_one_block = [](const AgentRecord& a, const AgentRecord& b) {
+    return a.parent == b.parent && a.label >> 16 == b.label >> 16;
+  };
   const auto is_still = [](const AgentRecord& r) {
     return r.status == AgentStatus::done || r.status == AgentStatus::at_barrier;
   };
+  // Nobody who can go on by himself would come to where it waits, either: to its cluster's barrier
+  // those of other blocks of its launch.
   const auto is_stuck = [&](const AgentRecord& r) {
     if (r.status != AgentStatus::at_barrier || r.parked != Parked::cluster) return is_still(r);
     for (AgentId id = 0; id < agent_count_; ++id) {
@@ -386,16 +385,13 @@ void Execution::deadlock() {
     }
     return true;
   };
-  const AgentRecord* stuck = nullptr;
+  // A block all of whose unfinished agents are can go on by nobody's help.
   const AgentRecord* diverged = nullptr;
-  for (AgentId id = 0; id < agent_count_; ++id) {
+  for (AgentId id = 0; id < agent_count_ && diverged == nullptr; ++id) {
     const AgentRecord& r = record(id);
-    if (stuck == nullptr && r.status == AgentStatus::awaiting) stuck = &r;
-    if (diverged != nullptr || r.status != AgentStatus::at_barrier || !is_stuck(r)) continue;
-    bool all = true;
+    bool all = r.status == AgentStatus::at_barrier;
     for (AgentId other = 0; other < agent_count_ && all; ++other) {
-      const AgentRecord& o = record(other);
-      all = is_stuck(o) || o.parent != r.parent || block_of(o) != block_of(r);
+      all = !of_one_block(record(other), r) || is_stuck(record(other));
     }
     if (all) diverged = &r;
   }
@@ -403,10 +399,22 @@ void Execution::deadlock() {
   for (AgentId id = 0; diverged != nullptr && id < agent_count_; ++id) {
     const AgentRecord& r = record(id);
     if (r.status == AgentStatus::at_barrier && r.parked == Parked::open &&
-        r.parent == diverged->parent && block_of(r) == block_of(*diverged)) {
-      diverged = &r;
-      break;
+        of_one_block(r, *diverged)) {
+      return &r;
     }
+  }
+  return diverged;
+}
+
+void Execution::deadlock() {
+  // Others may wait for what an agent that stopped would have done.
+  for (AgentId id = 0; id < agent_count_; ++id) {
+    if (record(id).status == AgentStatus::stopped) return finish(RunEnd::deadlock);
+  }
+  const AgentRecord* const diverged = this->diverged();
+  const AgentRecord* stuck = nullptr;
+  for (AgentId id = 0; id < agent_count_ && stuck == nullptr; ++id) {
+    if (record(id).status == AgentStatus::awaiting) stuck = &record(id);
   }
   bool lacks_room = false;
   for (AgentId id = 0; id < agent_count_ && !lacks_room; ++id) {

@@ -68,10 +68,10 @@ struct AgentRecord {
   AgentStatus status = AgentStatus::ready;
   Pending pending = Pending::none;
   PendingAccess access;
-  Parked parked = Parked::block;
-  bool lacks_room = false;    // blocked: until there is a place for its block
-  bool may_time_out = false;  // awaiting: it goes on where nobody else can
-  bool timed_out = false;     // it has
+  Parked parked = Parked::block;  // at a barrier
+  bool lacks_room = false;        // blocked: until there is a place for its block
+  bool may_time_out = false;      // awaiting: it goes on where nobody else can
+  bool timed_out = false;         // it has
   AwaitInfo await;
   // A warp's waits, in place of `await`: the first `wait_count` of them, kept from run to run.
   std::uint32_t wait_count = 0;
@@ -174,6 +174,7 @@ class Execution final : public machine::Chooser, public ReadyView {
   // Puts awaiting agents whose slot can now satisfy them on the ready list.
   void drain_woken();
   // Nobody can step: names the stuck agents in a finding and ends the run.
+  const AgentRecord* diverged() const;
   void deadlock();
   std::uint32_t choose_for(AgentId id, DecisionKind kind, std::uint32_t options);
   void note(std::uint64_t value) {

@@ -143,21 +143,17 @@ void Execution::State::ready(std::uint32_t block, std::uint32_t warp,
   }
 }
 
-bool Execution::State::waits_for_count(std::uint32_t block, std::uint32_t warp) const {
-  const auto at = live_blocks_.find(block);
-  if (at == live_blocks_.end()) return false;
-  const std::vector<Split>& splits = at->second->warps[warp].splits;
-  return std::any_of(splits.begin(), splits.end(), [&](const Split& split) {
-    return split.state == SplitState::barrier && at->second->barriers[split.wait].count != 0;
-  });
-}
-
-bool Execution::State::waits_for_cluster(std::uint32_t block, std::uint32_t warp) const {
-  const auto at = live_blocks_.find(block);
-  if (at == live_blocks_.end()) return false;
-  const std::vector<Split>& splits = at->second->warps[warp].splits;
-  return std::any_of(splits.begin(), splits.end(),
-                     [](const Split& split) { return split.state == SplitState::cluster; });
+WaitsAt Execution::State::waits_at(std::uint32_t block, std::uint32_t warp) const {
+  WaitsAt at = WaitsAt::block;
+  const auto live = live_blocks_.find(block);
+  if (live == live_blocks_.end()) return at;
+  for (const Split& split : live->second->warps[warp].splits) {
+    if (split.state == SplitState::barrier && live->second->barriers[split.wait].count != 0) {
+      return WaitsAt::counted;
+    }
+    if (split.state == SplitState::cluster) at = WaitsAt::cluster;
+  }
+  return at;
 }
 
 bool Execution::State::exited(std::uint32_t block, std::uint32_t warp) const {
@@ -251,11 +247,8 @@ bool Execution::exited(std::uint32_t block, std::uint32_t warp) const {
   return state_->exited(block, warp);
 }
 bool Execution::admit(std::uint32_t block) { return state_->admit(block); }
-bool Execution::waits_for_count(std::uint32_t block, std::uint32_t warp) const {
-  return state_->waits_for_count(block, warp);
-}
-bool Execution::waits_for_cluster(std::uint32_t block, std::uint32_t warp) const {
-  return state_->waits_for_cluster(block, warp);
+WaitsAt Execution::waits_at(std::uint32_t block, std::uint32_t warp) const {
+  return state_->waits_at(block, warp);
 }
 bool Execution::wake(std::uint32_t block, std::uint32_t warp) { return state_->wake(block, warp); }
 Stop Execution::run(const SplitRef& split, const Quantum& quantum) {

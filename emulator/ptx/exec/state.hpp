@@ -248,8 +248,7 @@ class Execution::State : public std::enable_shared_from_this<Execution::State> {
   Stop step(Chooser& chooser, const Quantum& quantum);
   std::vector<SplitRef> ready() const;
   void ready(std::uint32_t block, std::uint32_t warp, std::vector<SplitRef>& out) const;
-  bool waits_for_count(std::uint32_t block, std::uint32_t warp) const;
-  bool waits_for_cluster(std::uint32_t block, std::uint32_t warp) const;
+  WaitsAt waits_at(std::uint32_t block, std::uint32_t warp) const;
   bool admit(std::uint32_t block);
   bool exited(std::uint32_t block, std::uint32_t warp) const;
   bool wake(std::uint32_t block, std::uint32_t warp);
