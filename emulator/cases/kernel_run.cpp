@@ -298,6 +298,13 @@ void KernelRun::report(Warp& warp, const ptx::KernelFault& fault) {
       f.kind == machine::FindingKind::out_of_bounds || f.kind == machine::FindingKind::misaligned;
   machine::Address place = warp.fault_at;
   if (access && !warp.refused) place = {~0U, 0};
+  // A barrier with a number stands in no memory: the warp's last access is not what is told.
+  if (f.kind == machine::FindingKind::barrier_misuse &&
+      at.instruction < kernel_.program.ops.size() &&
+      kernel_.program.ops[at.instruction].kind == ptx::Kind::barrier) {
+    f.second.kind = machine::AccessKind::none;
+    place = {~0U, 0};
+  }
   if (fault.shared && settings_.first_shared) {
     place = shared_address(ptx::shared_place(fault.shared->block, fault.shared->offset));
     f.second.bytes = fault.shared->bytes;

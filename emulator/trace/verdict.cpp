@@ -235,7 +235,8 @@ std::string fault_sentence(const Finding& f, const schedule::Program& program,
   const std::string line = line_of(program.site_name(a.site));
   const bool placed = a.kind != AccessKind::none && (a.region != ~0U || a.offset != 0);
   const std::string what = placed ? fmt::format("{} {}", side(a, program), place_of(f, a, program))
-                                  : fmt::format("{}'s access", who(a.label));
+                           : a.kind == AccessKind::none ? who(a.label)
+                                                        : fmt::format("{}'s access", who(a.label));
   std::string reason = reason_of(numbers);
   // An executor knows the line of the PTX at which a block ended.
   const AccessInfo& end = at_second ? f.first : f.second;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <string>
 
+#include "emulator/trace/verdict.hpp"
 #include "tests/cases/threads.hpp"
 #include "tests/cases/written.hpp"
 
@@ -199,6 +200,22 @@ TEST_CASE("bar.red does not meet bar.sync or bar.arrive") {
   judge("clean", {{red, red}});
   judge("barrier-misuse", {{red, "all:  bar.sync 1, 64;\n"}});
   judge("barrier-misuse", {{red, "all:  bar.arrive 1, 64;\n"}});
+}
+
+TEST_CASE("a barrier that is used wrongly is told by its line, and by no earlier access") {
+  const std::string read = "all:  ld.global.u32 %v2, [%m+64];\n";
+  const std::string red = "  setp.eq.u32 %q, %lane, 0;\n  bar.red.popc.u32 %v1, 1, 64, %q;\n";
+  const auto program = program_of({{read + red, read + "  bar.sync 1, 64;\n"}});
+  const schedule::SearchResult r = fuzz(*program, machine::Boundary::strict, 20);
+  REQUIRE(found(r) == "barrier-misuse");
+  const std::string message = trace::make_verdict(r.outcome, *program).message;
+  CAPTURE(message);
+  CHECK(message.starts_with("rank 0, block 0, thread "));
+  CHECK(message.find(": barrier 1 is active with bar.red by some of its threads") !=
+        std::string::npos);
+  CHECK(message.find(" reads ") == std::string::npos);
+  CHECK(message.find("data") == std::string::npos);
+  CHECK(message.find("access") == std::string::npos);
 }
 
 TEST_CASE("stores of one value to a word of shared memory are a note where nothing orders them") {
