@@ -30,14 +30,14 @@ void MachineState::for_cells(RegionId id, std::uint64_t offset, std::uint64_t by
       const std::uint32_t last = std::min<std::uint32_t>(to, cell->offset + cell->size);
       const bool partial = last - first != cell->size;
       if (partial && !may_share) {
-        split(line, *cell, std::min<std::uint32_t>(element, cell->size / 2));
+        split(region, line, *cell, std::min<std::uint32_t>(element, cell->size / 2));
         continue;
       }
       const auto mask =
           static_cast<std::uint16_t>(((1u << (last - first)) - 1) << (first - cell->offset));
       const std::uint64_t in_span = std::uint64_t{index} * kLineBytes + first - offset;
       if (!f(*cell, in_span, mask)) {
-        split(line, *cell, std::min<std::uint32_t>(element, cell->size / 2));
+        split(region, line, *cell, std::min<std::uint32_t>(element, cell->size / 2));
         continue;
       }
       o = last;

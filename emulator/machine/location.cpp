@@ -46,6 +46,7 @@ Line& MachineState::new_line(Region& region, std::uint32_t index, std::uint32_t 
   slot->index = index;
   region.touched.push_back(index);
   if (size < kLineBytes) {
+    region.cut = true;
     slot->parts = parts_.take();
     lay_out(*slot->parts, size);
     return *slot;
@@ -210,7 +211,8 @@ void MachineState::free_cell_content(Cell& cell) {
 }
 
 // Cuts a cell into pieces of `size` bytes that each carry on its history.
-void MachineState::split(Line& line, Cell& cell, std::uint32_t size) {
+void MachineState::split(Region& region, Line& line, Cell& cell, std::uint32_t size) {
+  region.cut = true;
   if (line.parts == nullptr) line.parts = parts_.take();
   const std::uint32_t end = cell.offset + cell.size;
   // The usual case: the first access to a line of slots.

@@ -164,6 +164,7 @@ void Machine::reset() {
     r->touched.clear();
     for (std::uint32_t index : r->touched_blocks) r->blocks[index] = nullptr;
     r->touched_blocks.clear();
+    r->cut = false;
     if (r->ground_changed) {
       for (const Region::Changed& c : r->changed) {
         std::memcpy(&r->bytes[std::size_t{c.index} * kLineBytes], c.bytes.data(), kLineBytes);

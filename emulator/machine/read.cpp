@@ -74,6 +74,14 @@ void MachineState::check_stale(const Now& now, const Cell& cell, const Message& 
   report(f);
 }
 
+void MachineState::report_uninitialised(const Now& now) {
+  Finding f;
+  f.kind = FindingKind::uninitialised_read;
+  f.second = info(now);
+  f.has_second = true;
+  report(f);
+}
+
 // What a read may return.
 MessageSet MachineState::readable(const Now& now, const Cell& cell, const Past& past) const {
   if (cell.count > 1 && goes_to_coherence_point(*now.access)) return bit(*cell.newest);
@@ -142,6 +150,16 @@ Message* MachineState::choose_in_group(const Now& now, const Cell& cell, const P
   return options[k];
 }
 
+void MachineState::tell_options(const Now& now, const Cell& cell, const Past& past,
+                                MessageSet may) {
+  std::array<Message*, kMaxMessages> all;
+  std::size_t n = 0;
+  for (Message* x = cell.newest; x != nullptr; x = x->older) {
+    if ((may & bit(*x)) != 0) all[n++] = x;
+  }
+  tell_read(now, cell, past, {all.data(), n}, nullptr, nullptr, 0, true);
+}
+
 void MachineState::read_cell(const Now& now, Cell& cell, const Past& past, MessageSet may,
                              std::byte* out) {
   const bool of_barrier = now.access->of_barrier;
@@ -152,14 +170,7 @@ void MachineState::read_cell(const Now& now, Cell& cell, const Past& past, Messa
   if (now.access->as_one != nullptr) {
     m = choose_in_group(now, cell, past, may, *now.access->as_one);
   } else {
-    if (arbiter_ != nullptr && ask(*now.access)) {
-      std::array<Message*, kMaxMessages> all;
-      std::size_t n = 0;
-      for (Message* x = cell.newest; x != nullptr; x = x->older) {
-        if ((may & bit(*x)) != 0) all[n++] = x;
-      }
-      tell_read(now, cell, past, {all.data(), n}, nullptr, nullptr, 0, true);
-    }
+    if (arbiter_ != nullptr && ask(*now.access)) tell_options(now, cell, past, may);
     if (several(may)) {
       std::uint32_t k =
           chooser_->choose(Choice::read, now.id, static_cast<std::uint32_t>(std::popcount(may)));
@@ -169,13 +180,7 @@ void MachineState::read_cell(const Now& now, Cell& cell, const Past& past, Messa
       }
     }
   }
-  if (m->uninitialised) {
-    Finding f;
-    f.kind = FindingKind::uninitialised_read;
-    f.second = info(now);
-    f.has_second = true;
-    report(f);
-  }
+  if (m->uninitialised) report_uninitialised(now);
   check_stale(now, cell, *m);
   // Of the cell's bytes, those from `first` on.
   const int first = std::countr_zero(now.mask);

@@ -54,6 +54,7 @@ class MachineRecords {
     LazyArray<Block*> blocks;
     std::pmr::vector<std::uint32_t> touched_blocks;
     bool ground_changed = false;
+    bool cut = false;  // some line of it was, in this run
     // Of a sparse region: what lines held before every launch whose plain bytes are others now.
     struct Changed {
       std::uint32_t index = 0;

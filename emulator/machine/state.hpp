@@ -77,7 +77,7 @@ class MachineState : protected MachineRecords {
     return cell != nullptr ? *cell : find_part(region, line, byte);
   }
   Cell& find_part(const Region& region, Line& line, std::uint32_t byte);
-  void split(Line& line, Cell& cell, std::uint32_t size);
+  void split(Region& region, Line& line, Cell& cell, std::uint32_t size);
   template <class F>
   void for_cells(RegionId region, std::uint64_t offset, std::uint64_t bytes, std::uint32_t element,
                  bool may_share, F&& f);
@@ -250,6 +250,7 @@ class MachineState : protected MachineRecords {
   void tell_read(const Now& now, const Cell& cell, const Past& past,
                  std::span<Message* const> options, const Wanted* wanted,
                  const std::uint64_t* compare, std::uint64_t operand, bool result);
+  void tell_options(const Now& now, const Cell& cell, const Past& past, MessageSet may);
   // What leaves a trail: strong reads and writes, but for the steps of barriers.
   void trail_read(const Now& now, const Message& m) {
     if (trail_ != nullptr) leave_read(now, m);
@@ -306,6 +307,7 @@ class MachineState : protected MachineRecords {
   }
   bool rmw_may_take_of(const Now& now, const Cell& cell, const Message& m,
                        MessageSet required) const;
+  void report_uninitialised(const Now& now);
   void check_stale(const Now& now, const Cell& cell, const Message& m);
   const Message* newer_than(const Now& now, const Cell& cell, const Message& m) const;
   void wake(const Cell& cell) {
@@ -329,7 +331,11 @@ class MachineState : protected MachineRecords {
   // the access.
   Cell* unite(const Now& now, Address at, std::uint32_t size);
   void take_readers(Cell& whole, const Cell& piece, std::uint32_t shift);
-  void unite_elements(const Now& now, std::uint64_t bytes);
+  // Strong accesses of a place are single: one that was cut into smaller cells is put together.
+  void unite_elements(const Now& now, std::uint64_t bytes) {
+    if (regions_[now.address.region]->cut) unite_cut(now, bytes);
+  }
+  void unite_cut(const Now& now, std::uint64_t bytes);
   // The cell of an access of one element; where that is several still, the first. `as_one`: the
   // access is an atomic, which several cannot serve.
   Cell& place_of(const Now& now, bool as_one);

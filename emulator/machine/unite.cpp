@@ -200,8 +200,7 @@ void MachineState::take_readers(Cell& whole, const Cell& piece, std::uint32_t sh
   }
 }
 
-// Strong accesses of a place are single: one that was cut into smaller cells is put together.
-void MachineState::unite_elements(const Now& now, std::uint64_t bytes) {
+void MachineState::unite_cut(const Now& now, std::uint64_t bytes) {
   const std::uint32_t size = now.access->element;
   for (std::uint64_t o = now.address.offset; o < now.address.offset + bytes; o += size) {
     const Line* const line = regions_[now.address.region]->lines[o / kLineBytes];
