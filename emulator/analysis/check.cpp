@@ -133,6 +133,14 @@ ExhaustiveResult explore(const Task& task, const ExhaustiveSpec& spec, const Bud
     record.limits.seconds = spec.remedy_seconds;
     m.settled = settle_finding(task, m.mode, found, record);
   }
+  // Those that an interruption left no time for: without them nothing is known of what is judged.
+  for (std::size_t i = out.modes.size(); i < task.modes.size(); ++i) {
+    ExhaustiveMode& m = out.modes.emplace_back();
+    m.mode = task.modes[i];
+    m.claimed = task.claims(m.mode);
+    m.judged = task.judges(m.mode);
+    m.result.interrupted = true;
+  }
   const auto passes = [](const ExhaustiveMode& m) { return m.verdict() == Verdict::pass; };
   if (std::any_of(out.modes.begin(), out.modes.end(), passes)) {
     out.notes = notes_of_default_schedule(task, task.judged.front());

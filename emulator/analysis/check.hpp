@@ -42,7 +42,7 @@ struct ExhaustiveResult {
 };
 
 // `left` is what earlier searches left, by mode, and then what these leave. Throws what `describe`
-// knows; an interruption ends it with the modes so far.
+// knows; an interruption ends it, with the modes that are left unknown.
 ExhaustiveResult explore(const Task& task, const ExhaustiveSpec& spec, const Budget& budget,
                          LeftByMode& left, const Watch& watch);
 

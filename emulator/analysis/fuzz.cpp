@@ -199,6 +199,16 @@ FuzzResult fuzz(const Task& task, const FuzzSpec& spec, const Budget& budget, co
     out.modes.push_back(std::move(m));
     if (!out.modes.back().search.lost.empty()) break;  // no other mode would fare better
   }
+  // Without a verdict on these, nothing is known of what is judged.
+  for (std::size_t i = out.modes.size(); i < task.modes.size(); ++i) {
+    FuzzMode m;
+    m.mode = task.modes[i];
+    m.claimed = task.claims(m.mode);
+    m.judged = task.judges(m.mode);
+    m.verdict = Verdict::unknown;
+    m.search.lost = out.modes.back().search.lost;
+    out.modes.push_back(std::move(m));
+  }
   for (FuzzMode& m : out.modes) {
     if (m.verdict == Verdict::pass && !out.notes.time_outs.empty()) m.verdict = Verdict::unknown;
   }

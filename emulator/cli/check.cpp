@@ -99,6 +99,7 @@ void print_verdict(Verdict verdict, const std::vector<ModeResult>& modes, const 
           ? "NO FINDING: no execution at these sizes fails, except for what was left out"
       : verdict == Verdict::pass ? "PASS: no execution at these sizes fails (except load buffering)"
       : verdict == Verdict::finding ? "FAIL"
+      : schedule::interrupted()     ? "UNKNOWN: interrupted"
       : left_out ? "UNKNOWN: some executions were not explored, and could end otherwise"
       : !notes.unexplored.empty() ? "UNKNOWN: an order that matters was not explored"
       : !notes.time_outs.empty()
@@ -199,7 +200,8 @@ Exit run(const CheckOptions& options) {
   if (verdict != Verdict::pass && !notes.leave_out()) notes = {};
   print_verdict(verdict, modes, notes, judged_modes(reports));
   write_reports(o.reports, result_json(o, c, reports, notes),
-                {junit_of("check", c.config(), reports, "a limit ended the search")});
+                {junit_of("check", c.config(), reports,
+                          schedule::interrupted() ? "interrupted" : "a limit ended the search")});
   if (schedule::interrupted()) return Exit::interrupted;
   if (told.disagree) return Exit::internal;
   return exit_of(verdict);

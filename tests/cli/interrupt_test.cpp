@@ -99,6 +99,50 @@ TEST_CASE("a rank that is killed from outside is no finding: its schedule runs a
   CHECK_FALSE(c.left_behind());
 }
 
+TEST_CASE(
+    "a search that a signal ends in a mode that is not claimed does not say that others pass") {
+  const Folder f;
+  // Takes minutes in strict, the first mode, which it does not claim; by one process.
+  Command c(f,
+            "check --protocol cas-slots --ranks 4 --calls 2 --set end.put=relaxed "
+            "--ignore data-race --json r.json");
+  until_running(c, 1);
+  std::this_thread::sleep_for(1s);
+  c.signal(SIGTERM);
+  const Result r = c.wait();
+  CHECK(r.status == 4);
+  CHECK(r.out.find("UNKNOWN: interrupted in ") != std::string::npos);
+  CHECK(r.out.find("PASS") == std::string::npos);
+  const auto json = json_of(f / "r.json");
+  CHECK(json["verdict"] == "unknown");
+  CHECK(json["modes"].size() == 3);
+  CHECK_FALSE(c.left_behind());
+}
+
+TEST_CASE("a search that loses its ranks in a mode that is not claimed does not say it is clean") {
+  const Folder f;
+  Command c(f, "fuzz --ranks 2 --time 30 --json r.json");
+  until_running(c, 3);
+  Result r;
+  {
+    // Each time it tries again.
+    const std::jthread killer([&](const std::stop_token& stop) {
+      while (!stop.stop_requested()) {
+        if (const pid_t rank = c.rank(1); rank > 0) ::kill(rank, SIGKILL);
+        std::this_thread::sleep_for(1ms);
+      }
+    });
+    r = c.wait();
+  }
+  CHECK(r.status == 3);
+  CHECK(r.out.find("no verdict in ") != std::string::npos);
+  CHECK(r.out.find("clean") == std::string::npos);
+  const auto json = json_of(f / "r.json");
+  CHECK(json["verdict"] == "unknown");
+  CHECK(json["modes"].size() == 3);
+  CHECK_FALSE(c.left_behind());
+}
+
 TEST_CASE("run ends with 3 where a rank was killed, and tells its number, last step and signal") {
   const Folder f;
   Command c(f, "run --ranks 2 --tokens 512 --hidden 4096 --inner 2 --calls 64 --json r.json");
