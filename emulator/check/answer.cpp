@@ -405,7 +405,11 @@ void Walk::on_message(const Question& q, const Message& m) {
   if (given != kNone) {
     lives_[given].thread = q.who;
     lives_[given].access = *q.access;
-    if (!lives_[given].event.open && !lands_as_given(given, m, *q.cell)) return abandon();
+    const std::uint32_t own = rmw ? find(self, piece, false) : kNone;
+    const bool of_set = own != kNone && lives_[own].event.from == kTotal;
+    if (!of_set && !lives_[given].event.open && !lands_as_given(given, m, *q.cell)) {
+      return abandon();
+    }
     live = std::move(lives_[given]);
     live.event.open = false;
     // Of what is there, the machine knows best: an atomic lands behind what it read.
@@ -413,6 +417,7 @@ void Walk::on_message(const Question& q, const Message& m) {
       const std::uint32_t x = find_write(n, cell);
       return x == kNone || lives_[x].executed;
     });
+    if (of_set) live.event.after.clear();
     for (const Message* x = q.cell->newest; x != nullptr; x = x->older) {
       const std::uint32_t other = find_write(name_of(*x), cell);
       if ((x->before & bit(m)) != 0 && other < given) live.event.after.push_back(name_of(*x));

@@ -122,7 +122,25 @@ void Walk::on_blocked(const Question& q) {
   for (const Message* m = q.cell->newest; m != nullptr; m = m->older) {
     part = part || ((q.may & bit(*m)) != 0 && q.wanted->holds(value_of(*m, cell.size)));
   }
-  if (reds && (mixed || part)) not_a_set(cell);
+  if (reds && (mixed || part || ends_on_part(q))) not_a_set(cell);
+}
+
+// Whether a part of the reductions would end the wait if they came first, with those that precede
+// the wait in any case. Their operands are equal.
+bool Walk::ends_on_part(const Question& q) const {
+  const CellKey key{q.at.region, q.at.offset, q.size};
+  std::vector<std::uint64_t> values;  // behind all of them, all but one, ...
+  std::size_t known = 0;
+  for (const Message* m = q.cell->newest; m != nullptr; m = m->older) {
+    values.push_back(value_of(*m, q.size));
+    const Live* const write = writer(*m, key);
+    if (write == nullptr || !write->red) break;
+    if (execution_->machine().knows(q.who, m->at.thread, m->at.time)) ++known;
+  }
+  for (std::size_t left = 1; left + known < values.size(); ++left) {
+    if (q.wanted->holds(values[left])) return true;
+  }
+  return false;
 }
 
 void Walk::not_a_set(const CellKey& cell) {
@@ -262,11 +280,15 @@ void Walk::check_set_read(const Question& q, const Live& live, std::size_t candi
   const auto before = [&](const Live& l) {
     return past.has(l.event.self) && (l.lane == kUnknown || lane_past.has(l.lane));
   };
-  bool reds = live.red, others = false, mixed = false, unlike = false;
+  bool reds = live.red, others = false, mixed = false, unlike = false, strong = true;
   std::uint64_t operand = live.operand;
   machine::Combine combine = live.combine;
   for (const Live& l : lives_) {
     if (!l.executed || l.event.write || l.event.cell != cell) continue;
+    // Of others it can be told which one they read.
+    if ((l.red || live.red) && (l.red || l.wanted) && (live.red || live.wanted)) {
+      strong = strong && execution_->machine().morally_strong(q.who, *q.access, l.thread, l.access);
+    }
     if (l.red) {
       mixed = mixed || (reds && l.operand != operand);
       unlike = unlike || (reds && l.combine != combine);
@@ -284,10 +306,11 @@ void Walk::check_set_read(const Question& q, const Live& live, std::size_t candi
   // An add and a max, or two exchanges, do not commute; of exchanges the last one alone may be
   // told.
   const bool open = open_ends_ && live.red && combine == machine::Combine::exchange;
-  bool fine = candidates == 1 && !((live.red || !live.wanted) && others) && !unlike &&
+  bool fine = candidates == 1 && strong && !((live.red || !live.wanted) && others) && !unlike &&
               !(mixed && !commutes(combine) && !open);
   if (live.wanted) {
-    fine = fine && !mixed && q.wanted->holds(value_of(*q.cell->newest, cell.size));
+    fine =
+        fine && !mixed && q.wanted->holds(value_of(*q.cell->newest, cell.size)) && !ends_on_part(q);
   }
   if (!fine) not_a_set(cell);
 }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
+#include <numeric>
 #include <utility>
 
 #include "emulator/schedule/interrupt.hpp"
@@ -177,45 +179,67 @@ std::uint32_t Walk::keep(std::uint32_t given, Live live) {
 // coherence, and for fence.sc, all that coherence puts before it, and what reads those.
 void Walk::relate() {
   waits_for_.assign(given_, {});
-  const auto n = static_cast<std::uint32_t>(given_);
-  for (std::uint32_t j = 0; j < n; ++j) {
+  std::vector<std::uint32_t> by_cell(given_);
+  std::iota(by_cell.begin(), by_cell.end(), 0u);
+  const auto cell = [&](std::uint32_t at) -> const CellKey& { return lives_[at].event.cell; };
+  std::stable_sort(by_cell.begin(), by_cell.end(),
+                   [&](std::uint32_t a, std::uint32_t b) { return cell(a) < cell(b); });
+  for (auto first = by_cell.begin(); first != by_cell.end();) {
     if (schedule::must_stop()) return;  // the run ends at its first point
+    const auto end = std::find_if(first, by_cell.end(),
+                                  [&](std::uint32_t at) { return cell(at) != cell(*first); });
+    relate_cell({first, end});
+    first = end;
+  }
+}
+
+// The same of the events of one cell, by their stamps.
+void Walk::relate_cell(std::span<const std::uint32_t> events) {
+  std::vector<std::uint32_t> writes;
+  std::copy_if(events.begin(), events.end(), std::back_inserter(writes),
+               [&](std::uint32_t at) { return lives_[at].event.write; });
+  if (writes.empty()) return;
+  const bool fence = lives_[writes.front()].event.cell == kFences;
+  // Reductions of a set: nothing tells their order, and it may have to be any.
+  std::vector<bool> of_set;
+  for (const std::uint32_t w : writes) {
+    const Event& e = lives_[w].event;
+    const std::uint32_t read = find(e.self, e.piece, false);
+    of_set.push_back(read != kNone && lives_[read].event.from == kTotal);
+  }
+  for (std::size_t later = 0; later < writes.size(); ++later) {
+    const std::uint32_t j = writes[later];
     const Event& b = lives_[j].event;
-    const bool fence = b.cell == kFences;
-    for (std::uint32_t i = 0; i < j; ++i) {
+    for (std::size_t k = 0; k < later; ++k) {
+      const std::uint32_t i = writes[k];
       const Event& a = lives_[i].event;
-      if (a.cell != b.cell || a.self == b.self) continue;
+      if (a.self == b.self || (of_set[k] && of_set[later])) continue;
       // A write at the point of coherence lands behind all that are there. Another one may come
       // later than such a write and land before it.
-      if (a.write && b.write) {
-        if (overtakes(b, a)) {
-          if (fence || b.pointed) waits_for_[i].push_back(j);
-        } else if (fence || a.pointed) {
-          waits_for_[j].push_back(i);
-        }
+      if (overtakes(b, a)) {
+        if (fence || b.pointed) waits_for_[i].push_back(j);
+      } else if (fence || a.pointed) {
+        waits_for_[j].push_back(i);
       }
     }
   }
-  for (std::uint32_t r = 0; r < n; ++r) {
-    const Event& poll = lives_[r].event;
-    const std::uint32_t source = poll.stuck ? find_write(poll.from, poll.cell) : kNone;
-    if (source == kNone) continue;
-    for (const Name& name : poll.after) {
-      const std::uint32_t other = find_write(name, poll.cell);
-      if (other != kNone) waits_for_[source].push_back(other);
-    }
-  }
-  // From-reads: a read at the point of coherence precedes what overwrites the one that it returns.
-  for (std::uint32_t r = 0; r < n; ++r) {
+  for (const std::uint32_t r : events) {
     const Event& read = lives_[r].event;
-    if (read.write || !read.pointed || read.stuck || read.from == kTotal) continue;
+    if (read.write) continue;
     const std::uint32_t source = find_write(read.from, read.cell);
-    for (std::uint32_t w = 0; w < n; ++w) {
-      const Event& write = lives_[w].event;
-      if (!write.write || write.cell != read.cell || write.self == read.self || w == source) {
-        continue;
+    if (read.stuck && source != kNone) {
+      for (const Name& name : read.after) {
+        const std::uint32_t other = find_write(name, read.cell);
+        if (other != kNone) waits_for_[source].push_back(other);
       }
-      if (source == kNone && read.from != kInitial) continue;
+    }
+    // From-reads: a read at the point of coherence precedes what overwrites the one that it
+    // returns.
+    if (!read.pointed || read.stuck || read.from == kTotal) continue;
+    if (source == kNone && read.from != kInitial) continue;
+    for (const std::uint32_t w : writes) {
+      const Event& write = lives_[w].event;
+      if (write.self == read.self || w == source) continue;
       const bool later = source == kNone ? true
                          : source < w    ? !overtakes(write, lives_[source].event)
                                          : overtakes(lives_[source].event, write);

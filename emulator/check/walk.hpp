@@ -276,6 +276,7 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
   bool yields(schedule::AgentId id) const;
   schedule::AgentId next_yielding(const schedule::ReadyView& ready);
   void relate();
+  void relate_cell(std::span<const std::uint32_t> events);
   void note_unreached(const schedule::ReadyView& ready);
   bool waits(std::uint32_t event, std::uint32_t other) const;
   std::uint32_t find(const Name& self, std::uint32_t piece, bool write) const;
@@ -350,6 +351,7 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
   const machine::Cell* cell_of(const CellKey& key) const;
   const machine::Cell* history_of(const Live& event) const;
   void not_a_set(const CellKey& cell);
+  bool ends_on_part(const Question& q) const;
   void find_ends();
   void find_end(const CellKey& cell, const std::vector<const Live*>& exchanges);
   void check_barrier_step(const Question& q, const Live& live);
