@@ -127,7 +127,8 @@ void Walk::on_read(const Question& q, std::span<Message* const> options) {
 
   const Name self{agent.index, agent.nth};
   const std::uint32_t given = find(self, piece_, false);
-  const bool set = sets_.is_set(cell);
+  const bool counter = sets_.is_counter(cell);
+  const bool set = counter || sets_.is_set(cell);
   const Message* chosen = nullptr;
   Live live;
   if (given != kNone && lives_[given].event.cell != cell) return diverge(q);
@@ -141,6 +142,8 @@ void Walk::on_read(const Question& q, std::span<Message* const> options) {
     }
     if (live.event.from == kTotal) {
       chosen = candidates.empty() ? nullptr : candidates.front();
+    } else if (live.event.from == kSome) {
+      chosen = sum_of(q, live.event);
     } else {
       for (const Message* m : candidates) {
         if (name_of(*m) == live.event.from) chosen = m;
@@ -167,8 +170,14 @@ void Walk::on_read(const Question& q, std::span<Message* const> options) {
     live.event.cell = cell;
     live.event.pointed = q.pointed;
     describe(q, live);
+    if (counter && ((q.wanted == nullptr && possible != 1) || !fits_counter(q, live))) {
+      return not_a_counter(cell);
+    }
     std::erase_if(candidates, [&](const Message* m) { return has_stand_in(live, *q.cell, *m); });
-    chosen = candidates.empty() || q.pointed ? q.cell->newest : last(candidates);
+    chosen = counter && q.wanted != nullptr    ? choose_sum(q, live)
+             : candidates.empty() || q.pointed ? q.cell->newest
+                                               : last(candidates);
+    if (chosen == nullptr) return;
   }
   if (given != kNone) describe(q, live);
   if (q.kind == machine::AccessKind::rmw) {
@@ -191,10 +200,11 @@ void Walk::on_read(const Question& q, std::span<Message* const> options) {
   if (source != nullptr && joins) live.past.join(source->carried);
   live.past.add(self);
   live.lane = lane_step(q.who);
+  const bool sum = live.event.from == kSome;
   const bool total = set && (red || (source != nullptr && source->red));
-  if (given == kNone) {
+  if (given == kNone && !sum) {
     live.event.from = total ? kTotal : name_of(*chosen);
-    if (set) check_set_read(q, live, possible);
+    if (set && !counter) check_set_read(q, live, possible);
     if (!set || (!red && !total)) offer_reads(q, live.event, candidates, chosen);
     // The newest is what a read at the point of coherence returns now, though another one stands
     // for it: this run is none of those that are explored.
@@ -228,6 +238,14 @@ void Walk::describe(const Question& q, Live& live) const {
   live.takes_first = takes_first(q);
   if (live.takes_first) live.ahead = agents_[current_].past;
   if (q.wanted == nullptr) return;
+  if (sets_.is_counter(live.event.cell)) {
+    live.ahead = agents_[current_].past;
+    for (const Message* m = q.cell->newest; !m->initial && m->older != nullptr; m = m->older) {
+      if (execution_->machine().knows(q.who, m->at.thread, m->at.time)) {
+        live.known_reds.push_back(name_of(*m));
+      }
+    }
+  }
   live.wanted = *q.wanted;
   if (q.wanted->condition != nullptr) live.condition = q.wanted->condition->shared_from_this();
 }
@@ -352,6 +370,7 @@ void Walk::on_place(const Question& q, std::span<const MessageSet> options) {
     return;
   }
   if (options.size() < 2) return;
+  if (sets_.is_counter(cell) && q.kind != machine::AccessKind::rmw) return not_a_counter(cell);
   if (sets_.is_set(cell)) {
     // Unordered with a reduction: then its order matters.
     for (const Live& l : lives_) {
@@ -453,7 +472,7 @@ void Walk::on_message(const Question& q, const Message& m) {
   if (live.red) {
     live.operand = lives_[read].operand;
     const Live* const source = m.source != nullptr ? writer(*m.source, cell) : nullptr;
-    if (source != nullptr && sets_.is_set(cell)) {
+    if (source != nullptr && (sets_.is_set(cell) || sets_.is_counter(cell))) {
       live.carried.join(source->carried);
       live.lane_carried.join(source->lane_carried);
     }

@@ -96,7 +96,7 @@ class Search {
       result_.verdict = Verdict::pass;
     }
     if (items_.empty() && !stop_) result_.explored = 1;
-    result_.ordered_cells = sets_.generation();
+    result_.ordered_cells = sets_.ordered_cells();
     if (!failed_) leave();
     return std::move(result_);
   }

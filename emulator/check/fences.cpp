@@ -76,6 +76,9 @@ void Walk::offer_fences(const Live& fence) {
 
 void Walk::on_fence_sc(machine::ThreadId who, machine::Scope scope, std::uint16_t site) {
   if (abandoned_) return;
+  for (const Live& l : lives_) {
+    if (is_wait_of(l.event.cell, l)) return not_a_counter(l.event.cell);
+  }
   AgentState& agent = current();
   const Name self{agent.index, agent.nth};
   const std::uint32_t given = find(self, piece_, true);

@@ -30,6 +30,8 @@ struct Name {
 inline constexpr Name kInitial{~std::uint32_t{0}, 0};
 inline constexpr Name kUnknown{~std::uint32_t{0}, 1};
 inline constexpr Name kTotal{~std::uint32_t{0}, 2};
+// The reductions of a counter that `after` names (counters.cpp).
+inline constexpr Name kSome{~std::uint32_t{0}, 4};
 // A write that is still to come (foresight.hpp): the read returns it whatever else happens.
 inline constexpr Name kLater{~std::uint32_t{0}, 3};
 
@@ -59,7 +61,8 @@ struct Event {
   CellKey cell;
   Name from;  // reads
   // Writes: of the events with smaller stamps, those behind this one. A stuck poll: the writes that
-  // are executed before `from`, though nothing orders them (settle.cpp).
+  // are executed before `from`, though nothing orders them (settle.cpp). A wait at a counter: the
+  // reductions that come before it.
   std::vector<Name> after;
 };
 

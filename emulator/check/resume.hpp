@@ -3,7 +3,7 @@
 //
 //     search 1                          version
 //     counts COMPLETE BLOCKED BOUNDED ABANDONED EVENTS SECONDS EXPLORED
-//     ordered REGION OFFSET SIZE        a cell whose reductions are no set; or `ordered all`
+//     ordered REGION OFFSET SIZE        what Sets knows of a cell; or `ordered all`
 //     agent LABEL                       hexadecimal; counted from 0
 //     item SHARE
 //     event AGENT NTH PIECE FLAGS REGION OFFSET SIZE FROM_AGENT FROM_NTH AFTER_AGENT AFTER_NTH ...

@@ -107,6 +107,7 @@ void Walk::on_blocked(const Question& q) {
       sticks(q, given);
     }
   }
+  if (sets_.is_counter(cell)) return check_blocked(q);
   if (!sets_.is_set(cell)) return;
   if (q.access->of_barrier) return check_look(q);
   // Where a part of the reductions would satisfy the wait, or their sizes differ, order matters.
@@ -122,7 +123,8 @@ void Walk::on_blocked(const Question& q) {
   for (const Message* m = q.cell->newest; m != nullptr; m = m->older) {
     part = part || ((q.may & bit(*m)) != 0 && q.wanted->holds(value_of(*m, cell.size)));
   }
-  if (reds && (mixed || part || ends_on_part(q))) not_a_set(cell);
+  if (reds && mixed) return not_a_set(cell);
+  if (reds && (part || ends_on_part(q))) count_or_order(cell);
 }
 
 // Whether a part of the reductions would end the wait if they came first, with those that precede
@@ -150,30 +152,14 @@ void Walk::not_a_set(const CellKey& cell) {
 
 bool Walk::as_set(machine::Address at) const {
   const machine::Cell* cell = execution_->machine().cell_at(at);
-  return cell != nullptr && sets_.is_set({at.region, at.offset, cell->size}) && piece_ > 0 && [&] {
+  if (cell == nullptr) return false;
+  const CellKey key{at.region, at.offset, cell->size};
+  return (sets_.is_set(key) || sets_.is_counter(key)) && piece_ > 0 && [&] {
     const std::uint32_t read =
         find({agents_[current_].index, agents_[current_].nth}, piece_ - 1, false);
     return read != kNone && lives_[read].red;
   }();
 }
-
-namespace {
-
-// Whether two of them with different operands commute.
-bool commutes(machine::Combine combine) {
-  switch (combine) {
-    case machine::Combine::exchange:
-    case machine::Combine::cas:
-    case machine::Combine::inc:
-    case machine::Combine::dec:
-    case machine::Combine::div:
-      return false;
-    default:
-      return true;
-  }
-}
-
-}  // namespace
 
 // The steps of a barrier are a set while each has all of the generation before in its past, each
 // look at an mbarrier would see the same number of complete phases whenever it is made, and no
@@ -312,7 +298,7 @@ void Walk::check_set_read(const Question& q, const Live& live, std::size_t candi
     fine =
         fine && !mixed && q.wanted->holds(value_of(*q.cell->newest, cell.size)) && !ends_on_part(q);
   }
-  if (!fine) not_a_set(cell);
+  if (!fine) count_or_order(cell);
 }
 
 const machine::Cell* Walk::cell_of(const CellKey& key) const {
@@ -400,17 +386,19 @@ void Walk::revisit_as_first(const Question& q, const Event& read, const Message&
 
 void Walk::revisit(const Incoming& w) {
   if (abandoned_) return;
-  const bool set = sets_.is_set(w.cell);
+  const bool counter = sets_.is_counter(w.cell);
+  const bool set = counter || sets_.is_set(w.cell);
   for (std::size_t i = 0; i < w.limit; ++i) {
     const Live& r = lives_[i];
     if (r.event.write || r.event.cell != w.cell || (set && r.red && w.red)) continue;
     if (left_out(w.self.agent, w.site, w.past, w.lane_past, r)) return;
   }
+  if (counter) return revisit_sums(w);
   if (set) {
     for (std::size_t i = 0; i < w.limit; ++i) {
       const Live& r = lives_[i];
       if (r.event.write || r.event.cell != w.cell || w.past.has(r.event.self)) continue;
-      if (r.red != w.red && !r.access.of_barrier) return not_a_set(w.cell);
+      if (r.red != w.red && !r.access.of_barrier) return count_or_order(w.cell);
     }
     if (w.red) return;
   }
@@ -442,6 +430,7 @@ bool Walk::maximal_read(std::uint32_t event, const Incoming& w) const {
   if (e.event.stuck && !(e.rmw && e.wanted)) return false;
   if (e.event.cell == kLanes) return e.event.from == kFirstOption;
   if (e.event.from == kTotal || e.event.from == kLater) return true;
+  if (e.event.from == kSome) return is_usual_sum(event, w);
   const machine::Cell* cell = history_of(e);
   if (cell == nullptr) return false;
   const Before* given = e.event.cell == w.cell ? w.before.get() : nullptr;
@@ -498,6 +487,7 @@ bool Walk::maximal_write(std::uint32_t event, const Incoming& w) const {
     return true;
   }
   if (e.red && sets_.is_set(e.event.cell)) return true;
+  if (e.red && sets_.is_counter(e.event.cell)) return !is_summed(event);
   const machine::Cell* cell = history_of(e);
   if (cell == nullptr) return false;
   const Before* given = e.event.cell == w.cell ? w.before.get() : nullptr;
@@ -572,14 +562,17 @@ std::uint64_t Walk::fingerprint() const {
     const Event& e = l.event;
     sum += mix(hash(e.self) + e.piece * 2u + (e.write ? 1 : 0) + (e.write ? 0 : 3 * hash(e.from)) +
                (e.stuck ? 7 : 0));
+    if (e.from == kSome) {
+      for (const Name& n : e.after) sum += mix(17 * hash(e.self) + 19 * hash(n));
+    }
     if (e.cell != kFences && e.cell != kLanes) cells.insert(e.cell);
   }
   for (const CellKey& key : cells) {
     const machine::Cell* cell = cell_of(key);
     if (cell == nullptr) continue;
-    if (sets_.is_set(key) && std::any_of(lives_.begin(), lives_.end(), [&](const Live& l) {
-          return l.red && l.event.cell == key;
-        })) {
+    if ((sets_.is_set(key) || sets_.is_counter(key)) &&
+        std::any_of(lives_.begin(), lives_.end(),
+                    [&](const Live& l) { return l.red && l.event.cell == key; })) {
       continue;
     }
     for (const Message* a = cell->newest; a != nullptr; a = a->older) {

@@ -59,11 +59,6 @@ std::vector<CellKey> Sets::off() const {
   return {ordered_.begin(), ordered_.end()};
 }
 
-bool Sets::is_set(const CellKey& cell) const {
-  const std::lock_guard lock(mutex_);
-  return on_ && !ordered_.contains(cell);
-}
-
 void Sets::turn_off(const CellKey& cell) {
   const std::lock_guard lock(mutex_);
   const bool lanes = cell.region == kLanes.region;
@@ -226,6 +221,10 @@ void Walk::relate_cell(std::span<const std::uint32_t> events) {
   for (const std::uint32_t r : events) {
     const Event& read = lives_[r].event;
     if (read.write) continue;
+    if (read.from == kSome) {
+      relate_sum(r, writes);
+      continue;
+    }
     const std::uint32_t source = find_write(read.from, read.cell);
     if (read.stuck && source != kNone) {
       for (const Name& name : read.after) {
@@ -348,6 +347,12 @@ bool Walk::waits(std::uint32_t event, std::uint32_t other) const {
 
 bool Walk::source_is_there(std::uint32_t event) const {
   const Event& e = lives_[event].event;
+  if (!e.write && e.from == kSome) {
+    return std::all_of(e.after.begin(), e.after.end(), [&](const Name& name) {
+      const std::uint32_t red = find_write(name, e.cell);
+      return red == kNone || lives_[red].executed;
+    });
+  }
   if (e.write || e.from.agent == kInitial.agent) return true;
   const std::uint32_t source = find_write(e.from, e.cell);
   return source == kNone || lives_[source].executed;

@@ -32,6 +32,8 @@
 //   - Sets: reductions of a cell whose other accesses all come before or after the whole of them,
 //     or wait for their total, commute; their order is not explored. Where a run shows that a cell
 //     is not like that, `Sets` turns the rule off for it and the search starts again.
+//   - Counters: where waits end once enough of such reductions came, which of them came first is
+//     explored, and not in which order (counters.cpp).
 //   - Lanes: an agent is a warp, and steps as one thread; its lanes, threads of the model, act in
 //     one order. Where a run shows that another order of a warp's lanes could be told apart, which
 //     of them go first becomes an event of the graph (lanes.cpp), and the search starts again.
@@ -74,6 +76,9 @@ class Sets {
  public:
   explicit Sets(bool on) : on_(on) {}
   bool is_set(const CellKey& cell) const;
+  // Not a set, but what counters.cpp explores. No more, from turn_off() on.
+  bool is_counter(const CellKey& cell) const;
+  void count(const CellKey& cell);
   void turn_off(const CellKey& cell);
   void turn_all_off();
   // By the label of the warp's agent; false: it was so already.
@@ -85,7 +90,11 @@ class Sets {
   // Whether waits at this cell may take the first of several writes (first_end.cpp); no more.
   bool has_one_writer(const CellKey& cell) const;
   void note_writers(const CellKey& cell);
-  std::uint32_t generation() const;  // moves when something was turned off
+  // Whether one thread alone waits at this counter; no more.
+  bool has_one_waiter(const CellKey& cell) const;
+  void note_waiters(const CellKey& cell);
+  std::uint32_t ordered_cells() const;  // whose reductions are neither
+  std::uint32_t generation() const;     // moves when something was turned off
   bool all_off() const;
   std::vector<CellKey> off() const;
 
@@ -219,9 +228,10 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
     bool red = false;
     Prefix past;  // itself included
     // Waits that go on alike behind several writes (first_end.cpp), and their past without what
-    // they read.
+    // they read; of a counter's, the reductions that causality puts before them.
     bool takes_first = false;
     Prefix ahead;
+    std::vector<Name> known_reds;
     Prefix carried;  // a write: what a reader takes over; differs from `past` in a set
     Name lane = kUnknown;
     Prefix lane_carried;
@@ -339,6 +349,39 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
   bool has_stand_in(const Live& wait, const machine::Cell& cell, const machine::Message& m) const;
   bool has_stand_in(const Live& wait, const Incoming& w) const;
 
+  // counters.cpp
+  using Reds = std::uint64_t;  // by their place in Counter::reds
+  struct Counter {
+    std::vector<const Live*> reds;      // writes, in the order of this run
+    std::vector<std::uint64_t> values;  // behind none of them, one, two, ...
+    std::vector<Reds> past;             // of each, those in its past
+    Reds all() const { return first(reds.size()); }
+    static Reds first(std::size_t n) { return n < 64 ? (Reds{1} << n) - 1 : ~Reds{0}; }
+  };
+  std::optional<Counter> counter_of(const CellKey& cell) const;
+  bool is_wait_of(const CellKey& cell, const Live& l) const;
+  bool may_count(const CellKey& cell) const;
+  bool fits_counter(const Question& q, const Live& live);
+  bool fits_waits(const CellKey& cell, const Counter& counter) const;
+  Reds reds_of(const Counter& counter, std::span<const Name> names) const;
+  std::vector<Name> names_of(const Counter& counter, Reds reds) const;
+  Reds ahead_of(const Counter& counter, const Live& wait) const;
+  bool has_fewer(const Counter& counter, const Live& wait, Reds sum) const;
+  std::vector<Reds> sums(const Counter& counter, const Live& wait, Reds among, Reds needed,
+                         const std::vector<Reds>& others, bool first) const;
+  std::optional<Reds> usual_sum(const Counter& counter, const Live& wait, Reds among,
+                                const std::vector<Reds>& others) const;
+  template <class There>
+  std::vector<Reds> other_sums(const Counter& counter, const Live& wait, There&& there) const;
+  const machine::Message* sum_of(const Question& q, const Event& wait) const;
+  const machine::Message* choose_sum(const Question& q, Live& live);
+  void revisit_sums(const Incoming& w);
+  bool is_usual_sum(std::uint32_t event, const Incoming& w) const;
+  bool is_summed(std::uint32_t event) const;
+  void check_blocked(const Question& q);
+  void not_a_counter(const CellKey& cell);
+  void relate_sum(std::uint32_t wait, std::span<const std::uint32_t> writes);
+
   // revisit.cpp
   void revisit_taken(const Question& q, const Event& read);
   void revisit_as_first(const Question& q, const Event& read, const machine::Message& m,
@@ -351,6 +394,7 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
   const machine::Cell* cell_of(const CellKey& key) const;
   const machine::Cell* history_of(const Live& event) const;
   void not_a_set(const CellKey& cell);
+  void count_or_order(const CellKey& cell);
   bool ends_on_part(const Question& q) const;
   void find_ends();
   void find_end(const CellKey& cell, const std::vector<const Live*>& exchanges);
@@ -400,6 +444,8 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
   bool in_vain_ = false;            // an iteration that repeats would see something new
   std::optional<LeftOut> by_weak_;  // a poll goes on by a write that is no event (ends_by_weak)
 };
+
+bool commutes(machine::Combine combine);
 
 // The value of a message's cell, as the machine compares it.
 std::uint64_t value_of(const machine::Message& m, std::uint8_t size);

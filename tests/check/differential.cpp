@@ -6,7 +6,8 @@
 // nobody asks for. --unread-waits: the same of waits that several values end. --weakened: programs
 // without a race, with as many weak accesses as can be.
 // --waits: programs with
-// waits by compare-and-swap, and who may wait for ever; in order. --cohere: all names of a location
+// waits by compare-and-swap, and who may wait for ever; in order. --counters: the same of programs
+// that wait at counters. --cohere: all names of a location
 // are one address. Prints each disagreement, shrunk, and how many programs had what; exit status 1
 // if there was a disagreement.
 #include <cstdio>
@@ -23,6 +24,7 @@
 #include "tests/axiomatic/shrink.hpp"
 #include "tests/axiomatic/weaken.hpp"
 #include "tests/check/both.hpp"
+#include "tests/check/counted.hpp"
 
 using namespace ringfence;
 
@@ -62,7 +64,7 @@ int main(int argc, char** argv) {
   machine::LoadBuffering buffering = machine::LoadBuffering::on;
   machine::AliasData aliases = machine::AliasData::fence_required;
   axiomatic::GeneratorOptions options;
-  bool waits = false, weakened = false;
+  bool waits = false, weakened = false, counters = false;
   for (; argc > 1 && std::string(argv[1]).starts_with("--"); --argc, ++argv) {
     const std::string option = argv[1];
     if (option == "--in-order") buffering = machine::LoadBuffering::off;
@@ -72,17 +74,18 @@ int main(int argc, char** argv) {
       waits = options.atomic_awaits = true;
       options.barriers = false;
     }
+    if (option == "--counters") waits = counters = true;
     if (option == "--proxies") options.proxies = true;
     if (option == "--unread") options.unread_exchanges = true;
     if (option == "--unread-waits") options.unread_awaits = true;
     if (option == "--weakened") weakened = true;
   }
   if (argc < 3) {
-    std::fprintf(
-        stderr,
-        "usage: check_differential [--in-order] [--cohere] [--aliases] [--proxies] "
-        "[--unread] [--unread-waits] [--weakened] [--waits] FIRST COUNT [FOLDER to mutate]\n"
-        "       check_differential [--in-order] [--cohere] file TEST\n");
+    std::fprintf(stderr,
+                 "usage: check_differential [--in-order] [--cohere] [--aliases] [--proxies] "
+                 "[--unread] [--unread-waits] [--weakened] [--waits] [--counters] FIRST COUNT "
+                 "[FOLDER to mutate]\n"
+                 "       check_differential [--in-order] [--cohere] file TEST\n");
     return 2;
   }
   const auto difference = [&](const litmus::Test& test) {
@@ -106,8 +109,9 @@ int main(int argc, char** argv) {
   int differ = 0;
   Count count_of;
   for (std::uint64_t seed = first; seed < first + count; ++seed) {
-    litmus::Test test = corpus.empty() ? axiomatic::generate(seed, options)
-                                       : axiomatic::mutate(corpus[seed % corpus.size()], seed);
+    litmus::Test test = counters         ? testing::counted(seed)
+                        : corpus.empty() ? axiomatic::generate(seed, options)
+                                         : axiomatic::mutate(corpus[seed % corpus.size()], seed);
     std::string found;
     try {
       if (weakened) test = axiomatic::weaken(test, seed);

@@ -72,8 +72,8 @@ TEST_CASE("relax falls back on random schedules where the bound ends, and says s
   CHECK(searched);
   const Result program =
       ringfence(f,
-                "relax --protocol multimem-counter --ranks 2 --blocks 1 --tokens 2 --hidden 8 "
-                "--inner 4 --calls 2 --boundary strict --schedules 3 --fuzz 40");
+                "relax --protocol multimem-counter --ranks 3 --blocks 1 --tokens 3 --hidden 8 "
+                "--inner 6 --calls 2 --boundary strict --schedules 3 --fuzz 40");
   CHECK(program.status == 0);
   CHECK(says(program.out, "fuzz: a limit ended the exhaustive search"));
 }

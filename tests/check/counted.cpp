@@ -1,0 +1,117 @@
+#include "tests/check/counted.hpp"
+
+#include <string>
+#include <utility>
+
+#include "tests/axiomatic/random.hpp"
+
+namespace ringfence::testing {
+
+namespace {
+
+class Counted {
+ public:
+  explicit Counted(std::uint64_t seed) : random_(seed), narrow_(seed % 4 == 0) {}
+
+  litmus::Test make() {
+    litmus::Test test;
+    test.name = "counted";
+    for (const char* name : {"c", "d", "x", "y"}) {
+      test.locations.emplace_back();
+      test.locations.back().name = name;
+      test.locations.back().type = {'u', 32};
+      test.locations.back().typed = true;
+      test.locations.back().initial = {0};
+    }
+    const int threads = random_.between(2, 4);
+    int left = random_.between(threads + 2, 8);
+    for (int t = 0; t < threads; ++t) {
+      test.threads.emplace_back();
+      test.threads.back().cta = 0;
+      test.threads.back().gpu = t;
+    }
+    waiter_ = random_.percent(50) ? random_.below(threads) : -1;
+    for (; left > 0; --left) {
+      const int t = random_.below(threads);
+      if (test.threads[static_cast<std::size_t>(t)].instructions.size() < 10) add(test, t);
+    }
+    for (int l = 0; l < 4; ++l) test.observed.push_back({-1, l, 0});
+    test.condition.left = litmus::Constant{0};
+    test.condition.right = litmus::Constant{0};
+    return test;
+  }
+
+ private:
+  void add(litmus::Test& test, int t) {
+    litmus::Thread& thread = test.threads[static_cast<std::size_t>(t)];
+    const auto instruction = [&](auto what) {
+      thread.instructions.push_back({std::move(what), {}});
+    };
+    const int kind = random_.below(100);
+    const litmus::Scope scope =
+        narrow_ && random_.percent(30) ? litmus::Scope::gpu : litmus::Scope::sys;
+    const int counter = random_.percent(75) ? 0 : 1, data = random_.between(2, 3);
+    if (kind < 40) {
+      litmus::Atomic red;
+      red.op = litmus::Combine::add;
+      red.value = litmus::Constant{1};
+      red.order = random_.percent(50) ? litmus::Order::release : litmus::Order::relaxed;
+      red.scope = scope;
+      red.address = {counter, 0};
+      return instruction(red);
+    }
+    if (kind < 65 && (counter != 0 || waiter_ < 0 || waiter_ == t)) {
+      litmus::Load load;
+      load.order = random_.percent(50) ? litmus::Order::acquire : litmus::Order::relaxed;
+      load.scope = scope;
+      load.address = {counter, 0};
+      load.destinations = {fresh(thread)};
+      const int label = static_cast<int>(thread.instructions.size());
+      instruction(litmus::Label{"L" + std::to_string(labels_++)});
+      instruction(load);
+      const bool exact = random_.percent(5);
+      return instruction(litmus::Branch{exact ? litmus::Compare::ne : litmus::Compare::lt,
+                                        litmus::Register{load.destinations.front()},
+                                        litmus::Constant{random_.between(1, 3)}, label});
+    }
+    if (kind < 68) {
+      return instruction(litmus::Fence{
+          random_.percent(30) ? litmus::Order::sc : litmus::Order::acq_rel, litmus::Scope::sys});
+    }
+    const bool weak = random_.percent(15);
+    if (kind < 83) {
+      litmus::Store store;
+      store.order = weak                  ? litmus::Order::weak
+                    : random_.percent(40) ? litmus::Order::release
+                                          : litmus::Order::relaxed;
+      store.address = {random_.percent(3) ? counter : data, 0};
+      store.values = {litmus::Constant{++value_}};
+      return instruction(store);
+    }
+    litmus::Load load;
+    load.order = weak                  ? litmus::Order::weak
+                 : random_.percent(40) ? litmus::Order::acquire
+                                       : litmus::Order::relaxed;
+    load.address = {random_.percent(5) ? counter : data, 0};
+    load.destinations = {fresh(thread)};
+    test.observed.push_back({t, load.destinations.front(), 0});
+    instruction(load);
+  }
+
+  static litmus::RegisterId fresh(litmus::Thread& thread) {
+    thread.registers.emplace_back();
+    thread.registers.back().name = "r" + std::to_string(thread.registers.size() - 1);
+    return static_cast<litmus::RegisterId>(thread.registers.size() - 1);
+  }
+
+  axiomatic::Random random_;
+  bool narrow_;
+  int waiter_ = -1, labels_ = 0;
+  std::int64_t value_ = 0;
+};
+
+}  // namespace
+
+litmus::Test counted(std::uint64_t seed) { return Counted(seed).make(); }
+
+}  // namespace ringfence::testing
