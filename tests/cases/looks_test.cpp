@@ -91,6 +91,24 @@ TEST_CASE("looks of one wait that differ in what follows are looks of their own"
   }
 }
 
+TEST_CASE("what is computed from the value of a look differs at values that no comparison names") {
+  // Whether the first of them found a 256 is known behind it, and nothing of the kind behind
+  // others.
+  const std::string look = load_of("relaxed");
+  const std::string wait =
+      look +
+      "  xor.b32 %v3, %v2, 256;\n  clz.b32 %v3, %v3;\n  shr.u32 %v3, %v3, 5;\n"
+      "  setp.ne.u32 %p, %v2, 0;\n  @%p bra $D;\n$L:\n" +
+      look + "  and.b32 %v3, %v2, 0;\n  setp.eq.u32 %p, %v2, 0;\n  @%p bra $L;\n$D:\n";
+  const auto traps_at = [&](const std::string& which) {
+    return waiting(wait + "  setp.eq.u32 %p, %v3, " + which + ";\n  @%p trap;\n",
+                   "  st.relaxed.gpu.global.u32 [%m+64], 256;\n");
+  };
+  judge("rank-lost", traps_at("0"));
+  judge("rank-lost", traps_at("1"));
+  judge("clean", traps_at("2"));
+}
+
 TEST_CASE("looks of one wait with other orders are looks of their own: each may end it") {
   const auto ahead = [](const std::string& first, const std::string& second) {
     return waiting(first + kLeaveIfFound + "$L:\n" + second + kLookAgain + "$D:\n" + kReadsData);

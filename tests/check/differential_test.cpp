@@ -207,6 +207,22 @@ exists (0 == 0)
 )") == "");
 }
 
+TEST_CASE("which of two exchanges is the last follows from the order of fences between them") {
+  // P1's load misses x only where its fence comes first, and with it its exchange.
+  CHECK(compare(R"(PTX a
+{
+x=0;
+y=0;
+}
+ P0@cta 0,gpu 0                 | P1@cta 1,gpu 0                 ;
+ st.relaxed.sys x, 1            | atom.relaxed.sys.exch r0, y, 2 ;
+ fence.sc.sys                   | fence.sc.sys                   ;
+ atom.relaxed.sys.exch r0, y, 1 | ld.relaxed.sys r1, x           ;
+locations [y;P1:r1;]
+exists (0 == 0)
+)") == "");
+}
+
 TEST_CASE("fence.sc that are not morally strong are in no order") {
   CHECK(compare(R"(PTX a
 {
