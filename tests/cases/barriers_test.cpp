@@ -206,9 +206,13 @@ TEST_CASE("a barrier that is used wrongly is told by its line, and by no earlier
   const std::string read = "all:  ld.global.u32 %v2, [%m+64];\n";
   const std::string red = "  setp.eq.u32 %q, %lane, 0;\n  bar.red.popc.u32 %v1, 1, 64, %q;\n";
   const auto program = program_of({{read + red, read + "  bar.sync 1, 64;\n"}});
-  const schedule::SearchResult r = fuzz(*program, machine::Boundary::strict, 20);
-  REQUIRE(found(r) == "barrier-misuse");
-  const std::string message = trace::make_verdict(r.outcome, *program).message;
+  const auto executor = ranks::make_inline(*program);
+  schedule::RunSpec spec;
+  spec.strategy.kind = schedule::StrategySpec::Kind::first;
+  const schedule::Outcome outcome = executor->run(spec);
+  REQUIRE(schedule::failure(outcome));
+  CHECK(schedule::failure(outcome)->kind == machine::FindingKind::barrier_misuse);
+  const std::string message = trace::make_verdict(outcome, *program).message;
   CAPTURE(message);
   CHECK(message.starts_with("rank 0, block 0, thread "));
   CHECK(message.find(": barrier 1 is active with bar.red by some of its threads") !=

@@ -121,8 +121,8 @@ TEST_CASE(
 
 TEST_CASE("a search that loses its ranks in a mode that is not claimed does not say it is clean") {
   const Folder f;
-  Command c(f, "fuzz --ranks 2 --time 30 --json r.json");
-  until_running(c, 3);
+  // Its schedules take long enough to be met.
+  Command c(f, "fuzz --ranks 2 --tokens 512 --hidden 4096 --inner 2 --time 60 --json r.json");
   Result r;
   {
     // Each time it tries again.
