@@ -101,7 +101,11 @@ TEST_CASE("what is computed from the value of a look differs at values that no c
       "  setp.ne.u32 %p, %v2, 0;\n  @%p bra $D;\n$L:\n" +
       look + "  and.b32 %v3, %v2, 0;\n  setp.eq.u32 %p, %v2, 0;\n  @%p bra $L;\n$D:\n";
   const auto traps_at = [&](const std::string& which) {
-    return waiting(wait + "  setp.eq.u32 %p, %v3, " + which + ";\n  @%p trap;\n",
+    // By way of memory: the thread's own branches on it tell them apart by themselves.
+    return waiting(wait +
+                       "  st.relaxed.gpu.global.u32 [%m+128], %v3;\n"
+                       "  ld.relaxed.gpu.global.u32 %v4, [%m+128];\n  setp.eq.u32 %p, %v4, " +
+                       which + ";\n  @%p trap;\n",
                    "  st.relaxed.gpu.global.u32 [%m+64], 256;\n");
   };
   judge("rank-lost", traps_at("0"));
