@@ -79,23 +79,29 @@ __device__ __forceinline__ void wait_signal(uint32_t* slot, const SpinPlace& pla
   }
 }
 
+/// Where thread t < world of a block puts its signal and waits for one.
+struct BarrierSlots {
+  uint32_t* put;
+  uint32_t* wait;
+};
+
 /// The barrier of block `block` of every rank, in two halves: thread t < world signals rank t and
-/// waits for rank t (itself included). Slots: a put goes to pads[t][block * world + rank], a wait
-/// is at pads[rank][block * world + t].
+/// waits for rank t (itself included). Slots: a put goes to slot block * world + rank of pad t, a
+/// wait is at slot block * world + t of the own pad.
 ///
-/// put() issues the first attempt and looks at no result; over NVLink its answer takes as long as
-/// the peer's signal. So what owes the barrier no order may be done between the halves, and wait()
-/// issues its own first attempt before it looks at the put's.
+/// put() issues the first attempts of both and looks at no result; over NVLink the put's answer
+/// takes as long as the peer's signal. So what owes the barrier no order may be done between the
+/// halves.
 ///
 /// No block barrier inside: the caller puts one before the put (what the whole block wrote must
 /// precede it) or after the wait (the whole block must follow it), or both.
 template <Order kPut, Order kWait>
 class RemoteBarrier {
  public:
-  __device__ __forceinline__ RemoteBarrier(uint32_t* const* pads, uint32_t rank, uint32_t world,
+  __device__ __forceinline__ RemoteBarrier(const BarrierSlots& slots, uint32_t rank, uint32_t world,
                                            uint32_t block, SignalKind put_kind,
                                            const SpinControl& control)
-      : pads_(pads),
+      : slots_(slots),
         rank_(rank),
         world_(world),
         block_(block),
@@ -104,29 +110,25 @@ class RemoteBarrier {
 
   __device__ __forceinline__ void put() {
     if (threadIdx.x >= world_) return;
-    uint32_t* const to = pads_[threadIdx.x] + put_place().slot;
     if (control_.trace == nullptr) {
-      put_found_ = ptx::cas_sys<kPut>(to, 0u, 1u);
+      put_found_ = ptx::cas_sys<kPut>(slots_.put, 0u, 1u);
+      wait_found_ = ptx::cas_sys<kWait>(slots_.wait, 1u, 0u);
       return;
     }
     const uint64_t begin = ptx::globaltimer_ns();
-    put_signal<kPut>(to, put_place(), control_);
+    put_signal<kPut>(slots_.put, put_place(), control_);
     log(put_place(), begin, 0);
   }
 
   __device__ __forceinline__ void wait() {
     if (threadIdx.x >= world_) return;
-    uint32_t* const from = pads_[rank_] + wait_place().slot;
     if (control_.trace == nullptr) {
-      const uint32_t wait_found = ptx::cas_sys<kWait>(from, 1u, 0u);
-      if (put_found_ != 0u) {
-        put_signal<kPut>(pads_[threadIdx.x] + put_place().slot, put_place(), control_);
-      }
-      if (wait_found != 1u) wait_signal<kWait>(from, wait_place(), control_);
+      if (put_found_ != 0u) put_signal<kPut>(slots_.put, put_place(), control_);
+      if (wait_found_ != 1u) wait_signal<kWait>(slots_.wait, wait_place(), control_);
       return;
     }
     const uint64_t begin = ptx::globaltimer_ns();
-    wait_signal<kWait>(from, wait_place(), control_);
+    wait_signal<kWait>(slots_.wait, wait_place(), control_);
     log(wait_place(), begin, 1);
   }
 
@@ -150,13 +152,14 @@ class RemoteBarrier {
     }
   }
 
-  uint32_t* const* const pads_;
+  const BarrierSlots slots_;
   const uint32_t rank_;
   const uint32_t world_;
   const uint32_t block_;
   const SignalKind put_kind_;
   const SpinControl& control_;
   uint32_t put_found_ = 0;
+  uint32_t wait_found_ = 0;
 };
 
 }  // namespace ringfence::cuda

@@ -13,7 +13,7 @@ const void* tokenweave_kernel(const TokenweaveShape& shape, int world, int hidde
 
 cudaError_t launch_tokenweave(const TokenweaveArgs& args, TokenweaveShape shape, int ranks,
                               Launch how, cudaStream_t stream) {
-  shape.rows = rows_a_block(args.tokens, args.world, args.blocks);
+  shape.rows = rows_a_block(args.tokens, args.world, args.blocks, ranks);
   const void* kernel = tokenweave_kernel(shape, args.world, args.hidden);
   if (kernel == nullptr) return cudaErrorNotSupported;
   cudaLaunchAttribute attribute = attribute_of(how);

@@ -10,9 +10,12 @@
 //    thread needs beside its data (addresses, counters) and leaves registers for loads in flight;
 //  - rows are taken in batches of kRows with one reduction a batch;
 //  - the loads of what comes kStages vectors later are issued as soon as a vector's registers are
-//    free: they are under way while the batch is reduced, normalised and stored.
-// Before the start barrier come its put and all that is the rank's own: its partials of the first
-// rows, residual and gamma are under way while the peers' signals are awaited.
+//    free: they are under way while the batch is reduced, normalised and stored. But shuffles of
+//    the reduction were seen to wait for them: where the parts are near and half of the GPU is
+//    idle, loads behind the reduction (kLayout.behind) are faster.
+// Before the start barrier come its put, the first attempt of its wait and all that is the rank's
+// own: its partials of the first rows, residual and gamma are under way while the peers' signals
+// are awaited. What needs the parameters alone comes before the launch before has ended.
 //
 // The order of the sums is that of a block of min(1024, hidden / 8 rounded up to warps) threads
 // with a vector or two each (tokenweave_threads), whatever kGroups and kPlay: a thread keeps a sum
@@ -35,9 +38,13 @@ namespace ringfence::cuda {
 /// kVectors: vectors that a played thread has of a row. kGroups, kPlay, kRows, kStages: above; a
 /// batch is a whole number of rounds through the stages. kFp32Rows: gamma and beta are in fp32, and
 /// read where they are used.
-template <class T, class TransportT, int kVectors, int kGroups, int kPlay, int kRows, int kStages,
-          Order kStartPut, Order kStartWait, bool kFp32Rows = false>
+template <class T, class TransportT, int kVectors, TokenweaveLayout kLayout, Order kStartPut,
+          Order kStartWait, bool kFp32Rows = false>
 __device__ __forceinline__ void tokenweave_body(const TokenweaveArgs& args) {
+  constexpr int kGroups = kLayout.groups;
+  constexpr int kPlay = kLayout.play;
+  constexpr int kRows = kLayout.rows;
+  constexpr int kStages = kLayout.stages;
   constexpr bool kAligned = TransportT::kAligned;
   constexpr int kOwn = kPlay * kVectors;  // vectors of a row that a thread has
   constexpr int kUnits = kRows * kOwn;    // and of a batch
@@ -45,7 +52,7 @@ __device__ __forceinline__ void tokenweave_body(const TokenweaveArgs& args) {
   __shared__ float warp_sums[2][kGroups][kRows][kMaxWarps];
   __shared__ uint4 gamma[kFp32Rows ? 1 : kVectors * kMaxThreads];
 
-  ptx::follow_launch_before();
+  ptx::let_next_launch_begin();
   const int rank = args.first_rank + static_cast<int>(blockIdx.x) / args.blocks;
   const int block = static_cast<int>(blockIdx.x) % args.blocks;
   const int vectors = (args.hidden + kVector - 1) / kVector;
@@ -57,7 +64,21 @@ __device__ __forceinline__ void tokenweave_body(const TokenweaveArgs& args) {
   __shared__ TokenweaveArgs::Local local;
   const OwnedRows own = owned_rows_32(args.tokens, TransportT::world_of(args.world), rank);
   const TransportT transport(args.replica, args.multicast, args.world);
-  uint32_t* const* pads = args.pad_table != nullptr ? args.pad_table : args.pad;
+  // The slots of the barriers, by the parameters' name: through a pointer to them the addresses
+  // would come from memory, before the first put.
+  const auto slots = [&](uint32_t* const* table, uint32_t peer) -> BarrierSlots {
+    const int slot = block * args.world;
+    if (table != nullptr) return {table[peer] + slot + rank, table[rank] + slot + peer};
+    return {args.pad[peer] + slot + rank, args.pad[rank] + slot + peer};
+  };
+  const bool signals = threadIdx.x < static_cast<uint32_t>(args.world);
+  BarrierSlots at{};
+  if (signals && args.pad_table == nullptr) at = slots(nullptr, threadIdx.x);
+  // Read early where a thread has registers to keep it in.
+  std::conditional_t<(kPlay > 1), const TokenweaveArgs::Local, const TokenweaveArgs::Local&> mine =
+      args.local[rank];
+  ptx::wait_for_launch_before();
+  if (signals && args.pad_table != nullptr) at = slots(args.pad_table, threadIdx.x);
 
   const int first = own.first;
   const int last = own.last;
@@ -103,13 +124,13 @@ __device__ __forceinline__ void tokenweave_body(const TokenweaveArgs& args) {
 
   // 1. The peers have written their partials. The put is first, since the peers wait for it and it
   // publishes nothing that this launch has done.
-  RemoteBarrier<kStartPut, kStartWait> start(pads, rank, args.world, block, SignalKind::start_put,
+  RemoteBarrier<kStartPut, kStartWait> start(at, rank, args.world, block, SignalKind::start_put,
                                              args.spin);
   start.put();
-  if (threadIdx.x == 0) local = args.local[rank];
+  if (threadIdx.x == 0) local = mine;
 #pragma unroll
   for (int s = 0; s < kStages; ++s) {
-    load_residual(args.local[rank].residual, residual[s], begin + s / kOwn * stride, s % kOwn);
+    load_residual(mine.residual, residual[s], begin + s / kOwn * stride, s % kOwn);
   }
   // Only this thread writes where the own partials are, after it has read them.
 #pragma unroll
@@ -125,7 +146,7 @@ __device__ __forceinline__ void tokenweave_body(const TokenweaveArgs& args) {
     const int c = static_cast<int>(threadIdx.x + k * blockDim.x);
     const int left = args.hidden - c * kVector;
     if (c < vectors) {
-      gamma_part[k] = load_local<kAligned>(args.local[rank].gamma, kAligned ? c : c * kVector,
+      gamma_part[k] = load_local<kAligned>(mine.gamma, kAligned ? c : c * kVector,
                                            left < kVector ? left : kVector);
     }
   }
@@ -153,6 +174,15 @@ __device__ __forceinline__ void tokenweave_body(const TokenweaveArgs& args) {
     // so whoever waited for one after the next had been issued would wait for that as well.
     float sum[kRows * kPlay];
     const void* const residual_in = local.residual;
+    const auto refill = [&](int round) {
+#pragma unroll
+      for (int s = 0; s < kStages; ++s) {
+        const int u = round + s + kStages;
+        const int row = base + u / kOwn * stride;
+        load_parts(fragment[s], row, u % kOwn);
+        load_residual(residual_in, residual[s], row, u % kOwn);
+      }
+    };
 #pragma unroll
     for (int round = 0; round < kUnits; round += kStages) {
 #pragma unroll
@@ -163,13 +193,7 @@ __device__ __forceinline__ void tokenweave_body(const TokenweaveArgs& args) {
           z[round + s] = {};
         }
       }
-#pragma unroll
-      for (int s = 0; s < kStages; ++s) {
-        const int u = round + s + kStages;
-        const int row = base + u / kOwn * stride;
-        load_parts(fragment[s], row, u % kOwn);
-        load_residual(residual_in, residual[s], row, u % kOwn);
-      }
+      if (!kLayout.behind || round + kStages < kUnits) refill(round);
     }
     void* const residual_out = local.residual_out;
 #pragma unroll
@@ -187,6 +211,7 @@ __device__ __forceinline__ void tokenweave_body(const TokenweaveArgs& args) {
     groupReduceSum<kGroups, kPlay>(sum, total, warp_sums[parity][group], group, thread, threads,
                                    tokenweave_threads(args.hidden));
     parity ^= 1;
+    if (kLayout.behind) refill(kUnits - kStages);
     // 3. Normalise and store on every rank. Whether there is a beta is decided once a batch.
     float scale[kRows];
 #pragma unroll
@@ -231,7 +256,15 @@ __device__ __forceinline__ void tokenweave_body(const TokenweaveArgs& args) {
   // 4. All ranks' rows are everywhere. Release: the block barrier orders the whole block's stores
   // before the put. Acquire: what follows on the stream may read with weak loads.
   __syncthreads();
-  RemoteBarrier<Order::release, Order::acquire> end(pads, rank, args.world, block,
+  BarrierSlots at_end{};
+  if constexpr (kPlay > 1) {
+    at_end = at;
+  } else if (signals) {
+    uint32_t peer = threadIdx.x;
+    asm volatile("" : "+r"(peer));  // read again: no registers hold them meanwhile
+    at_end = args.pad_table == nullptr ? slots(nullptr, peer) : slots(args.pad_table, peer);
+  }
+  RemoteBarrier<Order::release, Order::acquire> end(at_end, rank, args.world, block,
                                                     SignalKind::end_put, args.spin);
   end.put();
   end.wait();

@@ -35,10 +35,15 @@ struct TokenweaveArgs {
   SpinControl spin;
 };
 
-/// How many rows a block has, which decides how its threads are best laid out.
-enum class RowsABlock { few, some, many };
+/// How many rows a block has, and from how far away their parts come, which decides how its threads
+/// are best laid out.
+enum class RowsABlock {
+  few,   // 1 at most
+  some,  // more
+  near,  // more, of ranks that share a GPU and leave half of it or more to others
+};
 inline constexpr RowsABlock kAllRowsABlock[] = {RowsABlock::few, RowsABlock::some,
-                                                RowsABlock::many};
+                                                RowsABlock::near};
 
 struct TokenweaveShape {
   DataType dtype = DataType::bf16;
@@ -76,10 +81,13 @@ constexpr OwnedRows owned_rows_32(int64_t tokens, int world, int rank) {
   return {static_cast<int>(first < all ? first : all), static_cast<int>(last < all ? last : all)};
 }
 
-/// 1 row at most is few, 128 or more are many.
-constexpr RowsABlock rows_a_block(int64_t tokens, int world, int blocks) {
+/// For a launch of `ranks` ranks. With 4 ranks and more than 4 rows a block the usual layout was
+/// faster in half of the cases; over links the layouts for `near` were not measured.
+constexpr RowsABlock rows_a_block(int64_t tokens, int world, int blocks, int ranks) {
   const int64_t each = (owned_rows(tokens, world, 0).count + blocks - 1) / blocks;
-  return each <= 1 ? RowsABlock::few : each < 128 ? RowsABlock::some : RowsABlock::many;
+  if (each <= 1) return RowsABlock::few;
+  const bool half = ranks > 1 && blocks * ranks <= 64;
+  return half && (world == 2 || each <= 4) ? RowsABlock::near : RowsABlock::some;
 }
 
 /// Threads a row, which fix the order of its sums: min(1024, hidden / 8 rounded up to whole warps).
@@ -92,10 +100,11 @@ constexpr int tokenweave_threads(int hidden) {
 
 /// How a kernel lays a row out over a block's threads (tokenweave.cuh says what for).
 struct TokenweaveLayout {
-  int groups;  // of threads, each with rows of its own
-  int play;    // threads of a row that one thread plays
-  int rows;    // a batch
-  int stages;  // vectors whose loads are in flight
+  int groups;   // of threads, each with rows of its own
+  int play;     // threads of a row that one thread plays
+  int rows;     // a batch
+  int stages;   // vectors whose loads are in flight
+  bool behind;  // the next batch's loads are issued behind the reduction, not before
   bool operator==(const TokenweaveLayout&) const = default;
 };
 
@@ -107,8 +116,9 @@ struct MeasuredLayout {
   TokenweaveLayout layout;
 };
 inline constexpr MeasuredLayout kMeasuredLayouts[] = {
-    {2, RowsABlock::few, {1, 2, 1, 2}},   // T 64, 32 blocks: 4.58 us, usual 4.94
-    {2, RowsABlock::many, {3, 4, 1, 2}},  // T 8192, 8 blocks: 576, 625; 16 blocks: 294, 303
+    {2, RowsABlock::few, {1, 2, 1, 2, false}},  // T 64, 32 blocks: 4.58 us, usual 4.94
+    {2, RowsABlock::near, {1, 2, 2, 4, true}},  // 8 blocks, T 256: 20.8, 22.3; T 1024: 74.8, 82.4
+    {4, RowsABlock::near, {1, 2, 1, 2, true}},  // 8 blocks, T 64: 7.64, 7.78; T 256: 18.9, 19.8
 };
 
 /// The layout that each kernel is compiled with. A thread has 65536 / (block's threads) registers;
@@ -116,16 +126,16 @@ inline constexpr MeasuredLayout kMeasuredLayouts[] = {
 /// are what fits without spilling (checked in tests/cuda from ptxas' log) and what measured best.
 constexpr TokenweaveLayout tokenweave_layout(const TokenweaveShape& shape, int world, int hidden) {
   const bool two = hidden > kMaxThreads * 8;  // vectors of a played thread
-  if (!shape.aligned || shape.transport == Transport::push) return {1, 1, 1, 1};
+  if (!shape.aligned || shape.transport == Transport::push) return {1, 1, 1, 1, false};
   if (shape.transport == Transport::multimem)
-    return two ? TokenweaveLayout{1, 1, 1, 2} : TokenweaveLayout{1, 2, 2, 4};
-  if (two) return {1, 1, 1, world <= 2 ? 2 : 1};
+    return two ? TokenweaveLayout{1, 1, 1, 2, false} : TokenweaveLayout{1, 2, 2, 4, false};
+  if (two) return {1, 1, 1, world <= 2 ? 2 : 1, false};
   for (const MeasuredLayout& m : kMeasuredLayouts) {
     // Those with rows in fp32 are compiled for the usual number of rows a block alone.
     if (m.world == world && m.rows == shape.rows && !shape.fp32_rows) return m.layout;
   }
-  if (world <= 2) return {1, 2, 2, 4};
-  return world == 4 ? TokenweaveLayout{1, 2, 1, 2} : TokenweaveLayout{1, 1, 1, 1};
+  if (world <= 2) return {1, 2, 2, 4, false};
+  return world == 4 ? TokenweaveLayout{1, 2, 1, 2, false} : TokenweaveLayout{1, 1, 1, 1, false};
 }
 
 /// Threads a block of the kernel for a shape.

@@ -25,6 +25,7 @@ constexpr int threads_of(const TokenweaveLayout& layout) {
   return tokenweave_block(layout, kMaxHidden);
 }
 
+constexpr TokenweaveLayout kScalar{1, 1, 1, 1, false};
 template <int kWorld, int kVectors, RowsABlock kRows>
 constexpr TokenweaveLayout kPeer = layout_of(Transport::peer, kWorld, kVectors, kRows);
 template <int kVectors>
@@ -37,13 +38,13 @@ __global__ void __launch_bounds__(threads_of(kPeer<kWorld, kVectors, kRows>), 1)
   constexpr TokenweaveLayout kLayout = kPeer<kWorld, kVectors, kRows>;
   constexpr bool kAhead = kVectors == 1 || kWorld < 7;
   tokenweave_body<RINGFENCE_ELEMENT, PeerTransport<RINGFENCE_ELEMENT, kWorld, kAhead>, kVectors,
-                  kLayout.groups, kLayout.play, kLayout.rows, kLayout.stages, kPut, kWait>(args);
+                  kLayout, kPut, kWait>(args);
 }
 
 template <Order kPut, Order kWait>
 __global__ void __launch_bounds__(kMaxThreads, 1)
     tokenweave_peer_scalar(const __grid_constant__ TokenweaveArgs args) {
-  tokenweave_body<RINGFENCE_ELEMENT, ScalarPeerTransport<RINGFENCE_ELEMENT>, 2, 1, 1, 1, 1, kPut,
+  tokenweave_body<RINGFENCE_ELEMENT, ScalarPeerTransport<RINGFENCE_ELEMENT>, 2, kScalar, kPut,
                   kWait>(args);
 }
 
@@ -52,8 +53,8 @@ template <int kVectors, Order kPut, Order kWait>
 __global__ void __launch_bounds__(threads_of(kMultimem<kVectors>), 1)
     tokenweave_multimem(const __grid_constant__ TokenweaveArgs args) {
   constexpr TokenweaveLayout kLayout = kMultimem<kVectors>;
-  tokenweave_body<RINGFENCE_ELEMENT, MultimemTransport<RINGFENCE_ELEMENT>, kVectors, kLayout.groups,
-                  kLayout.play, kLayout.rows, kLayout.stages, kPut, kWait>(args);
+  tokenweave_body<RINGFENCE_ELEMENT, MultimemTransport<RINGFENCE_ELEMENT>, kVectors, kLayout, kPut,
+                  kWait>(args);
 }
 #else
 // Older targets have no multimem instructions; the host refuses the transport there.
@@ -68,14 +69,13 @@ __global__ void __launch_bounds__(threads_of(kPeer<kWorld, kVectors, RowsABlock:
   constexpr TokenweaveLayout kLayout = kPeer<kWorld, kVectors, RowsABlock::some>;
   // The addresses that a vector of floats takes are registers that the others load ahead into.
   tokenweave_body<RINGFENCE_ELEMENT, PeerTransport<RINGFENCE_ELEMENT, kWorld, false>, kVectors,
-                  kLayout.groups, kLayout.play, kLayout.rows, kLayout.stages, kPut, kWait, true>(
-      args);
+                  kLayout, kPut, kWait, true>(args);
 }
 
 template <Order kPut, Order kWait>
 __global__ void __launch_bounds__(kMaxThreads, 1)
     tokenweave_peer_scalar_fp32(const __grid_constant__ TokenweaveArgs args) {
-  tokenweave_body<RINGFENCE_ELEMENT, ScalarPeerTransport<RINGFENCE_ELEMENT>, 2, 1, 1, 1, 1, kPut,
+  tokenweave_body<RINGFENCE_ELEMENT, ScalarPeerTransport<RINGFENCE_ELEMENT>, 2, kScalar, kPut,
                   kWait, true>(args);
 }
 
@@ -84,8 +84,8 @@ __global__ void __launch_bounds__(threads_of(kMultimem<kVectors>), 1)
     tokenweave_multimem_fp32(const __grid_constant__ TokenweaveArgs args) {
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
   constexpr TokenweaveLayout kLayout = kMultimem<kVectors>;
-  tokenweave_body<RINGFENCE_ELEMENT, MultimemTransport<RINGFENCE_ELEMENT>, kVectors, kLayout.groups,
-                  kLayout.play, kLayout.rows, kLayout.stages, kPut, kWait, true>(args);
+  tokenweave_body<RINGFENCE_ELEMENT, MultimemTransport<RINGFENCE_ELEMENT>, kVectors, kLayout, kPut,
+                  kWait, true>(args);
 #endif
 }
 
@@ -126,8 +126,8 @@ const void* peer_kernel(int world, RowsABlock rows) {
   switch (rows) {
     case RowsABlock::few:
       return peer_kernel<kVectors, RowsABlock::few, kPut, kWait>(world);
-    case RowsABlock::many:
-      return peer_kernel<kVectors, RowsABlock::many, kPut, kWait>(world);
+    case RowsABlock::near:
+      return peer_kernel<kVectors, RowsABlock::near, kPut, kWait>(world);
     default:
       return peer_kernel<kVectors, RowsABlock::some, kPut, kWait>(world);
   }

@@ -22,8 +22,9 @@ std::string case_of(const char* transport, int ranks) {
          ".toml";
 }
 
-// The kernels of more than two peers are made by the build.
+// The kernels of more than two peers, and those of peers that are near, are made by the build.
 bool here(const std::string& transport, int ranks) {
+  if (transport == "near") return ranks <= 4 && made("tokenweave-near");
   return transport != "peer" || ranks == 2 || made("tokenweave-more");
 }
 
@@ -95,7 +96,7 @@ TEST_CASE("the kernel for a gamma in fp32 multiplies by it as it is, and the oth
 }
 
 TEST_CASE("the CUDA kernels give the rounding-exact result on 2, 4 and 8 ranks") {
-  for (const char* transport : {"peer", "multimem"}) {
+  for (const char* transport : {"peer", "near", "multimem"}) {
     for (const int ranks : {2, 4, 8}) {
       CAPTURE(transport);
       CAPTURE(ranks);
@@ -117,7 +118,8 @@ TEST_CASE("the CUDA kernels give the rounding-exact result on 2, 4 and 8 ranks")
 }
 
 TEST_CASE("the CUDA kernels are clean in coherent mode, and rely on it") {
-  for (const char* transport : {"peer", "multimem"}) {
+  for (const char* transport : {"peer", "near", "multimem"}) {
+    if (!here(transport, 2)) continue;
     const auto program = open(case_of(transport, 2));
     CHECK(found(fuzz(*program, Boundary::coherent, 100)) == "clean");
     CHECK(found(fuzz(*program, Boundary::stream, 100)) == "data-race");
@@ -153,7 +155,7 @@ TEST_CASE("the PTX of the CUDA kernels kept here was made of the sources here") 
 }
 
 TEST_CASE("the PTX that the build makes of the CUDA kernels is that of the sources here") {
-  for (const char* name : {"tokenweave-more", "pypto"}) {
+  for (const char* name : {"tokenweave-more", "tokenweave-near", "pypto"}) {
     if (!made(name)) continue;
     CAPTURE(name);
     check_recorded_sources(made_path(name));

@@ -102,6 +102,19 @@ TEST_CASE("choices: virtual ranks share the multiprocessors, and every rank has 
   CHECK(blocks_for(63, 2, false, 132) == 128);
 }
 
+TEST_CASE("choices: rows are near where ranks share a GPU and leave half of it to others") {
+  CHECK(rows_a_block(64, 4, 8, 4) == RowsABlock::near);
+  CHECK(rows_a_block(128, 4, 8, 4) == RowsABlock::near);  // 4 rows a block
+  CHECK(rows_a_block(160, 4, 8, 4) == RowsABlock::some);  // 5
+  CHECK(rows_a_block(8192, 2, 32, 2) == RowsABlock::near);
+  CHECK(rows_a_block(8192, 2, 33, 2) == RowsABlock::some);  // more than half
+  CHECK(rows_a_block(64, 2, 32, 2) == RowsABlock::few);
+  // A rank a GPU: the parts come over links.
+  CHECK(rows_a_block(64, 4, 8, 1) == RowsABlock::some);
+  CHECK(rows_a_block(8192, 2, 8, 1) == RowsABlock::some);
+  CHECK(rows_a_block(16, 2, 8, 1) == RowsABlock::few);
+}
+
 TEST_CASE("choices: push's mailboxes stay within their limit in every world") {
   for (int world = 2; world <= kMaxRanks; ++world) {
     for (int blocks : {1, 8, 127, 128, 1000}) CHECK(push_limit(world, blocks) <= kPushTokens);

@@ -86,15 +86,11 @@ TEST_CASE("gpu: every layout gives exact rows bit for bit, launched cooperative 
         CAPTURE(ranks);
         CAPTURE(dependent);
         const int64_t one = int64_t{ranks} * o.blocks;  // a row a block
-        REQUIRE(rows_a_block(one, ranks, o.blocks) == RowsABlock::few);
-        REQUIRE(rows_a_block(3 * one, ranks, o.blocks) == RowsABlock::some);
-        // Only two ranks have a layout of their own for many rows.
-        int64_t most = ranks == 2 ? 127 * one + 1 : 15 * one + 1;
-#ifdef RINGFENCE_FOR_EXEC
-        most = 15 * one + 1;  // the rest would take the emulator minutes
-#endif
-        REQUIRE(rows_a_block(127 * one + 1, ranks, o.blocks) == RowsABlock::many);
-        run_and_check(o, {one, 3 * one, most, one - 1});
+        REQUIRE(rows_a_block(one, ranks, o.blocks, ranks) == RowsABlock::few);
+        const int64_t several = 3 * one, most = 15 * one + 1;
+        REQUIRE(rows_a_block(several, ranks, o.blocks, ranks) == RowsABlock::near);
+        REQUIRE((rows_a_block(most, ranks, o.blocks, ranks) == RowsABlock::near) == (ranks == 2));
+        run_and_check(o, {one, several, most, one - 1});
       }
     }
   }
