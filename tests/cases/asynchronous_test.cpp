@@ -178,6 +178,29 @@ TEST_CASE("bytes come at any time: one look may miss its copy, and the next one 
                    "  not.pred %r, %r;\n  and.pred %r, %r, %p;\n  @%r trap;\n" + end}});
 }
 
+TEST_CASE("before the bytes come a look by the other parity finds the phase before complete") {
+  const std::string copied =
+      "  mbarrier.init.shared.b64 [sm+128], 1;\n"
+      "  mbarrier.arrive.expect_tx.shared.b64 %s, [sm+128], 16;\n"
+      "  cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [sm], [%m], 16, "
+      "[sm+128];\n";
+  const auto look = [](const std::string& p, const std::string& parity) {
+    return "  mbarrier.test_wait.parity.shared.b64 " + p + ", [sm+128], " + parity + ";\n";
+  };
+  const auto loop = [&](const std::string& parity) {
+    return "$W" + parity + ":\n" + look("%r", parity) + "  @!%r bra $W" + parity + ";\n";
+  };
+  const std::string trap = "  @%q trap;\n", read = "  ld.shared.u32 %v1, [sm];\n";
+  judge("rank-lost", {{copied + look("%q", "1") + trap + loop("0")}});
+  judge("rank-lost", {{copied + kMet + loop("0"), kMet + look("%q", "1") + trap}});
+  // Whoever has seen the phase complete, or is behind one who has, is told of no earlier one.
+  judge("clean", {{copied + loop("0") + look("%q", "1") + trap}});
+  judge("clean", {{copied + loop("0") + kMet, kMet + look("%q", "1") + trap}});
+  // A loop by the wrong parity: nothing ends it, or it ends too early.
+  judge("data-race", {{copied + loop("1") + read}}, {machine::FindingKind::deadlock});
+  judge("clean", {{copied + loop("0") + read}});
+}
+
 TEST_CASE("who has seen a phase that bytes complete is behind the copy") {
   const auto told = [](const std::string& then) {
     return Threads{{kInit + kMet + kExpect + kLoad, kMet + wait() + then,

@@ -53,8 +53,9 @@ void Execution::State::mbarrier_check(Mbarrier& barrier) {
   barrier.pending = barrier.expected;
   barrier.ended_by = std::exchange(barrier.bytes, std::nullopt);
   barrier.looks.clear();
-  if (barrier.previous != 0) memory_.retire(barrier.previous);
-  barrier.previous = barrier.token;
+  if (barrier.before != 0) memory_.retire(barrier.before);
+  barrier.before = std::exchange(barrier.previous, barrier.token);
+  barrier.before_clock = std::move(barrier.previous_clock);
   barrier.previous_clock = barrier.clock;
   barrier.token = next_token_++;
 }
@@ -193,6 +194,15 @@ std::uint32_t Execution::State::phase_named(const Warp& warp, const Op& op,
                                               : static_cast<std::uint32_t>(longs(warp, op.b)[lane]);
 }
 
+// Of a phase that these threads have seen complete.
+void Execution::State::depart_from(Warp& warp, const MbarrierOp& form, const Mbarrier& barrier,
+                                   SyncToken phase, const WarpClock& clock, std::uint32_t mask) {
+  SyncOrder order = form.order;
+  order.open = !form.has_scope && barrier.remote;
+  if (phase != 0) memory_.depart(phase, agents(warp, mask), order);
+  if (warp.block->races) warp.block->races->take(in_cluster(warp), clock);
+}
+
 Execution::State::Outcome Execution::State::look_at_phase(Warp& warp, const Op& op,
                                                           std::uint32_t pc, std::uint32_t mask,
                                                           std::uint32_t standing) {
@@ -230,8 +240,19 @@ Execution::State::Outcome Execution::State::look_at_phase(Warp& warp, const Op& 
     }
     BarrierLook look{shared_place(shared_owner(warp, address, first).index, address & kOffsetMask),
                      form.parity, phase_of(first), pc};
-    const bool waits = repeats_look(warp, pc, first);
     Mbarrier::Looks* const looks = barrier.ended_by ? &barrier.looks[in_cluster(warp)] : nullptr;
+    // Until the bytes came that completed the phase before, it was the one before that whose parity
+    // had completed.
+    if (looks != nullptr && form.parity && !passed && (looks->seen & group) == 0) {
+      const auto [engine, time] = *barrier.ended_by;
+      if (!memory_.bytes_have_come(agents(warp, 1U << first), engine, time)) {
+        truth |= group;
+        depart_from(warp, form, barrier, barrier.before, barrier.before_clock, group);
+        continue;
+      }
+      looks->seen |= group;
+    }
+    const bool waits = repeats_look(warp, pc, first);
     const bool cycle = program_.looks->is_in_cycle(pc);
     const bool attempts = cycle && counts_attempts(warp, pc);
     // One that missed here, and has done nothing since but come back with the same registers: the
@@ -259,10 +280,7 @@ Execution::State::Outcome Execution::State::look_at_phase(Warp& warp, const Op& 
     truth |= group;
     passed_phase(warp, address & kOffsetMask, barrier.phase, group);
     barrier.awaited = true;
-    SyncOrder order = form.order;
-    order.open = !form.has_scope && barrier.remote;
-    if (barrier.previous != 0) memory_.depart(barrier.previous, agents(warp, group), order);
-    if (warp.block->races) warp.block->races->take(in_cluster(warp), barrier.previous_clock);
+    depart_from(warp, form, barrier, barrier.previous, barrier.previous_clock, group);
   }
   if (op.e) {
     *words(warp, op.e) = (predicate(warp, op.e) & ~outcome.completed) | truth;

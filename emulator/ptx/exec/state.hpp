@@ -148,6 +148,7 @@ struct Mbarrier {
   std::uint64_t phase = 0;
   SyncToken token = 0;
   SyncToken previous = 0;  ///< token of the phase before
+  SyncToken before = 0;    ///< and of the one before that
   /// Under a memory model, whose bytes came last in this phase, and in the one before: the engine,
   /// and the time before which they were there.
   struct Bytes {
@@ -174,6 +175,7 @@ struct Mbarrier {
   std::uint32_t init_thread = 0;    ///< ... and thread
   WarpClock clock;
   WarpClock previous_clock;
+  WarpClock before_clock;
 };
 
 struct Cluster {
@@ -434,6 +436,8 @@ class Execution::State : public std::enable_shared_from_this<Execution::State> {
                  std::uint32_t lane, std::uint32_t count);
   void arrive_behind_copies(Warp& warp, const Op& op, Mbarrier& barrier, std::uint32_t address,
                             std::uint32_t lane);
+  void depart_from(Warp& warp, const MbarrierOp& form, const Mbarrier& barrier, SyncToken phase,
+                   const WarpClock& clock, std::uint32_t mask);
   Outcome look_at_phase(Warp& warp, const Op& op, std::uint32_t pc, std::uint32_t mask,
                         std::uint32_t standing);
   Mbarrier& mbarrier_at(Warp& warp, std::uint64_t address, std::uint32_t lane);
