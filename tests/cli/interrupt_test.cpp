@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <fstream>
 #include <string>
 #include <thread>
 
@@ -102,10 +103,22 @@ TEST_CASE("a rank that is killed from outside is no finding: its schedule runs a
 TEST_CASE(
     "a search that a signal ends in a mode that is not claimed does not say that others pass") {
   const Folder f;
-  // Takes minutes in strict, the first mode, which it does not claim; by one process.
-  Command c(f,
-            "check --protocol cas-slots --ranks 4 --calls 2 --set end.put=relaxed "
-            "--ignore data-race --json r.json");
+  // Adds of four blocks in each order that they can have, by one process: nothing is found, and the
+  // first mode, which a case does not claim, takes as long as one likes.
+  std::string ptx =
+      ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 data)\n{\n"
+      "  .reg .b32 %v;\n  .reg .b64 %m;\n  ld.param.u64 %m, [data];\n";
+  for (int i = 0; i < 8; ++i) {
+    ptx +=
+        "  atom.relaxed.gpu.global.add.u32 %v, [%m], 1;\n"
+        "  red.relaxed.gpu.global.max.u32 [%m+64], %v;\n";
+  }
+  std::ofstream(f / "k.ptx") << ptx << "  ret;\n}\n";
+  std::ofstream(f / "k.toml")
+      << "version = 1\nranks = 1\ncalls = 1\n[memory.data]\nkind = \"local\"\nbytes = 128\n"
+         "init = \"zero\"\n[[launch]]\nptx = \"k.ptx\"\nkernel = \"k\"\ngrid = [4]\nblock = [1]\n"
+         "args = [ {memory = \"data\"} ]\n";
+  Command c(f, "check --case k.toml --json r.json");
   until_running(c, 1);
   std::this_thread::sleep_for(1s);
   c.signal(SIGTERM);
