@@ -14,10 +14,7 @@ namespace {
 ExhaustiveMode explore_mode(const Task& task, machine::Boundary mode, const ExhaustiveSpec& spec,
                             double seconds, const check::Left* left, Notes& notes,
                             const Watch& watch) {
-  ExhaustiveMode m;
-  m.mode = mode;
-  m.claimed = task.claims(mode);
-  m.judged = task.judges(mode);
+  auto m = task.mode_of<ExhaustiveMode>(mode);
   check::CheckSpec check;
   check.run = run_spec(task, mode);
   check.sets = spec.sets;
@@ -135,11 +132,8 @@ ExhaustiveResult explore(const Task& task, const ExhaustiveSpec& spec, const Bud
   }
   // Those that an interruption left no time for: without them nothing is known of what is judged.
   for (std::size_t i = out.modes.size(); i < task.modes.size(); ++i) {
-    ExhaustiveMode& m = out.modes.emplace_back();
-    m.mode = task.modes[i];
-    m.claimed = task.claims(m.mode);
-    m.judged = task.judges(m.mode);
-    m.result.interrupted = true;
+    out.modes.push_back(task.mode_of<ExhaustiveMode>(task.modes[i]));
+    out.modes.back().result.interrupted = true;
   }
   const auto passes = [](const ExhaustiveMode& m) { return m.verdict() == Verdict::pass; };
   if (std::any_of(out.modes.begin(), out.modes.end(), passes)) {

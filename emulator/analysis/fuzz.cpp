@@ -160,10 +160,7 @@ FuzzResult fuzz(const Task& task, const FuzzSpec& spec, const Budget& budget, co
   record.watch = watch;
   FuzzResult out;
   for (std::size_t i = 0; i < task.modes.size(); ++i) {
-    FuzzMode m;
-    m.mode = task.modes[i];
-    m.claimed = task.claims(m.mode);
-    m.judged = task.judges(m.mode);
+    auto m = task.mode_of<FuzzMode>(task.modes[i]);
     schedule::SearchSpec search = search_spec(task, m.mode, spec);
     search.seconds = budget.share(task.modes.size() - i);
     const auto executors = workers.start();
@@ -201,11 +198,7 @@ FuzzResult fuzz(const Task& task, const FuzzSpec& spec, const Budget& budget, co
   }
   // Without a verdict on these, nothing is known of what is judged.
   for (std::size_t i = out.modes.size(); i < task.modes.size(); ++i) {
-    FuzzMode m;
-    m.mode = task.modes[i];
-    m.claimed = task.claims(m.mode);
-    m.judged = task.judges(m.mode);
-    m.verdict = Verdict::unknown;
+    auto m = task.mode_of<FuzzMode>(task.modes[i]);
     m.search.lost = out.modes.back().search.lost;
     out.modes.push_back(std::move(m));
   }

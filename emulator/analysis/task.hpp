@@ -28,6 +28,15 @@ struct Task {
   const trace::Configuration& config() const { return subject->config(); }
   bool claims(machine::Boundary mode) const;
   bool judges(machine::Boundary mode) const;
+  // What an analysis says of one mode, of which nothing is known yet.
+  template <class Mode>
+  Mode mode_of(machine::Boundary mode) const {
+    Mode m;
+    m.mode = mode;
+    m.claimed = claims(mode);
+    m.judged = judges(mode);
+    return m;
+  }
 };
 
 // What a run is specified by, apart from its schedule.

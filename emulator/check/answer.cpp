@@ -128,7 +128,7 @@ void Walk::on_read(const Question& q, std::span<Message* const> options) {
   const Name self{agent.index, agent.nth};
   const std::uint32_t given = find(self, piece_, false);
   const bool counter = sets_.is_counter(cell);
-  const bool set = counter || sets_.is_set(cell);
+  const bool set = sets_.is_set_or_counter(cell);
   const Message* chosen = nullptr;
   Live live;
   if (given != kNone && lives_[given].event.cell != cell) return diverge(q);
@@ -472,7 +472,7 @@ void Walk::on_message(const Question& q, const Message& m) {
   if (live.red) {
     live.operand = lives_[read].operand;
     const Live* const source = m.source != nullptr ? writer(*m.source, cell) : nullptr;
-    if (source != nullptr && (sets_.is_set(cell) || sets_.is_counter(cell))) {
+    if (source != nullptr && sets_.is_set_or_counter(cell)) {
       live.carried.join(source->carried);
       live.lane_carried.join(source->lane_carried);
     }

@@ -87,15 +87,14 @@ void Sets::count(const CellKey& cell) {
   if (on_ && ordered_.insert(as_counter(cell)).second) ++generation_;
 }
 
-bool Sets::has_one_waiter(const CellKey& cell) const {
+bool Sets::is_set_or_counter(const CellKey& cell) const {
   const std::lock_guard lock(mutex_);
-  return !ordered_.contains(several_waiters(cell));
+  return on_ && !ordered_.contains(cell);
 }
 
-void Sets::note_waiters(const CellKey& cell) {
-  const std::lock_guard lock(mutex_);
-  if (ordered_.insert(several_waiters(cell)).second) ++generation_;
-}
+bool Sets::has_one_waiter(const CellKey& cell) const { return !has(several_waiters(cell)); }
+
+void Sets::note_waiters(const CellKey& cell) { note(several_waiters(cell)); }
 
 std::uint32_t Sets::ordered_cells() const {
   const std::lock_guard lock(mutex_);

@@ -96,15 +96,9 @@ bool may_stand_in(const machine::Wanted& wanted, const machine::Cell& cell) {
 
 }  // namespace
 
-bool Sets::has_one_writer(const CellKey& cell) const {
-  const std::lock_guard lock(mutex_);
-  return !ordered_.contains(one_writer(cell));
-}
+bool Sets::has_one_writer(const CellKey& cell) const { return !has(one_writer(cell)); }
 
-void Sets::note_writers(const CellKey& cell) {
-  const std::lock_guard lock(mutex_);
-  if (ordered_.insert(one_writer(cell)).second) ++generation_;
-}
+void Sets::note_writers(const CellKey& cell) { note(one_writer(cell)); }
 
 bool Walk::takes_first(const Question& q) const {
   const machine::Access& a = *q.access;

@@ -154,7 +154,7 @@ bool Walk::as_set(machine::Address at) const {
   const machine::Cell* cell = execution_->machine().cell_at(at);
   if (cell == nullptr) return false;
   const CellKey key{at.region, at.offset, cell->size};
-  return (sets_.is_set(key) || sets_.is_counter(key)) && piece_ > 0 && [&] {
+  return sets_.is_set_or_counter(key) && piece_ > 0 && [&] {
     const std::uint32_t read =
         find({agents_[current_].index, agents_[current_].nth}, piece_ - 1, false);
     return read != kNone && lives_[read].red;
@@ -387,7 +387,7 @@ void Walk::revisit_as_first(const Question& q, const Event& read, const Message&
 void Walk::revisit(const Incoming& w) {
   if (abandoned_) return;
   const bool counter = sets_.is_counter(w.cell);
-  const bool set = counter || sets_.is_set(w.cell);
+  const bool set = sets_.is_set_or_counter(w.cell);
   for (std::size_t i = 0; i < w.limit; ++i) {
     const Live& r = lives_[i];
     if (r.event.write || r.event.cell != w.cell || (set && r.red && w.red)) continue;
@@ -570,7 +570,7 @@ std::uint64_t Walk::fingerprint() const {
   for (const CellKey& key : cells) {
     const machine::Cell* cell = cell_of(key);
     if (cell == nullptr) continue;
-    if ((sets_.is_set(key) || sets_.is_counter(key)) &&
+    if (sets_.is_set_or_counter(key) &&
         std::any_of(lives_.begin(), lives_.end(),
                     [&](const Live& l) { return l.red && l.event.cell == key; })) {
       continue;

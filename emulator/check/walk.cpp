@@ -59,6 +59,16 @@ std::vector<CellKey> Sets::off() const {
   return {ordered_.begin(), ordered_.end()};
 }
 
+bool Sets::has(const CellKey& key) const {
+  const std::lock_guard lock(mutex_);
+  return ordered_.contains(key);
+}
+
+void Sets::note(const CellKey& key) {
+  const std::lock_guard lock(mutex_);
+  if (ordered_.insert(key).second) ++generation_;
+}
+
 void Sets::turn_off(const CellKey& cell) {
   const std::lock_guard lock(mutex_);
   const bool lanes = cell.region == kLanes.region;

@@ -78,6 +78,7 @@ class Sets {
   bool is_set(const CellKey& cell) const;
   // Not a set, but what counters.cpp explores. No more, from turn_off() on.
   bool is_counter(const CellKey& cell) const;
+  bool is_set_or_counter(const CellKey& cell) const;
   void count(const CellKey& cell);
   void turn_off(const CellKey& cell);
   void turn_all_off();
@@ -99,6 +100,10 @@ class Sets {
   std::vector<CellKey> off() const;
 
  private:
+  // Of the keys that stand for something else of a cell than that its reductions are ordered.
+  bool has(const CellKey& key) const;
+  void note(const CellKey& key);
+
   mutable std::mutex mutex_;
   bool on_;
   std::uint32_t generation_ = 0;
