@@ -52,6 +52,7 @@ class Counted {
         narrow_ && random_.percent(30) ? litmus::Scope::gpu : litmus::Scope::sys;
     const int counter = random_.percent(75) ? 0 : 1, data = random_.between(2, 3);
     if (kind < 40) {
+      if (random_.percent(25)) instruction(store_to(random_.between(2, 3)));
       litmus::Atomic red;
       red.op = litmus::Combine::add;
       red.value = litmus::Constant{1};
@@ -70,32 +71,41 @@ class Counted {
       instruction(litmus::Label{"L" + std::to_string(labels_++)});
       instruction(load);
       const bool exact = random_.percent(5);
-      return instruction(litmus::Branch{exact ? litmus::Compare::ne : litmus::Compare::lt,
-                                        litmus::Register{load.destinations.front()},
-                                        litmus::Constant{random_.between(1, 3)}, label});
+      instruction(litmus::Branch{exact ? litmus::Compare::ne : litmus::Compare::lt,
+                                 litmus::Register{load.destinations.front()},
+                                 litmus::Constant{random_.between(1, 3)}, label});
+      if (random_.percent(40)) instruction(load_of(test, t, random_.between(2, 3)));
+      return;
     }
     if (kind < 68) {
       return instruction(litmus::Fence{
           random_.percent(30) ? litmus::Order::sc : litmus::Order::acq_rel, litmus::Scope::sys});
     }
-    const bool weak = random_.percent(15);
-    if (kind < 83) {
-      litmus::Store store;
-      store.order = weak                  ? litmus::Order::weak
-                    : random_.percent(40) ? litmus::Order::release
-                                          : litmus::Order::relaxed;
-      store.address = {random_.percent(3) ? counter : data, 0};
-      store.values = {litmus::Constant{++value_}};
-      return instruction(store);
-    }
+    if (kind < 83) return instruction(store_to(random_.percent(3) ? counter : data));
+    instruction(load_of(test, t, random_.percent(5) ? counter : data));
+  }
+
+  litmus::Store store_to(int location) {
+    litmus::Store store;
+    store.order = order_of_data(litmus::Order::release);
+    store.address = {location, 0};
+    store.values = {litmus::Constant{++value_}};
+    return store;
+  }
+
+  // Observed.
+  litmus::Load load_of(litmus::Test& test, int t, int location) {
     litmus::Load load;
-    load.order = weak                  ? litmus::Order::weak
-                 : random_.percent(40) ? litmus::Order::acquire
-                                       : litmus::Order::relaxed;
-    load.address = {random_.percent(5) ? counter : data, 0};
-    load.destinations = {fresh(thread)};
+    load.order = order_of_data(litmus::Order::acquire);
+    load.address = {location, 0};
+    load.destinations = {fresh(test.threads[static_cast<std::size_t>(t)])};
     test.observed.push_back({t, load.destinations.front(), 0});
-    instruction(load);
+    return load;
+  }
+
+  litmus::Order order_of_data(litmus::Order strongest) {
+    if (random_.percent(15)) return litmus::Order::weak;
+    return random_.percent(40) ? strongest : litmus::Order::relaxed;
   }
 
   static litmus::RegisterId fresh(litmus::Thread& thread) {
