@@ -208,17 +208,19 @@ exists (0 == 0)
 }
 
 TEST_CASE("which of two exchanges is the last follows from the order of fences between them") {
-  // P1's load misses x only where its fence comes first, and with it its exchange.
+  // P2's load misses x only where its fence comes first, and with it the exchange that it has
+  // acquired: that of P1, which has nothing to acquire itself.
   CHECK(compare(R"(PTX a
 {
 x=0;
 y=0;
+z=0;
 }
- P0@cta 0,gpu 0                 | P1@cta 1,gpu 0                 ;
- st.relaxed.sys x, 1            | atom.relaxed.sys.exch r0, y, 2 ;
- fence.sc.sys                   | fence.sc.sys                   ;
- atom.relaxed.sys.exch r0, y, 1 | ld.relaxed.sys r1, x           ;
-locations [y;P1:r1;]
+ P0@cta 0,gpu 0                 | P1@cta 1,gpu 0                 | P2@cta 2,gpu 0       ;
+ st.relaxed.sys x, 1            | atom.relaxed.sys.exch r0, y, 2 | ld.acquire.sys r0, z ;
+ fence.sc.sys                   | st.release.sys z, 1            | fence.sc.sys         ;
+ atom.relaxed.sys.exch r0, y, 1 |                                | ld.relaxed.sys r1, x ;
+locations [y;P2:r0;P2:r1;]
 exists (0 == 0)
 )") == "");
 }
