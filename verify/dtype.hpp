@@ -18,6 +18,7 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <type_traits>
 
 namespace ringfence::verify {
 
@@ -290,6 +291,18 @@ void round_to(Dtype dtype, const float* from, std::uint16_t* to, std::size_t cou
 void to_float(Dtype dtype, const std::byte* from, float* to, std::size_t count);
 void to_double(Dtype dtype, const std::byte* from, double* to, std::size_t count);
 void round_to(Dtype dtype, const float* from, std::byte* to, std::size_t count);
+
+// Calls f(d) with the dtype as a constant, std::integral_constant<Dtype, ...>: for loops over
+// elements, which then have no choice in them. Bits as in rounded_to().
+template <typename Bits, typename F>
+decltype(auto) with_constant(Dtype dtype, F&& f) {
+  if constexpr (sizeof(Bits) == 4) {
+    return f(std::integral_constant<Dtype, Dtype::f32>{});
+  } else {
+    if (dtype == Dtype::f16) return f(std::integral_constant<Dtype, Dtype::f16>{});
+    return f(std::integral_constant<Dtype, Dtype::bf16>{});
+  }
+}
 
 // Calls f(Bits{}) with the type of the dtype's patterns, which has to be bf16, f16 or f32.
 template <typename F>

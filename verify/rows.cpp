@@ -11,9 +11,11 @@ float rsqrt_rounded(float x, const void*) noexcept {
 template <typename Bits>
 void add_residual(Dtype dtype, const Bits* v, const Bits* residual, std::size_t count,
                   Bits* z) noexcept {
-  for (std::size_t i = 0; i < count; ++i) {
-    z[i] = rounded_to<Bits>(dtype, to_float(dtype, v[i]) + to_float(dtype, residual[i]));
-  }
+  with_constant<Bits>(dtype, [&](auto d) {
+    for (std::size_t i = 0; i < count; ++i) {
+      z[i] = rounded_to<Bits>(d, to_float(d, v[i]) + to_float(d, residual[i]));
+    }
+  });
 }
 
 template <typename Bits>
@@ -70,13 +72,23 @@ float tokenweave_scale(float sum_squares, std::int64_t hidden, float eps,
 template <typename Bits>
 void tokenweave_scale_elements(const Norm& norm, float s, const Bits* z, std::size_t first,
                                std::size_t count, Bits* out) noexcept {
-  const Dtype dtype = norm.dtype;
-  for (std::size_t i = 0; i < count; ++i) {
-    Bits y = rounded_to<Bits>(dtype, to_float(dtype, z[i]) * s);
-    y = rounded_to<Bits>(dtype, to_float(dtype, y) * norm.gamma_at(first + i));
-    if (norm.has_beta()) y = rounded_to<Bits>(dtype, to_float(dtype, y) + norm.beta_at(first + i));
-    out[i] = y;
-  }
+  with_constant<Bits>(norm.dtype, [&](auto d) {
+    // What is asked of the norm is not asked for each element.
+    const auto scale = [&](auto&& gamma_at, auto&& add_beta) {
+      for (std::size_t i = 0; i < count; ++i) {
+        const Bits y = rounded_to<Bits>(d, to_float(d, z[i]) * s);
+        out[i] = add_beta(rounded_to<Bits>(d, to_float(d, y) * gamma_at(first + i)), first + i);
+      }
+    };
+    const auto no_beta = [](Bits y, std::size_t) { return y; };
+    const auto beta = [&](Bits y, std::size_t i) {
+      return rounded_to<Bits>(d, to_float(d, y) + norm.beta_at(i));
+    };
+    const auto any_gamma = [&](std::size_t i) { return norm.gamma_at(i); };
+    if (norm.has_beta()) return scale(any_gamma, beta);
+    if (norm.gamma_fp32 != nullptr) return scale(any_gamma, no_beta);
+    scale([&](std::size_t i) { return to_float(d, norm.gamma[i]); }, no_beta);
+  });
 }
 
 template <typename Bits>

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "verify/error.hpp"
@@ -92,14 +93,19 @@ Bits exact_sum(Dtype dtype, const Bits* const* parts, int ranks, std::size_t i) 
   return rounded_once<Bits>(dtype, total.rounded_to_odd());
 }
 
-template <typename Bits, typename Step>
-float sum_in_order(Dtype dtype, const Bits* const* parts, int ranks, const int* order,
-                   std::size_t i, Step step) noexcept {
-  float sum = to_float(dtype, parts[order ? order[0] : 0][i]);
+// Elements that are summed side by side: each in its own order, as one alone.
+constexpr std::size_t kTogether = 8;
+
+// sums[i] of the elements at `first` and behind it, `count` of them, at most kTogether.
+template <typename Bits, typename D, typename Step>
+void sum_in_order(D dtype, const Bits* const* parts, int ranks, const int* order, std::size_t first,
+                  std::size_t count, float* sums, Step step) noexcept {
+  const Bits* const start = parts[order ? order[0] : 0] + first;
+  for (std::size_t i = 0; i < count; ++i) sums[i] = to_float(dtype, start[i]);
   for (int k = 1; k < ranks; ++k) {
-    sum = step(sum + to_float(dtype, parts[order ? order[k] : k][i]));
+    const Bits* const part = parts[order ? order[k] : k] + first;
+    for (std::size_t i = 0; i < count; ++i) sums[i] = step(sums[i] + to_float(dtype, part[i]));
   }
-  return sum;
 }
 
 }  // namespace
@@ -123,36 +129,37 @@ Summation parse_summation(const std::string& name) {
 template <typename Bits>
 void reduce_vector(Summation policy, Dtype dtype, const Bits* const* parts, int ranks,
                    const int* order, std::size_t count, std::type_identity_t<Bits>* sum) noexcept {
-  const auto in_fp32 = [](float value) { return value; };
-  const auto in_dtype = [dtype](float value) {
-    return to_float(dtype, rounded_to<Bits>(dtype, value));
-  };
-  for (std::size_t i = 0; i < count; ++i) {
-    switch (policy) {
-      case Summation::fp32_rank_order:
-        sum[i] = rounded_to<Bits>(dtype, sum_in_order(dtype, parts, ranks, nullptr, i, in_fp32));
-        break;
-      case Summation::fp32_given_order:
-        sum[i] = rounded_to<Bits>(dtype, sum_in_order(dtype, parts, ranks, order, i, in_fp32));
-        break;
-      case Summation::exact_once:
-        sum[i] = exact_sum(dtype, parts, ranks, i);
-        break;
-      case Summation::each_step:
-        sum[i] = rounded_to<Bits>(dtype, sum_in_order(dtype, parts, ranks, order, i, in_dtype));
-        break;
-      case Summation::fp32_truncated:
-        sum[i] = truncated_to<Bits>(dtype, sum_in_order(dtype, parts, ranks, order, i, in_fp32));
-        break;
+  with_constant<Bits>(dtype, [&](auto d) {
+    const auto in_fp32 = [](float value) { return value; };
+    const auto in_dtype = [d](float value) { return to_float(d, rounded_to<Bits>(d, value)); };
+    if (policy == Summation::exact_once) {
+      for (std::size_t i = 0; i < count; ++i) sum[i] = exact_sum<Bits>(d, parts, ranks, i);
+      return;
     }
-  }
+    if (policy == Summation::fp32_rank_order) order = nullptr;
+    for (std::size_t first = 0; first < count; first += kTogether) {
+      const std::size_t some = std::min(kTogether, count - first);
+      float sums[kTogether];
+      if (policy == Summation::each_step) {
+        sum_in_order(d, parts, ranks, order, first, some, sums, in_dtype);
+      } else {
+        sum_in_order(d, parts, ranks, order, first, some, sums, in_fp32);
+      }
+      for (std::size_t i = 0; i < some; ++i) {
+        sum[first + i] = policy == Summation::fp32_truncated ? truncated_to<Bits>(d, sums[i])
+                                                             : rounded_to<Bits>(d, sums[i]);
+      }
+    }
+  });
 }
 
 template <typename Bits>
 void atomic_add(Dtype dtype, const Bits* part, std::size_t count, Bits* tile) noexcept {
-  for (std::size_t i = 0; i < count; ++i) {
-    tile[i] = rounded_to<Bits>(dtype, to_float(dtype, tile[i]) + to_float(dtype, part[i]));
-  }
+  with_constant<Bits>(dtype, [&](auto d) {
+    for (std::size_t i = 0; i < count; ++i) {
+      tile[i] = rounded_to<Bits>(d, to_float(d, tile[i]) + to_float(d, part[i]));
+    }
+  });
 }
 
 #define RINGFENCE_SUMS(Bits)                                                                      \
