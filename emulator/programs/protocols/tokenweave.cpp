@@ -88,6 +88,7 @@ struct TokenWeave::Lane {
   Place place;
   std::uint32_t block_index;
   std::uint32_t thread;
+  verify::Norm norm = norm_of(call);
 };
 
 namespace {
@@ -306,9 +307,8 @@ void TokenWeave::row(Lane& lane, std::int64_t row) {
   }
   lane.agent.sync(lane.block.barrier, kScaleSync);
 
-  const verify::Norm norm = norm_of(lane);
   for (std::int64_t i = lane.thread; i < vectors; i += threads_) {
-    verify::tokenweave_scale_elements(norm, lane.block.scale,
+    verify::tokenweave_scale_elements(lane.norm, lane.block.scale,
                                       row_at_hand<const Bits>(lane.block) + i * width,
                                       static_cast<std::size_t>(i * width), count, v);
     const auto to = [&](std::uint16_t replica) {
@@ -407,8 +407,7 @@ void TokenWeave::store_warp(Lane& lane, std::int64_t row, std::int64_t first) {
   }
   constexpr std::int64_t kWide = kVector<Bits>;
   Bits v[kWarp * kWide];
-  const verify::Norm norm = norm_of(lane);
-  verify::tokenweave_scale_elements(norm, lane.block.scale,
+  verify::tokenweave_scale_elements(lane.norm, lane.block.scale,
                                     row_at_hand<const Bits>(lane.block) + first * kWide,
                                     static_cast<std::size_t>(first * kWide), kWarp * kWide, v);
   const Access store{switches_.st, Scope::sys, 4, Proxy::multicast, false, kStore};
@@ -417,13 +416,13 @@ void TokenWeave::store_warp(Lane& lane, std::int64_t row, std::int64_t first) {
   });
 }
 
-verify::Norm TokenWeave::norm_of(const Lane& lane) {
-  const verify::Problem& p = lane.call.problem;
+verify::Norm TokenWeave::norm_of(const Payload::Call& call) {
+  const verify::Problem& p = call.problem;
   verify::Norm norm;
   norm.dtype = p.dtype;
   norm.hidden = p.hidden;
   norm.eps = p.eps;
-  norm.set_gamma(lane.call.gamma);
+  norm.set_gamma(call.gamma);
   return norm;
 }
 

@@ -102,7 +102,7 @@ class TokenWeave final : public OperatorProgram {
   void load_warp(Lane& lane, std::int64_t row, std::int64_t first);
   template <typename Bits>
   void store_warp(Lane& lane, std::int64_t row, std::int64_t first);
-  static verify::Norm norm_of(const Lane& lane);
+  static verify::Norm norm_of(const Payload::Call& call);
   template <typename Bits>
   void sum(Lane& lane, std::int64_t row, std::int64_t vector, const Bits* const* parts, Bits* v);
   template <typename Bits>
