@@ -338,7 +338,12 @@ class MachineState : protected MachineRecords {
   void unite_cut(const Now& now, std::uint64_t bytes);
   // The cell of an access of one element; where that is several still, the first. `as_one`: the
   // access is an atomic, which several cannot serve.
-  Cell& place_of(const Now& now, bool as_one);
+  Cell& place_of(const Now& now, bool as_one) {
+    const std::uint32_t size = now.access->element;
+    Cell& cell = one_cell(now.address, size);
+    return cell.size >= size ? cell : place_of_pieces(now, cell, as_one);
+  }
+  Cell& place_of_pieces(const Now& now, Cell& first, bool as_one);
   // Tells the races of an access with what is in the pieces of its place. Throws NotModelled where
   // there is none.
   void refuse(const Now& now, const Cell& cell);

@@ -213,13 +213,11 @@ void MachineState::unite_cut(const Now& now, std::uint64_t bytes) {
   }
 }
 
-Cell& MachineState::place_of(const Now& now, bool as_one) {
+Cell& MachineState::place_of_pieces(const Now& now, Cell& first, bool as_one) {
   const Access& access = *now.access;
-  Cell& cell = one_cell(now.address, access.element);
-  if (cell.size >= access.element) return cell;
   if (Cell* const whole = unite(now, now.address, access.element); whole != nullptr) return *whole;
-  if (as_one && !access.of_barrier) refuse(now, cell);
-  return cell;
+  if (as_one && !access.of_barrier) refuse(now, first);
+  return first;
 }
 
 // A race is why the pieces cannot be put together, and what there is to be told.
