@@ -102,6 +102,7 @@ class KernelRun::Load {
           machine::Access mine = how_;
           mine.as_one = groups_.at(lane);
           run_.load_lane(m, warp_, request_, lane, targets_[lane], mine, digest_);
+          run_.note_still(m, warp_, request_, lane);
         });
       }
       note();
@@ -215,6 +216,7 @@ class KernelRun::Load {
     }
     warp_.waiting &= ~bit;
     request_.completed |= bit;
+    if (weak_) run_.note_still(m, warp_, request_, lane);
     keep(lane);
   }
 

@@ -1,6 +1,7 @@
 // Loops that wait: when a look is in vain, and what is waited for then.
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "emulator/cases/kernel_detail.hpp"
@@ -17,6 +18,8 @@ using End = ptx::Trial::End;
 
 // Reads since an effect that are kept: an iteration of more is not recognised.
 constexpr std::size_t kMostSeen = 2048;
+// Weak loads that are.
+constexpr std::size_t kMostWeakReads = 256;
 
 }  // namespace
 
@@ -153,7 +156,7 @@ bool KernelRun::stays(machine::Machine& machine, Warp& warp, const ptx::Request&
                       const machine::Wanted& needs, std::span<const std::uint64_t> elements) {
   const std::uint32_t bit = 1U << lane;
   if (elements.empty()) elements = values;
-  const End end = request.lookahead->trial(lane)->end(elements);
+  const End end = request.lookahead->trial(lane, {})->end(elements);
   if (end == End::moves_on) return false;
   const bool takes = machine.policy().time_out == machine::TimeOut::taken;
   if (end == End::traps) note_time_outs(machine, request.instruction, false);
@@ -162,7 +165,7 @@ bool KernelRun::stays(machine::Machine& machine, Warp& warp, const ptx::Request&
                      warp.agent->choose(schedule::DecisionKind::timeout, 2) == 1;
     warp.gives_up &= ~bit;
     if (now) {
-      request.lookahead->give_up(lane, elements);
+      request.lookahead->give_up(lane, elements, {});
       return false;
     }
     warp.may_give_up |= bit;
@@ -185,6 +188,42 @@ bool KernelRun::stays(machine::Machine& machine, Warp& warp, const ptx::Request&
   return true;
 }
 
+// What a lane has read by a weak load, for looks to come (rounds.cpp). Where races are
+// passed over, or who reads a line first may read more than others, it may not be what the same
+// load returns next.
+void KernelRun::note_still(const machine::Machine& machine, Warp& warp, const ptx::Request& request,
+                           std::uint32_t lane) const {
+  const ptx::Access& access = *request.access;
+  if (request.shared || settings_.fresh_lines || settings_.line_ordered || !ptx::is_still(access) ||
+      std::popcount(request.agents.mask) > kMostSingleLanes || !warp.agent->drops_looks() ||
+      warp.agent->weak_points()) {
+    return;
+  }
+  WeakRead read;
+  read.lane = lane;
+  read.time = machine.time_of(warp.agent->lane_thread(lane));
+  read.still.address = request.address[lane];
+  read.still.bytes = static_cast<std::uint8_t>(access.bytes());
+  std::memcpy(&read.still.value, request.elements[0] + std::size_t{lane} * request.lane_bytes,
+              std::min<std::size_t>(access.bytes(), request.lane_bytes));
+  std::erase_if(warp.weak_reads, [&](const WeakRead& other) {
+    return other.lane == lane && other.still.address == read.still.address;
+  });
+  if (warp.weak_reads.size() == kMostWeakReads) warp.weak_reads.clear();
+  warp.weak_reads.push_back(read);
+}
+
+std::vector<ptx::Still> KernelRun::stills_of(const machine::Machine& machine, const Warp& warp,
+                                             std::uint32_t lane) {
+  std::vector<ptx::Still> out;
+  for (const WeakRead& read : warp.weak_reads) {
+    if (read.lane == lane && read.time == machine.time_of(warp.agent->lane_thread(lane))) {
+      out.push_back(read.still);
+    }
+  }
+  return out;
+}
+
 bool KernelRun::look_once(machine::Machine& machine, Warp& warp, ptx::Request& request,
                           std::uint32_t lane, machine::Address at, const machine::Access& how,
                           std::uint64_t& value) {
@@ -192,7 +231,8 @@ bool KernelRun::look_once(machine::Machine& machine, Warp& warp, ptx::Request& r
   const std::uint32_t bit = 1U << lane;
   const machine::ThreadId thread = warp.agent->lane_thread(lane);
   const bool takes = machine.policy().time_out == machine::TimeOut::taken;
-  const auto ends = std::make_shared<const LookEnds>(request, lane, takes);
+  std::vector<ptx::Still> stills = stills_of(machine, warp, lane);
+  const auto ends = std::make_shared<const LookEnds>(request, lane, takes, stills);
   const machine::Wanted wanted = ends->wanted();
   std::optional<std::uint64_t> seen;
   const bool can = machine.can_end(thread, at, how, wanted, by_rmw);
@@ -204,7 +244,9 @@ bool KernelRun::look_once(machine::Machine& machine, Warp& warp, ptx::Request& r
   }
   if (seen) {
     value = *seen;
-    if (ends->gives_up(value)) request.lookahead->give_up(lane, std::span(&value, 1));
+    if (ends->gives_up(value)) {
+      request.lookahead->give_up(lane, std::span(&value, 1), std::move(stills));
+    }
     return true;
   }
   note_time_outs(machine, request.instruction, false);
@@ -265,6 +307,8 @@ void KernelRun::note_taken(machine::Machine& machine, const Warp& warp, std::uin
 
 void KernelRun::had_effect(Warp& warp, std::uint32_t lanes, bool in_block) {
   if (!in_block) ends_round(warp.block);
+  std::erase_if(warp.weak_reads,
+                [&](const WeakRead& read) { return (lanes >> read.lane & 1U) != 0; });
   if (!warp.seen.empty()) forget(warp, 0);
   warp.visits.clear();
   warp.armed &= ~lanes;

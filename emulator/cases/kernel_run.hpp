@@ -208,6 +208,12 @@ class KernelRun final : public ptx::GlobalMemory {
     machine::Wanted needs;      // what people are told
     std::uint32_t earlier = 0;  // the lane's one before, from 1
   };
+  // A weak load that a loop may make again.
+  struct WeakRead {
+    std::uint32_t lane = 0;
+    std::uint32_t time = 0;  // of the lane's thread, then
+    ptx::Still still;
+  };
   // The warp stood at a look since its last effect.
   struct Visit {
     std::uint32_t instruction = 0;
@@ -273,6 +279,7 @@ class KernelRun final : public ptx::GlobalMemory {
     bool refused = false;               // that one may not be made
     std::vector<Seen> seen;
     std::array<std::uint32_t, ptx::kLanes> seen_last{};  // by lane: its place there, from 1
+    std::vector<WeakRead> weak_reads;                    // the last ones
     std::vector<Visit> visits;
     std::vector<schedule::LaneWait> iteration;
     std::vector<std::vector<schedule::LaneWait>> waits;      // by lane
@@ -415,6 +422,10 @@ class KernelRun final : public ptx::GlobalMemory {
              std::span<const std::uint64_t> values, const machine::Wanted& needs,
              std::span<const std::uint64_t> elements = {});
   // Looks in vain are left out: one lane's look at one place. False: nothing to see yet.
+  void note_still(const machine::Machine& machine, Warp& warp, const ptx::Request& request,
+                  std::uint32_t lane) const;
+  static std::vector<ptx::Still> stills_of(const machine::Machine& machine, const Warp& warp,
+                                           std::uint32_t lane);
   bool look_once(machine::Machine& machine, Warp& warp, ptx::Request& request, std::uint32_t lane,
                  machine::Address at, const machine::Access& how, std::uint64_t& value);
   // What people are told that a look needs which saw this.

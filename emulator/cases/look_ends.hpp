@@ -15,8 +15,11 @@ namespace ringfence::cases {
 class KernelRun::LookEnds final : public machine::Condition {
  public:
   // `takes`: also time-outs that can only trap.
-  LookEnds(const ptx::Request& request, std::uint32_t lane, bool takes)
-      : trial_(request.lookahead->trial(lane)), access_(*request.access), takes_(takes) {
+  LookEnds(const ptx::Request& request, std::uint32_t lane, bool takes,
+           std::vector<ptx::Still> stills)
+      : trial_(request.lookahead->trial(lane, std::move(stills))),
+        access_(*request.access),
+        takes_(takes) {
     by_rmw_ = access_.operation == ptx::Operation::atomic;
     if (!by_rmw_) return;
     const std::size_t at = std::size_t{lane} * request.lane_bytes;

@@ -222,7 +222,7 @@ Looks::Looks(const Program& program, bool of_rounds)
 }
 
 // The loop of a look that is the same access as this one, where a way without more than a thread's
-// own registers leads there, past none or several peeled looks; 0: there is none.
+// own registers and weak loads leads there, past none or several peeled looks; 0: there is none.
 std::uint32_t Looks::loop_behind(const Program& program, std::uint32_t from) const {
   constexpr std::size_t kMostOps = 1024;
   const Access& access = program.accesses[program.ops[from].detail].access;
@@ -232,7 +232,8 @@ std::uint32_t Looks::loop_behind(const Program& program, std::uint32_t from) con
     if (at >= program.ops.size()) continue;
     const Op& op = program.ops[at];
     if (look_[at] != 0 && program.accesses[op.detail].access == access) return loop_[at];
-    if (!is_private(program, op)) continue;
+    const bool still = op.kind == Kind::memory && is_still(program.accesses[op.detail].access);
+    if (!is_private(program, op) && !still) continue;
     for (const std::uint32_t next : next_ops(program, at)) {
       if (std::find(seen.begin(), seen.end(), next) == seen.end()) seen.push_back(next);
     }

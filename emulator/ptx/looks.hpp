@@ -18,8 +18,8 @@ namespace ringfence::ptx {
 /// or a print.
 ///
 /// A peeled look stands before such a cycle: the same access as a look of it, which a way without
-/// effects leads to. Compilers make them of loops that test at their end, and programs try once
-/// before they wait.
+/// more than weak loads leads to. Compilers make them of loops that test at their end, and programs
+/// try once before they wait.
 ///
 /// Of the rounds in which a whole block waits the same is asked; barriers and stores to shared
 /// memory are no effects there, as the block's state shows what they do.

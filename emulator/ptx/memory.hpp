@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "emulator/machine/vocabulary.hpp"
 #include "emulator/ptx/types.hpp"
@@ -51,6 +52,12 @@ struct Access {
   bool operator==(const Access&) const = default;
 };
 
+/// Whether a thread that makes the load twice may be known to get the same (Still).
+inline bool is_still(const Access& access) {
+  return access.operation == Operation::load && access.order == Order::weak &&
+         access.elements == 1 && !access.whole && !access.non_coherent && access.bytes() <= 8;
+}
+
 constexpr unsigned kLanes = 32;
 constexpr unsigned kMostElements = 8;
 
@@ -61,6 +68,14 @@ struct Agents {
   std::uint32_t block = 0;
   std::uint32_t warp = 0;
   std::uint32_t mask = 0;
+};
+
+/// What a thread has read by a weak load, and what the same load would return again in a round of
+/// its looks (rounds.cpp).
+struct Still {
+  std::uint64_t address = 0;
+  std::uint8_t bytes = 0;
+  std::uint64_t value = 0;
 };
 
 /// What one thread does behind a look (looks.hpp), by what the look returns. It is found on a copy
@@ -102,9 +117,11 @@ class Lookahead {
     static_cast<void>(lane);
     return {};
   }
-  virtual std::shared_ptr<const Trial> trial(std::uint32_t lane) const = 0;
+  virtual std::shared_ptr<const Trial> trial(std::uint32_t lane,
+                                             std::vector<Still> stills) const = 0;
   /// Where the trial gives up: lets the thread and the clock be at the last attempt that sees this.
-  virtual void give_up(std::uint32_t lane, std::span<const std::uint64_t> values) = 0;
+  virtual void give_up(std::uint32_t lane, std::span<const std::uint64_t> values,
+                       std::vector<Still> stills) = 0;
   /// A hash of what the whole warp would do from here on, as far as its registers decide it: of
   /// what counts; with `attempts` also of what only counts attempts or shows the time.
   virtual std::uint64_t state(bool attempts = false) const = 0;

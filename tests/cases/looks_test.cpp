@@ -187,6 +187,67 @@ TEST_CASE("a first attempt with another access behind it is an event") {
   }
 }
 
+namespace {
+
+// Waits at the place whose number among the words of data a weak load of [%m+256] gives, anew in
+// each round: it is 0 there, for %m+64.
+const std::string kPlace =
+    "  ld.weak.global.u64 %s, [%m+256];\n  add.u64 %s, %s, %m;\n"
+    "  ld.acquire.gpu.global.u32 %v2, [%s+64];\n";
+
+}  // namespace
+
+TEST_CASE("a weak load that a round of looks makes again is no event, and its looks are none") {
+  const std::vector<std::string> waits = {
+      "$L:\n" + kPlace + kLookAgain,
+      kPlace + kLeaveIfFound + "$L:\n" + kPlace + kLookAgain + "$D:\n",
+      "$L:\n" + kPlace + kLeaveIfFound + kPlace + kLookAgain + "$D:\n",
+      // One after the other in a loop, as seq-thread's.
+      "  mov.u32 %v5, 0;\n$L:\n" + kPlace + kLookAgain +
+          "  add.u32 %v5, %v5, 1;\n  setp.lt.u32 %p, %v5, 2;\n  @%p bra $L;\n",
+      // An attempt that fails writes nothing.
+      put_for("$L:\n" + kPlace + kLookAgain, "ld.acquire.gpu.global.u32 %v2, [%s+64]",
+              "atom.acquire.gpu.global.cas.b32 %v2, [%s+64], 1, 2"),
+  };
+  for (const std::string& wait : waits) {
+    INFO(wait);
+    judge("clean", waiting(wait + kReadsData));
+    CHECK(executions(waiting(wait + kReadsData)) == 1);
+    judge("data-race", waiting(put_for(wait + kReadsData, "acquire.gpu", "relaxed.gpu")));
+    judge("deadlock", waiting(wait + kReadsData, ""));
+    // Whoever writes what is loaded meanwhile races with it.
+    judge("data-race",
+          waiting(wait + kReadsData, "  st.weak.global.u64 [%m+256], 0;\n" + kWritesData));
+  }
+}
+
+TEST_CASE("a weak load of a round that others may have followed by then is an event") {
+  // It is made once; then told; and who has heard of that writes there. The round comes to it only
+  // behind a look in vain.
+  const std::string once = "  ld.weak.global.u32 %v3, [%m+256];\n";
+  const std::string round =
+      "$L:\n  ld.acquire.gpu.global.u32 %v2, [%m+64];\n  setp.eq.u32 %p, %v2, 1;\n"
+      "  @%p bra $D;\n  ld.weak.global.u32 %v4, [%m+256];\n  setp.eq.u32 %p, %v4, %v3;\n"
+      "  @%p bra $L;\n  trap;\n$D:\n";
+  const std::string hears =
+      "$L:\n  ld.acquire.gpu.global.u32 %v2, [%m+128];\n" + kLookAgain +
+      "  st.weak.global.u32 [%m+256], 0;\n  st.release.gpu.global.u32 [%m+64], 1;\n";
+  for (const std::string tells :
+       {"  st.release.gpu.global.u32 [%m+128], 1;\n",
+        "  fence.acq_rel.gpu;\n  st.relaxed.gpu.global.u32 [%m+128], 1;\n",
+        "  red.release.gpu.global.add.u32 [%m+128], 1;\n"}) {
+    INFO(tells);
+    judge("data-race", waiting(once + tells + round, hears));
+  }
+  // What the thread itself has stored there it loads.
+  judge("rank-lost", waiting(once + "  st.weak.global.u32 [%m+256], 1;\n" + round));
+  // Told behind the wait, it is in nobody's way.
+  const std::string behind = "  st.release.gpu.global.u32 [%m+128], 1;\n";
+  const std::string answers = "  st.release.gpu.global.u32 [%m+64], 1;\n" + hears;
+  judge("clean", waiting(once + round + behind, answers));
+  CHECK(executions(waiting(once + round + behind, answers)) == 1);
+}
+
 TEST_CASE("what lanes that waited apart read behind a barrier is explored whatever came first") {
   // Behind the barrier all 32 lanes read in one instruction; the last load may see what is written
   // after the flags.
@@ -252,4 +313,46 @@ TEST_CASE("lanes that wait apart for epochs, in two launches and two calls, are 
   const check::CheckResult r = checked_file("tests/cases/files/two-shot.toml");
   CHECK(r.verdict == check::Verdict::pass);
   CHECK(r.complete == 1);
+}
+
+TEST_CASE("a thread that waits for one peer after the other is one execution and one run") {
+  const std::string folder = "tests/cases/files/";
+  const auto text_of = [](const std::string& path) {
+    std::ifstream in(path, std::ios::binary);
+    REQUIRE(in);
+    return std::string(std::istreambuf_iterator<char>(in), {});
+  };
+  const std::string text = text_of(folder + "seq-thread.toml");
+  const std::string ptx = text_of(folder + "seq-thread.ptx");
+  const auto twin = std::filesystem::temp_directory_path() /
+                    ("ringfence-seq-thread-" + std::to_string(::getpid()) + ".ptx");
+  const auto checked = [&](const std::string& file, machine::Boundary mode) {
+    check::CheckSpec spec;
+    spec.run.policy.boundary = mode;
+    spec.executions = 5;
+    const auto make = [&] {
+      return std::make_unique<cases::CaseProgram>(
+          cases::parse_case(file, folder + "seq-thread.toml"), cases::Settings{});
+    };
+    return check::check(make, spec);
+  };
+  for (const std::string ranks : {"2", "3", "4", "8"}) {
+    const std::string file = put_for(text, "ranks = 8", "ranks = " + ranks);
+    for (const auto mode :
+         {machine::Boundary::strict, machine::Boundary::stream, machine::Boundary::coherent}) {
+      CAPTURE(ranks);
+      const check::CheckResult r = checked(file, mode);
+      CHECK(r.verdict == check::Verdict::pass);
+      CHECK(r.complete == 1);
+      CHECK(r.abandoned == 0);
+      // Without what orders the data behind the signals.
+      for (const auto& [from, to] :
+           {std::pair{"red.release", "red.relaxed"}, std::pair{"ld.acquire", "ld.relaxed"}}) {
+        std::ofstream(twin, std::ios::binary) << put_for(ptx, from, to);
+        CHECK(checked(put_for(file, "seq-thread.ptx", twin.string()), mode).verdict ==
+              check::Verdict::fail);
+      }
+    }
+  }
+  std::filesystem::remove(twin);
 }

@@ -24,6 +24,23 @@
 // what makes K0 acquire, or release by its write, as Ki would have. Had K0 a stronger order than
 // Ki, what follows would know more than behind Ki, and a race or an old value would be lost.
 //
+// A weak load on the way from a look in vain to the next one is taken away with it, where races are
+// findings and the thread has made the same load before K0 (r1), with nothing since by which others
+// could know of it: no fence, no strong write, no barrier (its time in the machine is the same),
+// and no store of its own.
+// Let r2 be the one that is taken away, w a write of another thread to its place.
+//
+//   - r2 returns what r1 did, or the execution has a race that is found without r2: w comes between
+//     the two only if it is not ordered before r1, and it is not ordered after r1 either, as that
+//     takes a release of the thread behind r1, and r2 reads w.
+//   - A race of w with r2 is one with r1, which is kept. If w preceded r1 in causality order, it
+//     would r2. If it followed r1, that would be by a release of the thread behind K0's end, since
+//     there is none between r1 and K0, and what is between K0 and its end is taken away: it is
+//     behind r2 as well.
+//
+// So the round goes on by what r1 returned (Still). Behind a value that ends the wait a load may
+// return what that value tells of, so there none is taken for known.
+//
 // (c) and (d) are about every value, of which a run shows a few. They are decided for all: what the
 // look returned is followed through the registers. Where nothing depends on it but comparisons with
 // values that do not, all values between two neighbours of those act alike, in signed and unsigned
@@ -86,7 +103,8 @@ void Execution::State::LaneTrial::follow(const Warp& warp, std::uint32_t pc, Mar
   });
   marks.lost = marks.lost || has(marks.computed, op.guard);
   const bool parameter =
-      op.kind == Kind::memory && program.accesses[op.detail].access.space == Space::param;
+      op.kind == Kind::memory &&
+      (program.accesses[op.detail].access.space == Space::param || still_at(warp, pc) != nullptr);
   if (op.kind != Kind::alu && op.kind != Kind::special && op.kind != Kind::to_space && !parameter) {
     return;
   }
@@ -121,10 +139,15 @@ Execution::State::LaneTrial::Course Execution::State::LaneTrial::course(Frame& f
                                                                         std::uint64_t value) const {
   Marks marks;
   Course out;
-  load(frame, from);
   std::uint32_t pc = from.pc;
-  bool clocks = false;
-  out.in_vain = go_round(frame, pc, std::span(&value, 1), now_, clocks, &marks);
+  for (const bool past_stills : {true, false}) {
+    if (out.in_vain || (past_stills && stills_.empty())) continue;
+    marks = {};
+    load(frame, from);
+    pc = from.pc;
+    bool clocks = false;
+    out.in_vain = go_round(frame, pc, std::span(&value, 1), now_, clocks, &marks, past_stills);
+  }
   out.stand = stand_at(frame.warp, pc);
   out.tested = std::move(marks.tested);
   out.lost = marks.lost;

@@ -107,7 +107,8 @@ void Execution::State::LaneTrial::put(Warp& warp, const std::vector<Looks::Regis
 }
 
 Execution::State::LaneTrial::LaneTrial(std::shared_ptr<State> state, const Warp& warp,
-                                       std::uint32_t pc, std::uint32_t lane)
+                                       std::uint32_t pc, std::uint32_t lane,
+                                       std::vector<Still> stills)
     : state_(std::move(state)),
       block_(warp.block->index),
       cluster_rank_(warp.block->cluster_rank),
@@ -117,6 +118,7 @@ Execution::State::LaneTrial::LaneTrial(std::shared_ptr<State> state, const Warp&
       now_(state_->clock_.now),
       address_(address_at(warp, pc)),
       operands_(operands_at(warp, pc)),
+      stills_(std::move(stills)),
       at_look_(stand_at(warp, pc)) {}
 
 // The same trial from another look of its round.
@@ -183,6 +185,18 @@ bool Execution::State::LaneTrial::load_parameter(Warp& warp, std::uint32_t pc) c
   return true;
 }
 
+// What a weak load returns that the thread makes again (rounds.cpp).
+const Still* Execution::State::LaneTrial::still_at(const Warp& warp, std::uint32_t pc) const {
+  const Access& access = state_->program_.accesses[state_->program_.ops[pc].detail].access;
+  const bool space = access.space == Space::global || access.space == Space::generic;
+  if (stills_.empty() || !space || !is_still(access)) return nullptr;
+  const std::uint64_t address = address_at(warp, pc);
+  const auto at = std::find_if(stills_.begin(), stills_.end(), [&](const Still& s) {
+    return s.address == address && s.bytes == access.bytes();
+  });
+  return at == stills_.end() ? nullptr : &*at;
+}
+
 void Execution::State::LaneTrial::answer(Warp& warp, std::uint32_t pc,
                                          std::span<const std::uint64_t> values) const {
   const Program& program = state_->program_;
@@ -206,7 +220,7 @@ void Execution::State::LaneTrial::answer(Warp& warp, std::uint32_t pc,
 // this thread's registers alone. True: it is the same look.
 bool Execution::State::LaneTrial::go_round(Frame& frame, std::uint32_t& pc,
                                            std::span<const std::uint64_t> values, std::uint64_t now,
-                                           bool& clocks, Marks* marks) const {
+                                           bool& clocks, Marks* marks, bool past_stills) const {
   const Program& program = state_->program_;
   Warp& warp = frame.warp;
   AluContext context;
@@ -259,8 +273,16 @@ bool Execution::State::LaneTrial::go_round(Frame& frame, std::uint32_t& pc,
       case Kind::nothing:
         break;
       case Kind::memory:
-        if (program.accesses[op.detail].access.space != Space::param) return same_look(warp, pc);
-        if (!load_parameter(warp, pc)) return false;
+        if (program.accesses[op.detail].access.space == Space::param) {
+          if (!load_parameter(warp, pc)) return false;
+          break;
+        }
+        if (same_look(warp, pc)) return true;
+        if (const Still* still = past_stills ? still_at(warp, pc) : nullptr; still != nullptr) {
+          answer(warp, pc, std::span(&still->value, 1));
+          break;
+        }
+        return false;
         break;
       default:
         return false;
@@ -371,6 +393,10 @@ std::uint64_t Execution::State::LaneTrial::key_of(std::span<const std::uint64_t>
   for (const std::uint64_t v : values) mix(v);
   for (const std::uint64_t v : at_look_.counts) mix(v);
   for (const std::uint64_t v : at_look_.stays) mix(v);
+  for (const Still& s : stills_) {
+    mix(s.address);
+    mix(s.value);
+  }
   return key;
 }
 
@@ -409,8 +435,10 @@ void Execution::State::LaneTrial::give_up(Warp& warp, std::span<const std::uint6
   state_->clock_.now = std::max(state_->clock_.now, now);
 }
 
-std::shared_ptr<const Trial> Execution::State::WarpLookahead::trial(std::uint32_t lane) const {
-  return std::make_shared<LaneTrial>(state_.shared_from_this(), warp_, pc_, lane);
+std::shared_ptr<const Trial> Execution::State::WarpLookahead::trial(
+    std::uint32_t lane, std::vector<Still> stills) const {
+  return std::make_shared<LaneTrial>(state_.shared_from_this(), warp_, pc_, lane,
+                                     std::move(stills));
 }
 
 std::optional<LookTest> Execution::State::WarpLookahead::test(std::uint32_t lane) const {
@@ -429,8 +457,9 @@ std::optional<LookTest> Execution::State::WarpLookahead::test(std::uint32_t lane
 }
 
 void Execution::State::WarpLookahead::give_up(std::uint32_t lane,
-                                              std::span<const std::uint64_t> values) {
-  LaneTrial(state_.shared_from_this(), warp_, pc_, lane).give_up(warp_, values);
+                                              std::span<const std::uint64_t> values,
+                                              std::vector<Still> stills) {
+  LaneTrial(state_.shared_from_this(), warp_, pc_, lane, std::move(stills)).give_up(warp_, values);
 }
 
 std::uint64_t Execution::State::WarpLookahead::state(bool attempts) const {

@@ -16,7 +16,8 @@ namespace ringfence::ptx {
 
 class Execution::State::LaneTrial final : public Trial {
  public:
-  LaneTrial(std::shared_ptr<State> state, const Warp& warp, std::uint32_t pc, std::uint32_t lane);
+  LaneTrial(std::shared_ptr<State> state, const Warp& warp, std::uint32_t pc, std::uint32_t lane,
+            std::vector<Still> stills = {});
 
   End end(std::span<const std::uint64_t> values) const override;
   bool alike(std::uint64_t a, std::uint64_t b) const override;
@@ -52,8 +53,10 @@ class Execution::State::LaneTrial final : public Trial {
   bool same_look(const Warp& warp, std::uint32_t pc) const;
   void answer(Warp& warp, std::uint32_t pc, std::span<const std::uint64_t> values) const;
   bool load_parameter(Warp& warp, std::uint32_t pc) const;
+  const Still* still_at(const Warp& warp, std::uint32_t pc) const;
   bool go_round(Frame& frame, std::uint32_t& pc, std::span<const std::uint64_t> values,
-                std::uint64_t now, bool& clocks, Marks* marks = nullptr) const;
+                std::uint64_t now, bool& clocks, Marks* marks = nullptr,
+                bool past_stills = true) const;
   std::optional<Round> round(Frame& frame, std::span<const std::uint64_t> values,
                              bool& clocks) const;
   std::uint64_t key_of(std::span<const std::uint64_t> values) const;
@@ -68,6 +71,7 @@ class Execution::State::LaneTrial final : public Trial {
   std::uint64_t now_;
   std::uint64_t address_ = 0;
   std::array<std::uint64_t, 2> operands_ = {};  // of an atomic
+  std::vector<Still> stills_;
   Stand at_look_;
 };
 
@@ -92,9 +96,10 @@ class Execution::State::WarpLookahead final : public Lookahead {
  public:
   WarpLookahead(State& state, Warp& warp, std::uint32_t pc) : state_(state), warp_(warp), pc_(pc) {}
 
-  std::shared_ptr<const Trial> trial(std::uint32_t lane) const override;
+  std::shared_ptr<const Trial> trial(std::uint32_t lane, std::vector<Still> stills) const override;
   std::optional<LookTest> test(std::uint32_t lane) const override;
-  void give_up(std::uint32_t lane, std::span<const std::uint64_t> values) override;
+  void give_up(std::uint32_t lane, std::span<const std::uint64_t> values,
+               std::vector<Still> stills) override;
   std::uint64_t state(bool attempts) const override;
 
  private:
