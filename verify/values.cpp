@@ -284,9 +284,12 @@ Values combine(Binary what, const Values& a, const Values& b) {
 }
 
 Values apply(Unary what, const Values& a) {
-  if (a.integer && what == Unary::negate) {
+  if (a.integer && (what == Unary::negate || what == Unary::absolute)) {
     Values out = a;
-    for (std::uint64_t& b : out.bits) b = (0 - b) & mask_of(a.dtype);
+    for (std::uint64_t& b : out.bits) {
+      const bool negative = is_signed_integer(a.dtype) && signed_value(a.dtype, b) < 0;
+      if (negative || what == Unary::negate) b = (0 - b) & mask_of(a.dtype);
+    }
     return out;
   }
   const Values x = interval::numbers(a);
@@ -301,9 +304,17 @@ Values cast(const Values& a, Dtype dtype) {
   if (a.integer && is_integer(dtype)) {
     Values out = a;
     out.dtype = dtype;
+    const std::uint64_t most = mask_of(dtype) >> (is_signed_integer(dtype) ? 1 : 0);
     for (std::uint64_t& b : out.bits) {
-      const bool negative = is_signed_integer(a.dtype) && signed_value(a.dtype, b) < 0;
-      b = (negative ? static_cast<std::uint64_t>(signed_value(a.dtype, b)) : b) & mask_of(dtype);
+      if (is_signed_integer(a.dtype) && signed_value(a.dtype, b) < 0) {
+        const auto least = -static_cast<std::int64_t>(most) - 1;
+        b = is_signed_integer(dtype)
+                ? static_cast<std::uint64_t>(std::max(signed_value(a.dtype, b), least)) &
+                      mask_of(dtype)
+                : 0;
+      } else {
+        b = std::min(b, most);
+      }
     }
     return out;
   }
@@ -329,6 +340,15 @@ Values cast(const Values& a, Dtype dtype) {
 Expectation expectation(Values values, Dtype dtype) {
   Expectation e;
   e.dtype = dtype;
+  if (values.integer && is_integer(dtype)) {  // modulo its width
+    for (std::uint64_t& b : values.bits) {
+      if (is_signed_integer(values.dtype)) {
+        b = static_cast<std::uint64_t>(signed_value(values.dtype, b));
+      }
+      b &= mask_of(dtype);
+    }
+    values.dtype = dtype;
+  }
   e.values = cast(values, dtype);
   e.shape = e.values.rows == 1 ? Shape{e.values.columns} : Shape{e.values.rows, e.values.columns};
   const std::size_t size = dtype_bytes(dtype);

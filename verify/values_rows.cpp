@@ -227,7 +227,7 @@ Values softmax(const Values& given) {
 }
 
 Values largest_magnitude(const Values& given, std::int64_t group) {
-  Values a = apply(Unary::absolute, given);
+  Values a = apply(Unary::absolute, interval::numbers(given));
   if (group < 0) {
     a.columns = static_cast<std::int64_t>(a.size());
     a.rows = 1;

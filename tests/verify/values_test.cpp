@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <cstring>
 #include <vector>
 
@@ -84,6 +85,35 @@ TEST_CASE("integers are added modulo their width, and compared by their sign") {
   const Values d = values_of(Dtype::s8, reinterpret_cast<const std::byte*>(y), 2);
   CHECK(reduce(Reduction::max, {&c, &d}, {}).bits == std::vector<std::uint64_t>{10, 1});
   CHECK(reduce(Reduction::min, {&c, &d}, {}).bits == std::vector<std::uint64_t>{250, 255});
+}
+
+TEST_CASE("magnitudes of integers are exact modulo their width, and casts to integers saturate") {
+  const auto bits_of = [](Dtype dtype, const auto& numbers) {
+    return values_of(dtype, reinterpret_cast<const std::byte*>(numbers.data()), numbers.size());
+  };
+  using Bits = std::vector<std::uint64_t>;
+  const std::int64_t odd = (std::int64_t{1} << 53) + 1;
+  const Values wide = bits_of(Dtype::s64, std::vector<std::int64_t>{odd, -odd, INT64_MIN});
+  const auto odd_bits = static_cast<std::uint64_t>(odd);
+  CHECK(apply(Unary::absolute, wide).bits == Bits{odd_bits, odd_bits, std::uint64_t{1} << 63});
+  CHECK(apply(Unary::absolute, bits_of(Dtype::s8, std::vector<std::int8_t>{-128, -127, 5})).bits ==
+        Bits{0x80, 127, 5});
+  CHECK(apply(Unary::absolute, bits_of(Dtype::u8, std::vector<std::uint8_t>{128, 255})).bits ==
+        Bits{128, 255});
+  // A scale is made of the magnitude itself.
+  CHECK(largest_magnitude(bits_of(Dtype::s8, std::vector<std::int8_t>{-128, 127}), 0).value ==
+        std::vector<double>{128});
+
+  const Values words = bits_of(Dtype::s32, std::vector<std::int32_t>{300, -300, 127, -128, -1});
+  CHECK(cast(words, Dtype::s8).bits == Bits{127, 0x80, 127, 0x80, 0xff});
+  CHECK(cast(words, Dtype::u8).bits == Bits{255, 0, 127, 0, 0});
+  CHECK(cast(words, Dtype::s64).bits ==
+        Bits{300, ~std::uint64_t{0} - 299, 127, ~std::uint64_t{0} - 127, ~std::uint64_t{0}});
+  // What is stored in fewer bytes without a cast has its low ones.
+  CHECK(expectation(words, Dtype::u8).values.bits == Bits{44, 212, 127, 128, 255});
+  const Values large = bits_of(Dtype::u64, Bits{~std::uint64_t{0}, 7});
+  CHECK(cast(large, Dtype::s64).bits == Bits{~std::uint64_t{0} >> 1, 7});
+  CHECK(cast(large, Dtype::u32).bits == Bits{0xffffffff, 7});
 }
 
 TEST_CASE(
