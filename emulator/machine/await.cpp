@@ -35,6 +35,8 @@ bool Machine::can_end(ThreadId id, Address at, const Access& access, const Wante
   const Now now = now_at(id, access, at, step_, AccessKind::read);
   prepare(now);
   Cell& cell = place_of(now, by_rmw);
+  // What the first part alone holds says nothing of the wait.
+  if (!by_rmw && cell.size < access.element && !access.of_barrier) tell_races_of_pieces(now);
   if (std::uint64_t later = 0; foresees(now, cell, later)) return wanted.holds(later);
   std::array<Message*, kMaxMessages> out;
   if (ending(now, cell, past(cell, now), wanted, by_rmw, out) > 0) return true;

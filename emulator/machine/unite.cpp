@@ -221,8 +221,7 @@ Cell& MachineState::place_of_pieces(const Now& now, Cell& first, bool as_one) {
 }
 
 // A race is why the pieces cannot be put together, and what there is to be told.
-void MachineState::refuse(const Now& now, const Cell& cell) {
-  const std::size_t before = findings_.size();
+void MachineState::tell_races_of_pieces(const Now& now) {
   for_cells(now.address.region, now.address.offset, now.access->element, now.access->element, false,
             [&](const Cell& part, std::uint64_t at, std::uint16_t mask) {
               Now of_part = now;
@@ -231,6 +230,11 @@ void MachineState::refuse(const Now& now, const Cell& cell) {
               check_race(of_part, part, past(part, of_part).known);
               return true;
             });
+}
+
+void MachineState::refuse(const Now& now, const Cell& cell) {
+  const std::size_t before = findings_.size();
+  tell_races_of_pieces(now);
   if (findings_.size() > before) return;
   throw NotModelled("an atomic of " + std::to_string(int{now.access->element}) +
                     " bytes, at byte " + std::to_string(now.address.offset) +

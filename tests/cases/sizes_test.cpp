@@ -104,6 +104,20 @@ TEST_CASE("a loop waits for all of a place whose parts were accessed before") {
   judge("deadlock", pair(""));
 }
 
+TEST_CASE("a loop whose place is written in parts that nothing orders is a race, and no deadlock") {
+  const auto flag = [](const std::string& part, const std::string& size) {
+    return Threads{{"  mov.u32 %v1, 1;\n  st.release.gpu.global." + part + ", %v1;\n",
+                    "$L:\n  ld.acquire.gpu.global." + size +
+                        ", [%m];\n  setp.eq.u32 %q, %v2, 0;\n  @%q bra $L;\n"}};
+  };
+  judge("data-race", flag("u8 [%m+3]", "u32 %v2"));
+  judge("data-race", flag("u8 [%m]", "u32 %v2"));
+  judge("data-race", flag("u16 [%m+2]", "u32 %v2"));
+  judge("clean", flag("u8 [%m]", "u8 %v2"));
+  judge("clean", flag("u32 [%m]", "u32 %v2"));
+  judge("deadlock", flag("u8 [%m+4]", "u32 %v2"));
+}
+
 TEST_CASE("after an access of the whole, the parts of a place have their histories still") {
   const auto three = [](const std::string& third) {
     return Threads{{"all:" + kFirst + "  @%q st.relaxed.gpu.global.u32 [%m], 1;\n" + kMeet,
