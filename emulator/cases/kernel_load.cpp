@@ -126,7 +126,8 @@ class KernelRun::Load {
     joined_ = size_ > width_;
     elements_ = joined_ ? request_.access->bytes() / size_ : request_.access->elements;
     const bool scalar = request_.access->elements == 1;
-    once_ = looks_ && !weak_ && scalar && agent_.drops_looks();
+    // A look of its own would see what its lane reads apart from what the others do.
+    once_ = looks_ && !weak_ && scalar && !groups_.any && agent_.drops_looks();
     tries_ = looks_ && !once_ &&
              ((single_ && scalar && !weak_) || run_.was_here(warp_, in_cycle(request_, targets_)));
     together_ = groups_.any && !agent_.drops_looks();

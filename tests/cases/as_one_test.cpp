@@ -229,6 +229,65 @@ TEST_CASE("vector=atomic: a pad that was cleared word by word is written and rea
   CHECK(in(two, text, policy(true, false)) != "clean");
 }
 
+TEST_CASE("line=ordered: a wait of lanes that load 4 bytes each reads their 128 bytes as one") {
+  // Lane 31's are the flag.
+  const auto words = [](const std::string& send) {
+    return Written(R"(
+.visible .entry words(.param .u64 mine, .param .u64 theirs)
+{
+  .reg .pred %p, %q;
+  .reg .b32 %t, %v;
+  .reg .b64 %m, %to, %off;
+  ld.param.u64 %m, [mine];
+  ld.param.u64 %to, [theirs];
+  mov.u32 %t, %tid.x;
+  mul.wide.u32 %off, %t, 4;
+  add.u64 %m, %m, %off;
+  add.u64 %to, %to, %off;
+  mov.u32 %v, 1;
+  setp.eq.u32 %q, %t, 31;
+)" + send + R"(
+WAIT:
+  ld.relaxed.sys.global.u32 %v, [%m];
+  setp.eq.u32 %p, %v, 1;
+  setp.lt.or.u32 %p, %t, 31, %p;
+  vote.sync.all.pred %p, %p, 0xffffffff;
+  @!%p bra WAIT;
+  setp.ne.u32 %p, %v, 1;
+  @%p trap;
+  ret;
+}
+)");
+  };
+  const std::string kWords = R"(ranks = 2
+[memory.pad]
+kind = "symmetric"
+bytes = 128
+[[launch]]
+ptx = "k.ptx"
+kernel = "words"
+grid = [1]
+block = [32]
+args = [ {memory = "pad"}, {memory = "pad", peer = 1} ]
+)";
+  const Written one(words("  st.relaxed.sys.global.u32 [%to], %v;\n"));
+  const Written two(
+      words("  @!%q st.relaxed.sys.global.u32 [%to], %v;\n"
+            "  @%q st.relaxed.sys.global.u32 [%to], %v;\n"));
+  const auto says = [&](const Written& w, bool line) {
+    check::CheckSpec spec;
+    spec.run.policy = policy(false, line);
+    spec.executions = 200;
+    return check::check([&] { return w.open(kWords); }, spec).verdict;
+  };
+  CHECK(in(one, kWords, policy(false, false)) == "rank-lost");
+  CHECK(in(one, kWords, policy(false, true)) == "clean");
+  CHECK(in(two, kWords, policy(false, true)) == "rank-lost");
+  CHECK(says(one, false) == check::Verdict::fail);
+  CHECK(says(one, true) != check::Verdict::fail);
+  CHECK(says(two, true) == check::Verdict::fail);
+}
+
 TEST_CASE("line=ordered: 128 bytes of a warp's instruction are read as one, of two are not") {
   const Written one(line(kSend));
   const Written two(line(kSendInTwo));
