@@ -460,6 +460,10 @@ Verdict make_verdict(const schedule::Outcome& outcome, const schedule::Program& 
         v.message = fmt::format("{} {} at {}: {}", who(v.finding->second.label),
                                 kind == FindingKind::livelock ? "loops for ever" : "stops",
                                 place_in(numbers), reason_of(numbers));
+      } else if (placed && kind == FindingKind::barrier_divergence && !told) {
+        // Not only threads that miss a barrier: whatever a warp does that is undefined.
+        v.message = fmt::format("{} at {}: {}", who(v.finding->second.label), place_in(numbers),
+                                reason_of(numbers));
       } else if (!numbers.empty() && !told) {
         v.message += ": " + numbers;
       }

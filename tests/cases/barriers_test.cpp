@@ -222,6 +222,30 @@ TEST_CASE("a barrier that is used wrongly is told by its line, and by no earlier
   CHECK(message.find("access") == std::string::npos);
 }
 
+TEST_CASE("what a thread does that is undefined is told as that, and not as a barrier it misses") {
+  const auto told = [](const Threads& t) {
+    const auto program = program_of(t);
+    const auto executor = ranks::make_inline(*program);
+    schedule::RunSpec spec;
+    spec.strategy.kind = schedule::StrategySpec::Kind::first;
+    const schedule::Outcome outcome = executor->run(spec);
+    REQUIRE(schedule::failure(outcome));
+    CHECK(schedule::failure(outcome)->kind == machine::FindingKind::barrier_divergence);
+    return trace::make_verdict(outcome, *program).message;
+  };
+  const std::string beyond = told(
+      {{"  mov.u32 %v1, 2;\n$T: .branchtargets $A, $B;\n  brx.idx %v1, $T;\n$A:\n$B:\n  ret;\n"}});
+  const std::string twice = told({{"  bar.arrive 1, 64;\n  bar.arrive 1, 64;\n", ""}});
+  for (const std::string& message : {beyond, twice}) {
+    CAPTURE(message);
+    CHECK(message.starts_with("rank 0, block 0, thread 0 at "));
+    CHECK(message.find("take part") == std::string::npos);
+    CHECK(message.find("others wait") == std::string::npos);
+  }
+  CHECK(beyond.ends_with(": brx.idx index 2 is beyond its 2 labels"));
+  CHECK(twice.ends_with(": the warp arrives twice at barrier 1 before it completes"));
+}
+
 TEST_CASE("stores of one value to a word of shared memory are a note where nothing orders them") {
   const std::string head =
       ".visible .entry k(.param .u64 data)\n{\n  .reg .pred %p;\n  .reg .b32 %t, %v, %w;\n"
