@@ -196,6 +196,15 @@ TEST_CASE("before the bytes come a look by the other parity finds the phase befo
   // Whoever has seen the phase complete, or is behind one who has, is told of no earlier one.
   judge("clean", {{copied + loop("0") + look("%q", "1") + trap}});
   judge("clean", {{copied + loop("0") + kMet, kMet + look("%q", "1") + trap}});
+  // Two looks of another thread: never both in vain, and each by itself may be.
+  const auto two = [&](const std::string& how) {
+    return Threads{{copied + kMet + loop("0"),
+                    kMet + look("%q", "1") + look("%r", "0") + how + "  @%q trap;\n"}};
+  };
+  judge("clean", two("  or.pred %q, %q, %r;\n  not.pred %q, %q;\n"));
+  judge("rank-lost", two("  and.pred %q, %q, %r;\n"));
+  judge("rank-lost", two("  not.pred %r, %r;\n  and.pred %q, %q, %r;\n"));
+  judge("rank-lost", two("  not.pred %q, %q;\n"));
   // A loop by the wrong parity: nothing ends it, or it ends too early.
   judge("data-race", {{copied + loop("1") + read}}, {machine::FindingKind::deadlock});
   judge("clean", {{copied + loop("0") + read}});

@@ -243,18 +243,22 @@ Execution::State::Outcome Execution::State::look_at_phase(Warp& warp, const Op& 
     Mbarrier::Looks* const looks = barrier.ended_by ? &barrier.looks[in_cluster(warp)] : nullptr;
     // Until the bytes came that completed the phase before, it was the one before that whose parity
     // had completed.
-    if (looks != nullptr && form.parity && !passed && (looks->seen & group) == 0) {
+    const bool earlier = looks != nullptr && form.parity && !passed && (looks->seen & group) == 0;
+    const auto comes_earlier = [&] {
       const auto [engine, time] = *barrier.ended_by;
-      if (!memory_.bytes_have_come(agents(warp, 1U << first), engine, time)) {
-        truth |= group;
-        depart_from(warp, form, barrier, barrier.before, barrier.before_clock, group);
-        continue;
+      if (memory_.bytes_have_come(agents(warp, 1U << first), engine, time)) {
+        looks->seen |= group;
+        return false;
       }
-      looks->seen |= group;
-    }
+      truth |= group;
+      depart_from(warp, form, barrier, barrier.before, barrier.before_clock, group);
+      return true;
+    };
     const bool waits = repeats_look(warp, pc, first);
     const bool cycle = program_.looks->is_in_cycle(pc);
     const bool attempts = cycle && counts_attempts(warp, pc);
+    const bool may_wait = waits || cycle;
+    if (earlier && may_wait && comes_earlier()) continue;
     // One that missed here, and has done nothing since but come back with the same registers: the
     // look that ends the loop is as good as any.
     const bool missed = looks != nullptr && cycle && looks->missed_in(pc, state_of(warp, attempts));
@@ -274,6 +278,8 @@ Execution::State::Outcome Execution::State::look_at_phase(Warp& warp, const Op& 
         seen = Look::incomplete;
       }
     }
+    // A look that is a step in any case asks behind it, as one that finds the phase complete does.
+    if (earlier && !may_wait && comes_earlier()) continue;
     if (seen == Look::later) outcome.completed &= ~group;
     if (seen == Look::incomplete) outcome.yield = true;
     if (seen != Look::complete) continue;
