@@ -614,7 +614,14 @@ std::uint32_t Walk::choose(schedule::DecisionKind kind, std::uint64_t, std::uint
   // Which lanes act first is no question of the machine's.
   if (kind == schedule::DecisionKind::split) return choose_lanes(options);
   // Bytes of a copy, which a look at their mbarrier may miss: the program asks, not the machine.
-  if (kind == schedule::DecisionKind::miss && !asked) return choose_option(options);
+  if (kind == schedule::DecisionKind::miss && !asked) {
+    // Of a look that the graph has behind the bytes it does not ask whether it came before them:
+    // another graph has it there.
+    const AgentState& agent = current();
+    const std::uint32_t given = find({agent.index, agent.nth}, piece_, false);
+    if (given != kNone && lives_[given].event.cell != kLanes) return 0;
+    return choose_option(options);
+  }
   // Looks in vain are no part of the run: a loop that gives up is a read of what it saw last.
   if (kind == schedule::DecisionKind::timeout) return 0;
   const std::uint32_t answer = prepared_ < options ? prepared_ : 0;

@@ -208,6 +208,15 @@ TEST_CASE("before the bytes come a look by the other parity finds the phase befo
   // A loop by the wrong parity: nothing ends it, or it ends too early.
   judge("data-race", {{copied + loop("1") + read}}, {machine::FindingKind::deadlock});
   judge("clean", {{copied + loop("0") + read}});
+  const std::string init = copied.substr(0, copied.find('\n') + 1);
+  const std::string filled = copied.substr(init.size());
+  judge("deadlock", {{init + kMet + loop("1"), kMet + filled}});
+  judge("deadlock", {{kMet + loop("1"), init + kMet + filled}});
+  judge("clean", {{init + kMet + loop("0") + read, kMet + filled}});
+  judge("clean", {{init + kMet + loop("1") + loop("0") + read, kMet + filled}},
+        {machine::FindingKind::deadlock});
+  judge("data-race", {{init + kMet + loop("1") + read, kMet + filled}},
+        {machine::FindingKind::deadlock});
 }
 
 TEST_CASE("who has seen a phase that bytes complete is behind the copy") {
