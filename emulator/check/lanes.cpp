@@ -48,12 +48,19 @@ std::vector<LeftOut> Sets::left_out() const {
 
 Walk::Lane& Walk::lane(AgentId agent, ThreadId thread) {
   const auto [at, fresh] = lane_of_.emplace(thread, static_cast<std::uint32_t>(lanes_.size()));
-  if (fresh) {
-    lanes_.push_back({agents_[agent].base, 0});
+  if (fresh) lanes_.push_back({{}, 0, agent});
+  Lane& l = lanes_[at->second];
+  // The machine's thread serves one launch of its stream after another: in each it is a new agent's
+  // lane, behind all that the launch is behind.
+  const bool next =
+      l.agent != agent && execution_->record(l.agent).status == schedule::AgentStatus::done;
+  if (fresh || next) {
+    l.agent = agent;
+    l.past.join(agents_[agent].base);
     if (lanes_of_.size() <= agent) lanes_of_.resize(agent + 1);
     lanes_of_[agent].push_back(at->second);
   }
-  return lanes_[at->second];
+  return l;
 }
 
 // The next event of the lane, in its own past.

@@ -224,6 +224,7 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
   struct Lane {
     Prefix past;
     std::uint32_t nth = 0;
+    schedule::AgentId agent = schedule::kNoAgent;
   };
   // An event with what the run showed of it.
   struct Live {

@@ -1,5 +1,7 @@
 // counter-two-shot (two-shot pull): put: store n + 1 into the slot of set n mod 2; wait: EQ n + 1.
-// A peer one barrier ahead writes to the other set.
+// A peer one barrier ahead writes to the other set. Its data is moved by relaxed accesses; a
+// compiled kernel that moves it by weak ones, as vLLM's, is another one (ld.order=weak:
+// docs/barriers.md).
 
 #include "emulator/programs/protocols/pull.hpp"
 
