@@ -342,14 +342,16 @@ std::vector<RelaxResult> Subject::relax(const Options& o) const {
     analysis::check_memory(*task.subject, o.jobs);
     analysis::RelaxSpec spec;
     if (o.executions > 0) spec.executions = o.executions;
-    if (o.seconds > 0) spec.seconds = o.seconds;
+    spec.end = analysis::Budget(o.seconds).end();
     spec.jobs = std::max(o.jobs, 1u);
     std::vector<RelaxResult> out;
     for (const machine::Boundary mode : task.modes) {
       const analysis::RelaxResult r = analysis::relax(task, mode, spec, watch_of(tell));
+      if (r.end == analysis::RelaxEnd::signal) throw analysis::Interrupted();
       RelaxResult table;
       table.mode = from_machine(mode);
-      table.verdict = r.any()                              ? Verdict::pass
+      table.verdict = r.end == analysis::RelaxEnd::time    ? Verdict::unknown
+                      : r.any()                            ? Verdict::pass
                       : r.start == analysis::Answer::fails ? Verdict::finding
                                                            : Verdict::unknown;
       for (const analysis::RelaxedSite& s : r.sites) {

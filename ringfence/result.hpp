@@ -99,14 +99,15 @@ struct RelaxedSite {
   std::string where;    // of a kernel: the instruction, and its line of the CUDA source
   std::string present;  // as it is
   std::string alone;    // the weakest that passes, the others as they are
-  std::string jointly;  // likewise, with the others weakened
+  std::string jointly;  // likewise, with the others weakened; empty: the time was over before
   std::string why;      // what the next weaker one gives
   bool proved = false;  // every answer is of an exhaustive search
 };
 
 struct RelaxResult {
   Boundary mode = Boundary::strict;
-  // unknown, finding: not decided as it is, or failing: nothing to relax.
+  // finding: it fails as it is, so there is nothing to relax; unknown: that was not decided, or the
+  // time was over before all was tried.
   Verdict verdict = Verdict::unknown;
   std::vector<RelaxedSite> sites;
 };

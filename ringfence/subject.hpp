@@ -45,7 +45,7 @@ struct Options {
   std::uint64_t schedules{2000};  // fuzz: for each mode; 0: until `seconds` are over
   // check: at most for each mode; 0: all there are. relax: for each variant; 0: 20,000.
   std::uint64_t executions{0};
-  // For all modes together; 0: no limit. relax: for each variant; 0: 5.
+  // For all modes together; 0: no limit.
   double seconds{0};
   // Tried and judged; empty: those that the subject claims. run takes one: of kernels the first, of
   // others the strictest.

@@ -1,6 +1,7 @@
 #include "emulator/analysis/relax.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <stdexcept>
 
 #include "emulator/analysis/errors.hpp"
@@ -14,6 +15,11 @@
 namespace ringfence::analysis {
 
 namespace {
+
+// The rest is not tried.
+struct Ended {
+  RelaxEnd by;
+};
 
 class Relaxer {
  public:
@@ -33,21 +39,27 @@ class Relaxer {
     return a;
   }
 
-  std::vector<RelaxedSite> run(const Settings& start) {
-    std::vector<RelaxedSite> sites;
+  // The sites in turn, into the table as it grows. Throws Ended.
+  void run(const Settings& start, RelaxResult& out) {
+    std::vector<RelaxedSite> all;
     for (const Step& w : task_.subject->with(start)->weaker()) {
-      if (sites.empty() || sites.back().key != w.key) {
-        sites.emplace_back();
-        sites.back().key = w.key;
-        sites.back().present = w.from;
-        sites.back().where = w.where;
+      if (all.empty() || all.back().key != w.key) {
+        all.emplace_back();
+        all.back().key = w.key;
+        all.back().present = w.from;
+        all.back().where = w.where;
       }
-      sites.back().weaker.push_back(w.to);
+      all.back().weaker.push_back(w.to);
     }
-    for (RelaxedSite& site : sites) weaken_alone(site, start);
+    out.untried = all.size();
+    for (RelaxedSite& site : all) {
+      weaken_alone(site, start);
+      out.sites.push_back(std::move(site));
+      --out.untried;
+    }
     Settings together = start;
-    for (RelaxedSite& site : sites) {
-      site.jointly = site.present;
+    for (RelaxedSite& site : out.sites) {
+      std::string jointly = site.present;
       for (const std::string& to : site.weaker) {
         // Not again what fails by itself: the others, weakened, add executions and take none away.
         if (site.alone == site.present) break;
@@ -57,11 +69,11 @@ class Relaxer {
         site.searched |= a == Answer::clean;
         if (a != Answer::passes && a != Answer::clean) continue;
         together = std::move(set);
-        site.jointly = to;
+        jointly = to;
         break;
       }
+      site.jointly = std::move(jointly);
     }
-    return sites;
   }
 
  private:
@@ -69,7 +81,23 @@ class Relaxer {
   // find its fault.
   static constexpr double kAfterUnknown = 0.5;
 
+  // How long a search may take that may take so long by itself. Throws Ended where there is no time
+  // left.
+  double time_for(double seconds) const {
+    if (!spec_.end) return seconds;
+    const std::chrono::duration<double> left = *spec_.end - std::chrono::steady_clock::now();
+    if (left.count() <= 0) throw Ended{RelaxEnd::time};
+    return seconds > 0 ? std::min(seconds, left.count()) : left.count();
+  }
+
+  // Behind a search that did not come to its own end.
+  void throw_if_ended() const {
+    if (schedule::interrupted()) throw Ended{RelaxEnd::signal};
+    time_for(0);
+  }
+
   Answer check(const Settings& set, double seconds) {
+    seconds = time_for(seconds);
     check::CheckSpec spec;
     spec.run = run_spec(task_, mode_);
     spec.executions = spec_.executions;
@@ -79,11 +107,13 @@ class Relaxer {
     try {
       check::CheckResult r =
           check::check([&] { return subject->make_program(); }, spec, spec_.jobs);
-      if (schedule::interrupted()) throw Interrupted();
       seconds_ += r.seconds;
       watch_.say({mode_, ++checks_, 0, seconds_, -1});
+      if (r.verdict == check::Verdict::unknown) {
+        throw_if_ended();
+        return Answer::undecided;
+      }
       outcome_ = std::move(r.outcome);
-      if (r.verdict == check::Verdict::unknown) return Answer::undecided;
       return r.verdict == check::Verdict::pass ? Answer::passes : Answer::fails;
     } catch (const std::invalid_argument& e) {
       refused_ = e.what();  // no such form of the instruction
@@ -93,19 +123,20 @@ class Relaxer {
 
   Answer fuzz(const Settings& set) {
     if (!refused_.empty()) return Answer::undecided;
+    const schedule::TimeLimit limit(time_for(0));
     const Instance instance = make_inline_instance(*task_.subject->with(set));
     schedule::SearchSpec spec;
     spec.run = run_spec(task_, mode_);
     spec.run.strategy.kind = schedule::StrategySpec::Kind::pct;
     spec.schedules = spec_.schedules;
     schedule::SearchResult r = schedule::search({instance.executor.get()}, spec);
-    if (r.interrupted && !r.found) throw Interrupted();
     seconds_ += r.seconds;
     watch_.say({mode_, ++checks_, 0, seconds_, -1});
     if (r.found) {
       outcome_ = std::move(r.outcome);
       return Answer::fails;
     }
+    throw_if_ended();
     return r.undecided > 0 ? Answer::undecided : Answer::clean;
   }
 
@@ -167,8 +198,14 @@ RelaxResult relax(const Task& task, machine::Boundary mode, const RelaxSpec& spe
   RelaxResult out;
   Relaxer relaxer(task, mode, spec, watch);
   const Settings& set = task.config().set();
-  out.start = relaxer.judge_start(set);
-  if (out.any()) out.sites = relaxer.run(set);
+  try {
+    out.start = relaxer.judge_start(set);
+    if (out.any()) relaxer.run(set, out);
+  } catch (const Ended& e) {
+    out.end = e.by;
+  } catch (const schedule::StopRequested&) {  // while a program was made
+    out.end = schedule::interrupted() ? RelaxEnd::signal : RelaxEnd::time;
+  }
   watch.over(mode);
   return out;
 }

@@ -14,7 +14,8 @@ struct RelaxOptions {
   CaseOptions c;
   ReportOptions reports;
   std::uint64_t executions = 20000;
-  double seconds = 5;
+  double seconds = 0;  // of the whole; 0: no limit
+  double variant_seconds = 5;
   std::uint64_t schedules = 300;
   unsigned jobs = 1;
   std::string traces;  // a folder

@@ -123,7 +123,7 @@ def test_check_proves_and_relax_tells_what_is_needed() -> None:
     assert tickets.check(boundary="stream").require_clean().executions >= 6  # orders of three
     with pytest.raises(rf.UnknownError):
         tickets.check(boundary="stream", executions=2).require_clean()
-    table = case.relax(boundary="stream", time=5, fuzz=50)
+    table = case.relax(boundary="stream", fuzz=50)
     sites = table["stream"]
     assert sites and all(s.present for s in sites)
     needed = [s for s in sites if "acquire" in s.present and s.needed]

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <thread>
@@ -100,11 +101,9 @@ TEST_CASE("a rank that is killed from outside is no finding: its schedule runs a
   CHECK_FALSE(c.left_behind());
 }
 
-TEST_CASE(
-    "a search that a signal ends in a mode that is not claimed does not say that others pass") {
-  const Folder f;
-  // Adds of four blocks in each order that they can have, by one process: nothing is found, and the
-  // first mode, which a case does not claim, takes as long as one likes.
+// A case in which nothing is found, and whose search takes as long as one likes: adds of four
+// blocks in each order that they can have, by one process.
+void write_endless(const Folder& f) {
   std::string ptx =
       ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 data)\n{\n"
       "  .reg .b32 %v;\n  .reg .b64 %m;\n  ld.param.u64 %m, [data];\n";
@@ -118,6 +117,12 @@ TEST_CASE(
       << "version = 1\nranks = 1\ncalls = 1\n[memory.data]\nkind = \"local\"\nbytes = 128\n"
          "init = \"zero\"\n[[launch]]\nptx = \"k.ptx\"\nkernel = \"k\"\ngrid = [4]\nblock = [1]\n"
          "args = [ {memory = \"data\"} ]\n";
+}
+
+TEST_CASE(
+    "a search that a signal ends in a mode that is not claimed does not say that others pass") {
+  const Folder f;
+  write_endless(f);  // the first mode is not one that a case claims
   Command c(f, "check --case k.toml --json r.json");
   until_running(c, 1);
   std::this_thread::sleep_for(1s);
@@ -129,6 +134,86 @@ TEST_CASE(
   const auto json = json_of(f / "r.json");
   CHECK(json["verdict"] == "unknown");
   CHECK(json["modes"].size() == 3);
+  CHECK_FALSE(c.left_behind());
+}
+
+TEST_CASE("relax that --time or a signal ends where the case itself is not decided says so") {
+  const Folder f;
+  write_endless(f);
+  const std::string relax =
+      "relax --case k.toml --boundary strict --variant-time 600 --executions 1000000000 --json "
+      "r.json";
+  const Result over = ringfence(f, relax + " --time 1");
+  CHECK_MESSAGE(over.status == 3, over.out, over.err);
+  CHECK(over.out.find("mode strict: --time is over: not decided") != std::string::npos);
+  CHECK(over.out.find("UNKNOWN: --time ended it before all was tried") != std::string::npos);
+  CHECK(json_of(f / "r.json")["verdict"] == "unknown");
+  CHECK(json_of(f / "r.json")["modes"]["strict"].is_null());
+  Command c(f, relax);
+  until_running(c, 1);
+  std::this_thread::sleep_for(1s);
+  c.signal(SIGTERM);
+  const Result r = c.wait();
+  CHECK(r.status == 4);
+  CHECK(r.out.find("UNKNOWN: interrupted before all was tried") != std::string::npos);
+  CHECK(json_of(f / "r.json")["verdict"] == "unknown");
+  CHECK_FALSE(c.left_behind());
+}
+
+TEST_CASE("relax that --time or a signal ends prints the table so far") {
+  const Folder f;
+  // A release that the kernel needs: made weak it fails, and is recorded; made relaxed, each reader
+  // may see the old value, and goes where nothing fails and no search ends.
+  std::string ptx =
+      ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 data)\n{\n"
+      "  .reg .b32 %v, %id;\n  .reg .b64 %m;\n  .reg .pred %p;\n  ld.param.u64 %m, [data];\n"
+      "  mov.u32 %id, %ctaid.x;\n  setp.ne.u32 %p, %id, 0;\n  @%p bra READER;\n"
+      "  st.relaxed.gpu.global.u32 [%m], 1;\n  st.release.gpu.global.u32 [%m+4], 1;\n  ret;\n"
+      "READER:\n  ld.acquire.gpu.global.u32 %v, [%m+4];\n  setp.ne.u32 %p, %v, 1;\n"
+      "  @%p bra READER;\n  ld.relaxed.gpu.global.u32 %v, [%m];\n  setp.eq.u32 %p, %v, 1;\n"
+      "  @%p bra DONE;\n";
+  for (int i = 0; i < 8; ++i) {
+    ptx +=
+        "  atom.relaxed.gpu.global.add.u32 %v, [%m+64], 1;\n"
+        "  red.relaxed.gpu.global.max.u32 [%m+68], %v;\n";
+  }
+  std::ofstream(f / "k.ptx") << ptx << "DONE:\n  ret;\n}\n";
+  std::ofstream(f / "k.toml")
+      << "version = 1\nranks = 1\ncalls = 1\n[memory.data]\nkind = \"local\"\nbytes = 128\n"
+         "init = \"zero\"\n[[launch]]\nptx = \"k.ptx\"\nkernel = \"k\"\ngrid = [5]\nblock = [1]\n"
+         "args = [ {memory = \"data\"} ]\n";
+  std::filesystem::create_directory(f.path() / "why");
+  const std::string relax =
+      "relax --case k.toml --boundary strict --variant-time 600 --executions 1000000000 --traces "
+      "why --json r.json";
+  const auto table_so_far = [&](const Result& r, const std::string& reason) {
+    CAPTURE(r.out);
+    CAPTURE(r.err);
+    const std::size_t row = r.out.find("k.ptx:13/order");
+    CHECK(row != std::string::npos);  // the relaxed store, which may be weak
+    CHECK(r.out.find(reason + ": ") > row);
+    CHECK(r.out.find(" more sites were not tried") > row);
+    CHECK(r.out.find("k.ptx:14/order") == std::string::npos);
+    const auto json = json_of(f / "r.json");
+    CHECK(json["verdict"] == "unknown");
+    REQUIRE(!json["modes"]["strict"].empty());
+    CHECK(json["modes"]["strict"][0]["alone"] == "weak");
+    CHECK(json["modes"]["strict"][0]["jointly"] == "");
+  };
+  const Result over = ringfence(f, relax + " --time 5");
+  CHECK(over.status == 3);
+  table_so_far(over, "--time is over");
+  std::filesystem::remove_all(f.path() / "why");
+  std::filesystem::create_directory(f.path() / "why");
+  Command c(f, relax);
+  // It comes to the search that does not end behind the one that is recorded.
+  for (int i = 0; i < 6000 && std::filesystem::is_empty(f.path() / "why"); ++i) {
+    std::this_thread::sleep_for(10ms);
+  }
+  c.signal(SIGINT);
+  const Result r = c.wait();
+  CHECK(r.status == 4);
+  table_so_far(r, "interrupted");
   CHECK_FALSE(c.left_behind());
 }
 

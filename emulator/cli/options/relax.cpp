@@ -17,7 +17,8 @@ void add_relax(CLI::App& app, Exit& exit) {
                                      "or a case in turn, and reports which ones are needed");
   sub->footer(
       "Exit status: 0 a table was printed, 2 bad usage or input, 3 the unchanged protocol or case "
-      "passes in no mode, 4 interrupted.");
+      "passes in no mode, or --time ended it, 4 interrupted. Where the time or a signal ends it, "
+      "the table so far is printed.");
   add_case_options(*sub, o->c);
   add_model_options(*sub, o->c);
   const char* group = "Search";
@@ -26,7 +27,11 @@ void add_relax(CLI::App& app, Exit& exit) {
       ->check(above_zero())
       ->capture_default_str()
       ->group(group);
-  sub->add_option("--time", o->seconds, "Search at most this many seconds for each variant")
+  sub->add_option("--time", o->seconds, "Take at most this many seconds for all of it")
+      ->check(above_zero())
+      ->group(group);
+  sub->add_option("--variant-time", o->variant_seconds,
+                  "Search at most this many seconds for each variant")
       ->check(above_zero())
       ->capture_default_str()
       ->group(group);
