@@ -74,10 +74,10 @@ void Walk::note_write_under(const Question& q, const Message& m) {
     }
     return vain;
   };
-  for (const Live& l : lives_) {
-    if (!l.executed || l.event.write || l.event.cell != cell || !l.rmw || !l.condition ||
-        l.thread == q.who || !in_vain(l) ||
-        execution_->machine().morally_strong(q.who, *q.access, l.thread, l.access)) {
+  for (const std::uint32_t i : events_at(cell)) {
+    const Live& l = lives_[i];
+    if (!l.executed || l.event.write || !l.rmw || !l.condition || l.thread == q.who ||
+        !in_vain(l) || execution_->machine().morally_strong(q.who, *q.access, l.thread, l.access)) {
       continue;
     }
     const std::uint64_t label = names_of_.label(l.event.self.agent);
@@ -373,8 +373,8 @@ void Walk::on_place(const Question& q, std::span<const MessageSet> options) {
   if (sets_.is_counter(cell) && q.kind != machine::AccessKind::rmw) return not_a_counter(cell);
   if (sets_.is_set(cell)) {
     // Unordered with a reduction: then its order matters.
-    for (const Live& l : lives_) {
-      if (l.executed && l.red && l.event.cell == cell) return not_a_set(cell);
+    for (const std::uint32_t i : events_at(cell)) {
+      if (lives_[i].executed && lives_[i].red) return not_a_set(cell);
     }
   }
   Event event;
@@ -451,9 +451,10 @@ void Walk::on_message(const Question& q, const Message& m) {
       if ((x->before & bit(m)) != 0) live.event.after.push_back(name_of(*x));
     }
     // What of the graph is still to come at the point of coherence comes later in coherence too.
-    for (std::uint32_t i = 0; i < given_ && remaining_ > 0; ++i) {
+    for (const std::uint32_t i : events_at(cell)) {
+      if (i >= given_ || remaining_ == 0) break;
       const Live& x = lives_[i];
-      if (!x.executed && x.event.write && x.event.cell == cell && (x.event.pointed || q.pointed)) {
+      if (!x.executed && x.event.write && (x.event.pointed || q.pointed)) {
         live.event.after.push_back(x.event.self);
       }
     }

@@ -120,8 +120,9 @@ void Walk::count_or_order(const CellKey& cell) {
 
 bool Walk::may_count(const CellKey& cell) const {
   const Live* one = nullptr;
-  for (const Live& l : lives_) {
-    if (!l.executed || !l.red || l.event.write || l.event.cell != cell) continue;
+  for (const std::uint32_t i : events_at(cell)) {
+    const Live& l = lives_[i];
+    if (!l.executed || !l.red || l.event.write) continue;
     if (one == nullptr) one = &l;
     if (l.access.of_barrier || !commutes(l.combine) || l.combine != one->combine ||
         l.operand != one->operand) {
@@ -173,10 +174,12 @@ bool Walk::fits_counter(const Question& q, const Live& live) {
   const machine::Machine& machine = execution_->machine();
   const Prefix& past = agents_[current_].past;
   const Prefix& lane_past = lane(current_, q.who).past;
-  for (const Live& l : lives_) {
-    if (!l.executed) continue;
-    if (l.event.cell == kFences) return false;
-    if (l.event.write || l.event.cell != cell) continue;
+  for (const std::uint32_t i : events_at(kFences)) {
+    if (lives_[i].executed) return false;
+  }
+  for (const std::uint32_t i : events_at(cell)) {
+    const Live& l = lives_[i];
+    if (!l.executed || l.event.write) continue;
     const bool before = past.has(l.event.self);
     // Lanes of a warp act in one order, of which nothing here may depend.
     if (before && l.lane != kUnknown && !lane_past.has(l.lane)) return false;
@@ -198,7 +201,9 @@ bool Walk::fits_counter(const Question& q, const Live& live) {
 
 // Whether each wait there ends behind all values that follow one which ends it, and goes on alike.
 bool Walk::fits_waits(const CellKey& cell, const Counter& counter) const {
-  return std::all_of(lives_.begin(), lives_.end(), [&](const Live& l) {
+  const std::vector<std::uint32_t>& events = events_at(cell);
+  return std::all_of(events.begin(), events.end(), [&](std::uint32_t i) {
+    const Live& l = lives_[i];
     if (!is_wait_of(cell, l)) return true;
     const std::uint64_t* first = nullptr;
     for (const std::uint64_t& value : counter.values) {
@@ -324,7 +329,7 @@ template <class There>
 std::vector<Walk::Reds> Walk::other_sums(const Counter& counter, const Live& wait,
                                          There&& there) const {
   std::vector<Reds> out;
-  for (std::uint32_t i = 0; i < lives_.size(); ++i) {
+  for (const std::uint32_t i : events_at(wait.event.cell)) {
     const Live& l = lives_[i];
     if (&l != &wait && is_wait_of(wait.event.cell, l) && there(i)) {
       out.push_back(reds_of(counter, l.event.after));
@@ -394,9 +399,10 @@ void Walk::revisit_sums(const Incoming& w) {
     return i < by || (i < w.limit && w.past.has(lives_[i].event.self));
   };
   std::vector<std::uint32_t> waits;
-  for (std::uint32_t i = 0; i < w.limit; ++i) {
+  for (const std::uint32_t i : events_at(w.cell)) {
+    if (i >= w.limit) break;
     const Live& r = lives_[i];
-    if (r.event.write || r.event.cell != w.cell || w.past.has(r.event.self)) continue;
+    if (r.event.write || w.past.has(r.event.self)) continue;
     if (r.red && w.red) continue;
     if (!w.red || !is_wait_of(w.cell, r)) return not_a_counter(w.cell);
     waits.push_back(i);
@@ -451,9 +457,11 @@ bool Walk::is_usual_sum(std::uint32_t event, const Incoming& w) const {
 // Whether a wait that was there before has this reduction in its sum.
 bool Walk::is_summed(std::uint32_t event) const {
   const Event& red = lives_[event].event;
-  return std::any_of(lives_.begin(), lives_.begin() + event, [&](const Live& l) {
-    const std::vector<Name>& sum = l.event.after;
-    return !l.event.write && l.event.cell == red.cell && l.event.from == kSome &&
+  const std::vector<std::uint32_t>& events = events_at(red.cell);
+  return std::any_of(events.begin(), events.end(), [&](std::uint32_t i) {
+    const Event& wait = lives_[i].event;
+    const std::vector<Name>& sum = wait.after;
+    return i < event && !wait.write && wait.from == kSome &&
            std::find(sum.begin(), sum.end(), red.self) != sum.end();
   });
 }

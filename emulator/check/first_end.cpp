@@ -111,8 +111,9 @@ bool Walk::takes_first(const Question& q) const {
   if (execution_->machine().region(q.at.region).kind == machine::RegionKind::signal) return false;
   if (is_coherent() && !sets_.has_one_writer({q.at.region, q.at.offset, q.size})) return false;
   const Prefix& past = agents_[current_].past;
-  return std::none_of(lives_.begin(), lives_.end(), [&](const Live& l) {
-    return l.executed && l.event.cell == kFences && past.has(l.event.self);
+  const std::vector<std::uint32_t>& fences = events_at(kFences);
+  return std::none_of(fences.begin(), fences.end(), [&](std::uint32_t i) {
+    return lives_[i].executed && past.has(lives_[i].event.self);
   });
 }
 
@@ -124,8 +125,10 @@ void Walk::check_writers(const CellKey& key, const machine::Cell& cell) {
     if (m->initial) continue;
     if (other == nullptr) other = m;
     if (other->at.thread == m->at.thread) continue;
-    const bool waited = std::any_of(lives_.begin(), lives_.end(), [&](const Live& l) {
-      return l.executed && l.takes_first && l.event.cell == key && may_stand_in(*l.wanted, cell);
+    const std::vector<std::uint32_t>& events = events_at(key);
+    const bool waited = std::any_of(events.begin(), events.end(), [&](std::uint32_t i) {
+      const Live& l = lives_[i];
+      return l.executed && l.takes_first && may_stand_in(*l.wanted, cell);
     });
     if (waited) sets_.note_writers(key);
     return;

@@ -11,6 +11,7 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string_view>
 #include <vector>
 
@@ -111,15 +112,22 @@ struct LeftOut {
 };
 
 // A set of events closed under program order and reads-from, as the count of accesses by agent.
+// Copies share the counts until one of them is changed: most pasts are that of another event, too.
 class Prefix {
  public:
-  bool has(const Name& n) const { return n.agent < counts_.size() && n.nth < counts_[n.agent]; }
+  bool has(const Name& n) const {
+    return counts_ != nullptr && n.agent < counts_->size() && n.nth < (*counts_)[n.agent];
+  }
   bool has(const Prefix& o) const;
   void join(const Prefix& o);
+  // Whether they are known to be equal.
+  bool shares(const Prefix& o) const { return counts_ == o.counts_; }
   void add(const Name& n);
 
  private:
-  std::vector<std::uint32_t> counts_;
+  using Counts = std::vector<std::uint32_t>;
+  Counts& own();
+  std::shared_ptr<Counts> counts_;
 };
 
 // Whether coherence (or fence-sc order) puts the write `late` before `early`, which has a smaller

@@ -89,14 +89,33 @@ void Walk::on_lanes_arrive(AgentId id, std::span<const ThreadId> lanes, const vo
   if (execution_->record(id).thread == machine::kNoThread) {
     lane_arrivals_[barrier].join(lanes_past(id));
   }
-  for (const ThreadId thread : lanes) lane_arrivals_[barrier].join(lane(id, thread).past);
+  Prefix& arrivals = lane_arrivals_[barrier];
+  Prefix last;  // that has been joined
+  for (const ThreadId thread : lanes) {
+    const Prefix& past = lane(id, thread).past;
+    if (last.shares(past)) continue;
+    arrivals.join(past);
+    last = past;
+  }
 }
 
 void Walk::on_lanes_leave(AgentId id, std::span<const ThreadId> lanes, const void* barrier) {
   const auto at = lane_arrivals_.find(barrier);
   if (at == lane_arrivals_.end()) return;
   if (execution_->record(id).thread == machine::kNoThread) join_lanes(id, at->second);
-  for (const ThreadId thread : lanes) lane(id, thread).past.join(at->second);
+  Prefix before, after;  // of the lane before
+  bool known = false;
+  for (const ThreadId thread : lanes) {
+    Prefix& past = lane(id, thread).past;
+    if (known && past.shares(before)) {
+      past = after;
+      continue;
+    }
+    known = true;
+    before = past;
+    past.join(at->second);
+    after = past;
+  }
 }
 
 // What a lane does next depends on what the others read.
@@ -104,7 +123,7 @@ void Walk::on_exchange(AgentId id, std::span<const ThreadId> lanes) {
   if (lanes.size() < 2) return;
   Prefix all;
   for (const ThreadId thread : lanes) all.join(lane(id, thread).past);
-  for (const ThreadId thread : lanes) lane(id, thread).past.join(all);
+  for (const ThreadId thread : lanes) lane(id, thread).past = all;
 }
 
 // Whether an event is in a past, that of an access by `by` at `site`, only because lanes of warps

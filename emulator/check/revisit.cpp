@@ -113,8 +113,9 @@ void Walk::on_blocked(const Question& q) {
   // Where a part of the reductions would satisfy the wait, or their sizes differ, order matters.
   bool reds = false, mixed = false;
   std::uint64_t operand = 0;
-  for (const Live& l : lives_) {
-    if (!l.executed || !l.red || l.event.write || l.event.cell != cell) continue;
+  for (const std::uint32_t i : events_at(cell)) {
+    const Live& l = lives_[i];
+    if (!l.executed || !l.red || l.event.write) continue;
     mixed = mixed || (reds && l.operand != operand);
     reds = true;
     operand = l.operand;
@@ -177,8 +178,9 @@ void Walk::check_barrier_step(const Question& q, const Live& live) {
   if (step.completed == machine::unpack(value_of(*q.cell->newest, q.size)).completed) return;
   if (!is_expected_first(q, step)) return not_a_set(cell);
   // It completes a phase: looks before it have seen one less.
-  for (const Live& l : lives_) {
-    if (!l.executed || l.event.write || l.red || l.event.cell != cell) continue;
+  for (const std::uint32_t i : events_at(cell)) {
+    const Live& l = lives_[i];
+    if (!l.executed || l.event.write || l.red) continue;
     if (!past.has(l.event.self)) return not_a_set(cell);
     if (left_out(current().index, q.access->site, past, lane(current_, q.who).past, l)) return;
   }
@@ -197,8 +199,9 @@ bool Walk::was_awaited(const Question& q, std::uint32_t phases) {
     if (!m->initial && machine::unpack(value_of(*m, q.size)).joined == 0) init = name_of(*m);
   }
   const Live* other_lanes = nullptr;
-  for (const Live& l : lives_) {
-    if (!l.executed || l.event.write || l.red || !l.wanted || l.event.cell != cell ||
+  for (const std::uint32_t i : events_at(cell)) {
+    const Live& l = lives_[i];
+    if (!l.executed || l.event.write || l.red || !l.wanted ||
         machine::unpack(l.operand).completed != phases || !past.has(l.event.self) ||
         (init != kUnknown && !l.past.has(init))) {
       continue;
@@ -269,8 +272,9 @@ void Walk::check_set_read(const Question& q, const Live& live, std::size_t candi
   bool reds = live.red, others = false, mixed = false, unlike = false, strong = true;
   std::uint64_t operand = live.operand;
   machine::Combine combine = live.combine;
-  for (const Live& l : lives_) {
-    if (!l.executed || l.event.write || l.event.cell != cell) continue;
+  for (const std::uint32_t i : events_at(cell)) {
+    const Live& l = lives_[i];
+    if (!l.executed || l.event.write) continue;
     // Of others it can be told which one they read.
     if ((l.red || live.red) && (l.red || l.wanted) && (live.red || live.wanted)) {
       strong = strong && execution_->machine().morally_strong(q.who, *q.access, l.thread, l.access);
@@ -388,23 +392,27 @@ void Walk::revisit(const Incoming& w) {
   if (abandoned_) return;
   const bool counter = sets_.is_counter(w.cell);
   const bool set = sets_.is_set_or_counter(w.cell);
-  for (std::size_t i = 0; i < w.limit; ++i) {
+  const std::vector<std::uint32_t>& events = events_at(w.cell);
+  for (const std::uint32_t i : events) {
+    if (i >= w.limit) break;
     const Live& r = lives_[i];
-    if (r.event.write || r.event.cell != w.cell || (set && r.red && w.red)) continue;
+    if (r.event.write || (set && r.red && w.red)) continue;
     if (left_out(w.self.agent, w.site, w.past, w.lane_past, r)) return;
   }
   if (counter) return revisit_sums(w);
   if (set) {
-    for (std::size_t i = 0; i < w.limit; ++i) {
+    for (const std::uint32_t i : events) {
+      if (i >= w.limit) break;
       const Live& r = lives_[i];
-      if (r.event.write || r.event.cell != w.cell || w.past.has(r.event.self)) continue;
+      if (r.event.write || w.past.has(r.event.self)) continue;
       if (r.red != w.red && !r.access.of_barrier) return count_or_order(w.cell);
     }
     if (w.red) return;
   }
-  for (std::uint32_t i = 0; i < w.limit; ++i) {
+  for (const std::uint32_t i : events) {
+    if (i >= w.limit) break;
     const Live& r = lives_[i];
-    if (r.event.write || r.event.cell != w.cell || w.past.has(r.event.self)) continue;
+    if (r.event.write || w.past.has(r.event.self)) continue;
     if (r.event.from == kLater || has_stand_in(r, w)) continue;
     bool deletable = maximal(i, w);
     for (std::uint32_t j = i + 1; j < w.limit && deletable; ++j) {

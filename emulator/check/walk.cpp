@@ -94,6 +94,7 @@ void Walk::start(Graph graph, schedule::Execution& execution) {
   id_of_.clear();
   lives_.clear();
   index_.clear();
+  by_cell_.clear();
   step_names_.clear();
   writes_.clear();
   due_.clear();
@@ -123,6 +124,7 @@ void Walk::start(Graph graph, schedule::Execution& execution) {
 std::uint32_t Walk::add(Live live) {
   const auto at = static_cast<std::uint32_t>(lives_.size());
   index_.emplace(key(live.event.self, live.event.piece, live.event.write), at);
+  by_cell_[live.event.cell].push_back(at);
   lives_.push_back(std::move(live));
   return at;
 }
@@ -130,6 +132,12 @@ std::uint32_t Walk::add(Live live) {
 std::uint32_t Walk::find(const Name& self, std::uint32_t piece, bool write) const {
   const auto at = index_.find(key(self, piece, write));
   return at == index_.end() ? kNone : at->second;
+}
+
+const std::vector<std::uint32_t>& Walk::events_at(const CellKey& cell) const {
+  static const std::vector<std::uint32_t> none;
+  const auto at = by_cell_.find(cell);
+  return at == by_cell_.end() ? none : at->second;
 }
 
 std::uint32_t Walk::find_write(const Name& self, const CellKey& cell) const {

@@ -250,6 +250,13 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
     std::uint64_t operand = 0;  // of a look at a barrier: what it saw there
     machine::Combine combine = machine::Combine::none;
   };
+  struct HashOfCell {
+    std::size_t operator()(const CellKey& c) const {
+      std::uint64_t h = (c.offset << 8 | c.size) ^ std::uint64_t{c.region} << 44;
+      h = (h ^ (h >> 31)) * 0x9E3779B97F4A7C15ULL;
+      return h ^ (h >> 29);
+    }
+  };
   // Coherence in a cell before a write came: what the write was placed before may be ordered
   // through it. What of the graph came later than the write is where the graph puts it.
   struct Before {
@@ -297,6 +304,8 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
   bool waits(std::uint32_t event, std::uint32_t other) const;
   std::uint32_t find(const Name& self, std::uint32_t piece, bool write) const;
   std::uint32_t find_write(const Name& self, const CellKey& cell) const;
+  // The events of a cell, by their stamps.
+  const std::vector<std::uint32_t>& events_at(const CellKey& cell) const;
   const Live* writer(const machine::Message& m, const CellKey& cell) const;
   Name name_of(const machine::Message& m) const;
   std::uint32_t add(Live live);
@@ -424,6 +433,7 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
   std::vector<Live> lives_;                            // by stamp
   std::vector<std::vector<std::uint32_t>> waits_for_;  // by stamp: of the given graph's events
   std::unordered_map<std::uint64_t, std::uint32_t> index_;
+  std::unordered_map<CellKey, std::vector<std::uint32_t>, HashOfCell> by_cell_;
   std::vector<Name> step_names_;                             // by the machine's step
   std::unordered_map<std::uint64_t, std::uint32_t> writes_;  // by step and offset
   std::unordered_map<const void*, Prefix> arrivals_;         // by barrier
