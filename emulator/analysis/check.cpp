@@ -25,11 +25,11 @@ ExhaustiveMode explore_mode(const Task& task, machine::Boundary mode, const Exha
     add(notes, task.subject->notes(program));
   };
   const schedule::TimeLimit limit(seconds);
-  m.result =
-      check::check_sums([&] { return task.subject->make_program(); }, check, spec.jobs,
-                        [&](const check::CheckResult& r) {
-                          watch.say({mode, r.complete + r.blocked, 0, r.seconds, r.explored});
-                        });
+  m.result = check::check_sums(
+      [&] { return task.subject->make_program(); }, check, spec.jobs,
+      [&](const check::CheckResult& r) {
+        watch.say({mode, r.complete + r.blocked, 0, r.seconds, r.explored, r.waiting});
+      });
   watch.over(mode);
   return m;
 }

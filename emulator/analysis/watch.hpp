@@ -19,7 +19,8 @@ struct Progress {
   std::uint64_t done = 0;  // schedules, executions, or checks of relax
   std::uint64_t of = 0;    // 0: not known
   double seconds = 0;
-  double explored = -1;  // an estimate of the share of an exhaustive search; < 0: of none
+  double explored = -1;       // an estimate of the share of an exhaustive search; < 0: of none
+  std::uint64_t waiting = 0;  // executions that it knows of and has not explored
 };
 
 struct Watch {

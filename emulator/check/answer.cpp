@@ -286,7 +286,7 @@ void Walk::sticks(const Question& q, std::uint32_t given) {
     if (!late && !useless && !abandoned_) {
       Graph g = graph();
       g[given].late = true;
-      found_.push_back(std::move(g));
+      follow(std::move(g));
     }
     unfair_ = true;
     if (!abandoned_) abandon();
@@ -309,7 +309,7 @@ void Walk::offer_reads(const Question& q, const Event& event,
     g.push_back(event);
     g.back().from = from;
     g.back().stuck = stuck;
-    found_.push_back(std::move(g));
+    follow(std::move(g));
   };
   // At the point of coherence a read returns what is newest when it runs: nothing that what it
   // depends on has overwritten.
@@ -405,7 +405,7 @@ void Walk::on_place(const Question& q, std::span<const MessageSet> options) {
     } else {
       g.push_back(event);
     }
-    found_.push_back(std::move(g));
+    follow(std::move(g));
   }
 }
 

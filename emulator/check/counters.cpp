@@ -375,7 +375,7 @@ const Message* Walk::choose_sum(const Question& q, Live& live) {
     Graph g = graph();
     g.push_back(live.event);
     g.back().after = names_of(*counter, sum);
-    found_.push_back(std::move(g));
+    follow(std::move(g));
   };
   for (const Reds sum : sums(*counter, live, all, known, others, false)) {
     if (sum != *usual) offer(sum);
@@ -432,7 +432,7 @@ void Walk::revisit_sums(const Incoming& w) {
       });
       at->from = kSome;
       at->after = names_of(*counter, sum);
-      found_.push_back(std::move(g));
+      follow(std::move(g));
     }
   }
 }

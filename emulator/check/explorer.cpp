@@ -4,6 +4,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <exception>
+#include <iterator>
 #include <mutex>
 #include <set>
 #include <thread>
@@ -220,22 +221,16 @@ class Search {
     }
     std::vector<Item> next;
     if (item.again) walk.found().clear();
-    for (Graph& g : walk.found()) {
-      next.push_back({std::move(g), 0, item.generation, item.foresight, item.corrections});
-    }
+    const double share = share_out(item, walk.found(), next);
     walk.found().clear();
     if (explored.may_buffer && !buffered_) {
       buffered_ = true;
       next.push_back({{}, 0, item.generation, std::make_shared<const Foresight>(), 0});
     }
     if (item.foresight != nullptr) follow(item, explored, walk, next);
-    const double share = item.share / static_cast<double>(next.size() + 1);
     // Foresights have no share: nobody knows how many there will be.
     result_.explored = std::min(result_.explored + share, kAlmostAll);
-    for (Item& i : next) {
-      i.share = share;
-      items_.push_back(std::move(i));
-    }
+    std::move(next.begin(), next.end(), std::back_inserter(items_));
     if (walk.abandoned()) {
       ++result_.abandoned;
     } else if (item.foresight != nullptr) {
@@ -252,8 +247,27 @@ class Search {
     if (progress_ && Clock::now() - told_ >= kProgressEvery) {
       told_ = Clock::now();
       result_.seconds = before_ + seconds();
+      result_.waiting = items_.size() + active_;
       progress_(result_);
     }
+  }
+
+  // What follows from a run, each with its share of the run's; returns the run's own. Were what one
+  // event can do the same whatever the others do, a run with c other ways at a point would be one
+  // of 1 + c times as many, and behind each of those ways as many would follow as behind the run's.
+  static double share_out(const Item& item, std::vector<Walk::Found>& found,
+                          std::vector<Item>& next) {
+    double share = item.share;
+    for (auto first = found.begin(); first != found.end();) {
+      const auto end = std::find_if(
+          first, found.end(), [&](const Walk::Found& f) { return f.behind != first->behind; });
+      share /= static_cast<double>(end - first + 1);
+      for (; first != end; ++first) {
+        next.push_back(
+            {std::move(first->graph), share, item.generation, item.foresight, item.corrections});
+      }
+    }
+    return share;
   }
 
   // What follows from a run out of order, besides its graphs.

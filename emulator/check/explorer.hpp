@@ -57,7 +57,8 @@ struct CheckResult {
   std::uint64_t out_of_order = 0, ruled_out = 0, unjudged = 0;
   std::uint64_t events = 0;  // of the largest execution
   double seconds = 0;
-  double explored = 0;  // estimate of the share of the search that is done, 0 to 1
+  double explored = 0;        // estimate of the share of the search that is done, 0 to 1
+  std::uint64_t waiting = 0;  // graphs that are found and not explored, while the search goes on
   bool interrupted = false;
   std::uint32_t ordered_cells = 0;  // cells whose reductions turned out to be no set
   // Orders of the lanes of a warp that could be told apart and were not explored: where there are

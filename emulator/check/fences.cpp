@@ -69,7 +69,7 @@ void Walk::offer_fences(const Live& fence) {
     for (std::size_t a = 0; a < n; ++a) {
       if (in[a]) g.back().after.push_back(lives_[others[a]].event.self);
     }
-    found_.push_back(std::move(g));
+    follow(std::move(g));
   };
   choose(choose, 0);
 }

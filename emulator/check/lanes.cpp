@@ -202,7 +202,7 @@ std::uint32_t Walk::choose_option(std::uint32_t options) {
       Graph g = graph();
       g.push_back(live.event);
       g.back().from.nth += k;
-      found_.push_back(std::move(g));
+      follow(std::move(g));
     }
   }
   agent.past.add(self);

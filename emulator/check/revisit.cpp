@@ -421,8 +421,8 @@ void Walk::revisit(const Incoming& w) {
     if (!deletable) continue;
     const bool may_end = !r.wanted || !w.value || r.wanted->holds(*w.value);
     const bool may_fail = r.wanted && (!w.value || !r.wanted->holds(*w.value));
-    if (may_end) found_.push_back(restricted(i, w, false));
-    if (may_fail) found_.push_back(restricted(i, w, true));
+    if (may_end) follow(restricted(i, w, false));
+    if (may_fail) follow(restricted(i, w, true));
   }
 }
 

@@ -43,8 +43,8 @@ void Walk::settle(const Question& q) {
     if (other->past.has(poll.event.from)) return;
     before.push_back(name_of(*m));
   }
-  found_.push_back(graph());
-  Event& again = found_.back()[static_cast<std::size_t>(at - lives_.begin())];
+  follow(graph());
+  Event& again = found_.back().graph[static_cast<std::size_t>(at - lives_.begin())];
   again.late = false;
   again.after = std::move(before);
 }

@@ -137,7 +137,13 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
   }
   // After it: the graphs that follow from how it ended. Then all of them can be taken.
   void finish();
-  std::vector<Graph>& found() { return found_; }
+  // A graph that follows, and how many events the run had by then: those found at one point are the
+  // other ways in which one event could have gone.
+  struct Found {
+    Graph graph;
+    std::size_t behind = 0;
+  };
+  std::vector<Found>& found() { return found_; }
   Graph graph() const;
   // The graph is not consistent, or a stuck poll turned out to have an end: no execution.
   bool abandoned() const { return abandoned_; }
@@ -289,6 +295,7 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
   AgentState& current() { return agents_[current_]; }
   void abandon();
   void leave_step();
+  void follow(Graph graph) { found_.push_back({std::move(graph), lives_.size()}); }
   bool source_is_there(std::uint32_t event) const;
   bool is_of_current(machine::ThreadId thread) const;
   void ask_blocked();
@@ -443,7 +450,7 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
   std::set<machine::ThreadId> stuck_;
   std::vector<std::vector<std::uint32_t>> lanes_of_;  // by AgentId
   std::vector<Incoming> due_;
-  std::vector<Graph> found_;
+  std::vector<Found> found_;
   std::vector<OpenEnd> ends_;
   std::uint32_t generation_ = 0;  // of `sets_`, when the run began
   std::size_t given_ = 0;         // events of the graph given

@@ -61,7 +61,7 @@ void print_table(const std::vector<ModeResult>& modes, bool left_out) {
                m.claimed ? "yes" : "no", word(m, !left_out), m.result.complete, m.result.blocked,
                m.verdict() == Verdict::pass || (!whole && m.result.explored == 1) ? "all"
                : whole                                                            ? "-"
-                       : fmt::format("{:.2g} %", 100 * m.result.explored),
+                       : percent(m.result.explored),
                m.result.seconds,
                m.verdict() == Verdict::finding && f ? machine::name(f->kind) : "");
   }

@@ -27,6 +27,12 @@ bool as_json = false;
 
 void set_json_progress() { as_json = true; }
 
+std::string percent(double share) {
+  const double hundredths = std::min(100 * share, 99.0);
+  return hundredths < 10 ? fmt::format("{:.2g} %", hundredths)
+                         : fmt::format("{:.0f} %", hundredths);
+}
+
 Progress::Progress(std::string what, std::string unit, std::uint64_t of)
     : what_(std::move(what)),
       unit_(std::move(unit)),
@@ -76,7 +82,9 @@ analysis::Watch ShownProgress::watch() {
   watch.progress = [this](const analysis::Progress& p) {
     if (!progress_) progress_.emplace(std::string(machine::name(p.mode)), unit_, p.of);
     progress_->at(p.done, p.seconds,
-                  p.explored < 0 ? "" : fmt::format("about {:.2g} % explored", 100 * p.explored));
+                  p.explored < 0 ? ""
+                                 : fmt::format("{} known and not explored, about {} explored",
+                                               p.waiting, percent(p.explored)));
   };
   watch.mode_over = [this](machine::Boundary) { progress_.reset(); };
   watch.trying = [this](std::uint64_t tried, double seconds, double limit) {

@@ -18,6 +18,9 @@ bool wants_color(int fd);
 // Progress as JSON instead, a line each tenth of a second, for a program that shows it itself.
 void set_json_progress();
 
+// A share of something that is not done, for people: never 100 %.
+std::string percent(double share);
+
 class Progress {
  public:
   // `of`: 0 if the end is not known.
