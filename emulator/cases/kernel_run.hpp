@@ -421,11 +421,12 @@ class KernelRun final : public ptx::GlobalMemory {
              machine::Address at, const machine::Access& how, bool by_rmw,
              std::span<const std::uint64_t> values, const machine::Wanted& needs,
              std::span<const std::uint64_t> elements = {});
-  // Looks in vain are left out: one lane's look at one place. False: nothing to see yet.
+  // What a lane has read by a weak load is kept for its looks; and what is still to be had of that.
   void note_still(const machine::Machine& machine, Warp& warp, const ptx::Request& request,
                   std::uint32_t lane) const;
   static std::vector<ptx::Still> stills_of(const machine::Machine& machine, const Warp& warp,
                                            std::uint32_t lane);
+  // Looks in vain are left out: one lane's look at one place. False: nothing to see yet.
   bool look_once(machine::Machine& machine, Warp& warp, ptx::Request& request, std::uint32_t lane,
                  machine::Address at, const machine::Access& how, std::uint64_t& value);
   // What people are told that a look needs which saw this.

@@ -344,9 +344,9 @@ class MachineState : protected MachineRecords {
     return cell.size >= size ? cell : place_of_pieces(now, cell, as_one);
   }
   Cell& place_of_pieces(const Now& now, Cell& first, bool as_one);
-  // Tells the races of an access with what is in the pieces of its place. Throws NotModelled where
-  // there is none.
+  // Tells the races of an access with what is in the pieces of its place.
   void tell_races_of_pieces(const Now& now);
+  // The same; throws NotModelled where there is none.
   void refuse(const Now& now, const Cell& cell);
   MeetingState& meeting_at(Meeting m) { return *meetings_[static_cast<std::uint32_t>(m)]; }
   MeetingPart& part_of(MeetingState& meeting, const Placement& place, Scope scope);

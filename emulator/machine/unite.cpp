@@ -220,7 +220,6 @@ Cell& MachineState::place_of_pieces(const Now& now, Cell& first, bool as_one) {
   return first;
 }
 
-// A race is why the pieces cannot be put together, and what there is to be told.
 void MachineState::tell_races_of_pieces(const Now& now) {
   for_cells(now.address.region, now.address.offset, now.access->element, now.access->element, false,
             [&](const Cell& part, std::uint64_t at, std::uint16_t mask) {
@@ -232,6 +231,7 @@ void MachineState::tell_races_of_pieces(const Now& now) {
             });
 }
 
+// A race is why the pieces cannot be put together, and what there is to be told.
 void MachineState::refuse(const Now& now, const Cell& cell) {
   const std::size_t before = findings_.size();
   tell_races_of_pieces(now);

@@ -283,7 +283,6 @@ bool Execution::State::LaneTrial::go_round(Frame& frame, std::uint32_t& pc,
           break;
         }
         return false;
-        break;
       default:
         return false;
     }
