@@ -451,8 +451,7 @@ void Walk::on_message(const Question& q, const Message& m) {
       if ((x->before & bit(m)) != 0) live.event.after.push_back(name_of(*x));
     }
     // What of the graph is still to come at the point of coherence comes later in coherence too.
-    for (const std::uint32_t i : events_at(cell)) {
-      if (i >= given_ || remaining_ == 0) break;
+    for (const std::uint32_t i : events_before(cell, remaining_ > 0 ? given_ : 0)) {
       const Live& x = lives_[i];
       if (!x.executed && x.event.write && (x.event.pointed || q.pointed)) {
         live.event.after.push_back(x.event.self);

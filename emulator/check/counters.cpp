@@ -174,9 +174,7 @@ bool Walk::fits_counter(const Question& q, const Live& live) {
   const machine::Machine& machine = execution_->machine();
   const Prefix& past = agents_[current_].past;
   const Prefix& lane_past = lane(current_, q.who).past;
-  for (const std::uint32_t i : events_at(kFences)) {
-    if (lives_[i].executed) return false;
-  }
+  if (has_fence()) return false;
   for (const std::uint32_t i : events_at(cell)) {
     const Live& l = lives_[i];
     if (!l.executed || l.event.write) continue;
@@ -399,8 +397,7 @@ void Walk::revisit_sums(const Incoming& w) {
     return i < by || (i < w.limit && w.past.has(lives_[i].event.self));
   };
   std::vector<std::uint32_t> waits;
-  for (const std::uint32_t i : events_at(w.cell)) {
-    if (i >= w.limit) break;
+  for (const std::uint32_t i : events_before(w.cell, w.limit)) {
     const Live& r = lives_[i];
     if (r.event.write || w.past.has(r.event.self)) continue;
     if (r.red && w.red) continue;
@@ -457,11 +454,11 @@ bool Walk::is_usual_sum(std::uint32_t event, const Incoming& w) const {
 // Whether a wait that was there before has this reduction in its sum.
 bool Walk::is_summed(std::uint32_t event) const {
   const Event& red = lives_[event].event;
-  const std::vector<std::uint32_t>& events = events_at(red.cell);
+  const std::span<const std::uint32_t> events = events_before(red.cell, event);
   return std::any_of(events.begin(), events.end(), [&](std::uint32_t i) {
     const Event& wait = lives_[i].event;
     const std::vector<Name>& sum = wait.after;
-    return i < event && !wait.write && wait.from == kSome &&
+    return !wait.write && wait.from == kSome &&
            std::find(sum.begin(), sum.end(), red.self) != sum.end();
   });
 }

@@ -59,9 +59,7 @@ void Walk::find_ends() {
 
 void Walk::find_end(const CellKey& key, const std::vector<const Live*>& exchanges) {
   const machine::Cell* const cell = cell_of(key);
-  const bool fences = std::any_of(lives_.begin(), lives_.end(), [](const Live& l) {
-    return l.executed && l.event.cell == kFences;
-  });
+  const bool fences = has_fence();
   if (cell == nullptr || fences || !ends_.empty()) return not_a_set(key);
   for (const Message* m = cell->newest; m != nullptr; m = m->older) {
     const Live* const other = writer(*m, key);
@@ -392,9 +390,8 @@ void Walk::revisit(const Incoming& w) {
   if (abandoned_) return;
   const bool counter = sets_.is_counter(w.cell);
   const bool set = sets_.is_set_or_counter(w.cell);
-  const std::vector<std::uint32_t>& events = events_at(w.cell);
+  const std::span<const std::uint32_t> events = events_before(w.cell, w.limit);
   for (const std::uint32_t i : events) {
-    if (i >= w.limit) break;
     const Live& r = lives_[i];
     if (r.event.write || (set && r.red && w.red)) continue;
     if (left_out(w.self.agent, w.site, w.past, w.lane_past, r)) return;
@@ -402,7 +399,6 @@ void Walk::revisit(const Incoming& w) {
   if (counter) return revisit_sums(w);
   if (set) {
     for (const std::uint32_t i : events) {
-      if (i >= w.limit) break;
       const Live& r = lives_[i];
       if (r.event.write || w.past.has(r.event.self)) continue;
       if (r.red != w.red && !r.access.of_barrier) return count_or_order(w.cell);
@@ -410,7 +406,6 @@ void Walk::revisit(const Incoming& w) {
     if (w.red) return;
   }
   for (const std::uint32_t i : events) {
-    if (i >= w.limit) break;
     const Live& r = lives_[i];
     if (r.event.write || w.past.has(r.event.self)) continue;
     if (r.event.from == kLater || has_stand_in(r, w)) continue;
@@ -579,8 +574,8 @@ std::uint64_t Walk::fingerprint() const {
     const machine::Cell* cell = cell_of(key);
     if (cell == nullptr) continue;
     if (sets_.is_set_or_counter(key) &&
-        std::any_of(lives_.begin(), lives_.end(),
-                    [&](const Live& l) { return l.red && l.event.cell == key; })) {
+        std::any_of(events_at(key).begin(), events_at(key).end(),
+                    [&](std::uint32_t i) { return lives_[i].red; })) {
       continue;
     }
     for (const Message* a = cell->newest; a != nullptr; a = a->older) {

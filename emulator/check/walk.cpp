@@ -140,6 +140,17 @@ const std::vector<std::uint32_t>& Walk::events_at(const CellKey& cell) const {
   return at == by_cell_.end() ? none : at->second;
 }
 
+std::span<const std::uint32_t> Walk::events_before(const CellKey& cell, std::size_t stamp) const {
+  const std::vector<std::uint32_t>& all = events_at(cell);
+  return {all.begin(), std::lower_bound(all.begin(), all.end(), stamp)};
+}
+
+bool Walk::has_fence() const {
+  const std::vector<std::uint32_t>& fences = events_at(kFences);
+  return std::any_of(fences.begin(), fences.end(),
+                     [&](std::uint32_t i) { return lives_[i].executed; });
+}
+
 std::uint32_t Walk::find_write(const Name& self, const CellKey& cell) const {
   if (self.agent == kInitial.agent) return kNone;
   for (std::uint32_t piece = 0;; ++piece) {

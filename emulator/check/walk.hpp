@@ -313,6 +313,10 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
   std::uint32_t find_write(const Name& self, const CellKey& cell) const;
   // The events of a cell, by their stamps.
   const std::vector<std::uint32_t>& events_at(const CellKey& cell) const;
+  // Of these, those with a smaller stamp.
+  std::span<const std::uint32_t> events_before(const CellKey& cell, std::size_t stamp) const;
+  // A fence.sc was made.
+  bool has_fence() const;
   const Live* writer(const machine::Message& m, const CellKey& cell) const;
   Name name_of(const machine::Message& m) const;
   std::uint32_t add(Live live);
