@@ -101,28 +101,34 @@ TEST_CASE("a rank that is killed from outside is no finding: its schedule runs a
   CHECK_FALSE(c.left_behind());
 }
 
-// A case in which nothing is found, and whose search takes as long as one likes: adds of four
-// blocks in each order that they can have, by one process.
-void write_endless(const Folder& f) {
-  std::string ptx =
-      ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 data)\n{\n"
-      "  .reg .b32 %v;\n  .reg .b64 %m;\n  ld.param.u64 %m, [data];\n";
-  for (int i = 0; i < 8; ++i) {
-    ptx +=
-        "  atom.relaxed.gpu.global.add.u32 %v, [%m], 1;\n"
-        "  red.relaxed.gpu.global.max.u32 [%m+64], %v;\n";
-  }
-  std::ofstream(f / "k.ptx") << ptx << "  ret;\n}\n";
+// A case k.toml of so many blocks of one thread each, whose kernel gets 128 zeroed bytes in %m.
+void write_case(const Folder& f, const std::string& kernel, int blocks) {
+  std::ofstream(f / "k.ptx")
+      << ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 data)\n{\n"
+         "  .reg .b32 %v, %id;\n  .reg .b64 %m;\n  .reg .pred %p;\n  ld.param.u64 %m, [data];\n"
+      << kernel << "  ret;\n}\n";
   std::ofstream(f / "k.toml")
       << "version = 1\nranks = 1\ncalls = 1\n[memory.data]\nkind = \"local\"\nbytes = 128\n"
-         "init = \"zero\"\n[[launch]]\nptx = \"k.ptx\"\nkernel = \"k\"\ngrid = [4]\nblock = [1]\n"
-         "args = [ {memory = \"data\"} ]\n";
+         "init = \"zero\"\n[[launch]]\nptx = \"k.ptx\"\nkernel = \"k\"\ngrid = ["
+      << blocks << "]\nblock = [1]\nargs = [ {memory = \"data\"} ]\n";
+}
+
+// Nothing is found in it, and its search takes as long as one likes: adds of the blocks in each
+// order that they can have, by one process.
+std::string endless() {
+  std::string adds;
+  for (int i = 0; i < 8; ++i) {
+    adds +=
+        "  atom.relaxed.gpu.global.add.u32 %v, [%m+64], 1;\n"
+        "  red.relaxed.gpu.global.max.u32 [%m+68], %v;\n";
+  }
+  return adds;
 }
 
 TEST_CASE(
     "a search that a signal ends in a mode that is not claimed does not say that others pass") {
   const Folder f;
-  write_endless(f);  // the first mode is not one that a case claims
+  write_case(f, endless(), 4);  // the first mode is not one that a case claims
   Command c(f, "check --case k.toml --json r.json");
   until_running(c, 1);
   std::this_thread::sleep_for(1s);
@@ -139,7 +145,7 @@ TEST_CASE(
 
 TEST_CASE("relax that --time or a signal ends where the case itself is not decided says so") {
   const Folder f;
-  write_endless(f);
+  write_case(f, endless(), 4);
   const std::string relax =
       "relax --case k.toml --boundary strict --variant-time 600 --executions 1000000000 --json "
       "r.json";
@@ -164,24 +170,15 @@ TEST_CASE("relax that --time or a signal ends prints the table so far") {
   const Folder f;
   // A release that the kernel needs: made weak it fails, and is recorded; made relaxed, each reader
   // may see the old value, and goes where nothing fails and no search ends.
-  std::string ptx =
-      ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 data)\n{\n"
-      "  .reg .b32 %v, %id;\n  .reg .b64 %m;\n  .reg .pred %p;\n  ld.param.u64 %m, [data];\n"
-      "  mov.u32 %id, %ctaid.x;\n  setp.ne.u32 %p, %id, 0;\n  @%p bra READER;\n"
-      "  st.relaxed.gpu.global.u32 [%m], 1;\n  st.release.gpu.global.u32 [%m+4], 1;\n  ret;\n"
-      "READER:\n  ld.acquire.gpu.global.u32 %v, [%m+4];\n  setp.ne.u32 %p, %v, 1;\n"
-      "  @%p bra READER;\n  ld.relaxed.gpu.global.u32 %v, [%m];\n  setp.eq.u32 %p, %v, 1;\n"
-      "  @%p bra DONE;\n";
-  for (int i = 0; i < 8; ++i) {
-    ptx +=
-        "  atom.relaxed.gpu.global.add.u32 %v, [%m+64], 1;\n"
-        "  red.relaxed.gpu.global.max.u32 [%m+68], %v;\n";
-  }
-  std::ofstream(f / "k.ptx") << ptx << "DONE:\n  ret;\n}\n";
-  std::ofstream(f / "k.toml")
-      << "version = 1\nranks = 1\ncalls = 1\n[memory.data]\nkind = \"local\"\nbytes = 128\n"
-         "init = \"zero\"\n[[launch]]\nptx = \"k.ptx\"\nkernel = \"k\"\ngrid = [5]\nblock = [1]\n"
-         "args = [ {memory = \"data\"} ]\n";
+  write_case(f,
+             "  mov.u32 %id, %ctaid.x;\n  setp.ne.u32 %p, %id, 0;\n  @%p bra READER;\n"
+             "  st.relaxed.gpu.global.u32 [%m], 1;\n  st.release.gpu.global.u32 [%m+4], 1;\n"
+             "  ret;\nREADER:\n  ld.acquire.gpu.global.u32 %v, [%m+4];\n"
+             "  setp.ne.u32 %p, %v, 1;\n  @%p bra READER;\n"
+             "  ld.relaxed.gpu.global.u32 %v, [%m];\n  setp.eq.u32 %p, %v, 1;\n"
+             "  @%p bra DONE;\n" +
+                 endless() + "DONE:\n",
+             5);
   std::filesystem::create_directory(f.path() / "why");
   const std::string relax =
       "relax --case k.toml --boundary strict --variant-time 600 --executions 1000000000 --traces "
