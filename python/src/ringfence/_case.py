@@ -365,7 +365,8 @@ class Case(_Search):
             self.document["same_value"] = same_value
         self.document["memory"] = {m.name: self._memory(m, context, used) for m in node.memories.values()}
         self.document["step"] = [s.toml(context, self._modules) for s in self.steps]
-        self.document["check"] = check
+        if check:
+            self.document["check"] = check
         if ignore:
             self.document["ignore"] = [dict(e) for e in ignore]
         self._check_names(check)

@@ -54,7 +54,7 @@ def dumps(document: Mapping[str, Any]) -> str:
         out += [f"{_key(k)} = {_value(v)}" for k, v in step.items()]
     check = dict(document.get("check", {}))
     let, expected = check.pop("let", {}), check.pop("expected", {})
-    if check:
+    if check or ("check" in document and not let and not expected):
         out += ["", "[check]"]
         out += [f"{_key(k)} = {_value(v)}" for k, v in check.items()]
     if let:
