@@ -113,9 +113,10 @@ struct Wanted {
   bool holds(std::uint64_t v) const {
     if (condition != nullptr) return condition->holds(v);
     v &= mask;
+    if (compare == Compare::eq) return v == value;  // most waits; the rest may take a jump table
     switch (compare) {
       case Compare::eq:
-        return v == value;
+        break;
       case Compare::ne:
         return v != value;
       case Compare::lt:

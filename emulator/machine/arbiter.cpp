@@ -39,11 +39,6 @@ void MachineState::write_foreseen(Now& now, Cell& cell, std::uint64_t old, std::
   listener_ = listener;
 }
 
-bool MachineState::morally_strong(ThreadId a, const Access& x, ThreadId b, const Access& y) const {
-  const Now now{a, threads_[a], &x, {}, 0, AccessKind::read, 0};
-  return morally_strong(now, b, y.order, y.scope, y.proxy, y.element);
-}
-
 bool MachineState::ask(const Access& a) const { return arbiter_ != nullptr && arbiter_->counts(a); }
 
 MessageSet MachineState::takes(const Now& now, const Cell& cell, const Past& past) const {

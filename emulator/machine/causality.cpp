@@ -144,6 +144,7 @@ bool MachineState::same_address(Proxy a, Proxy b, bool strong_sys) const {
 }
 
 bool MachineState::same_proxy(Proxy a, Proxy b, bool strong_sys) const {
+  if (a == b) return true;  // what most accesses are: of the generic proxy at the first address
   return kind_of(a) == kind_of(b) && same_address(a, b, strong_sys);
 }
 
@@ -156,9 +157,12 @@ bool MachineState::may_begin(const Entry& e, Proxy end, Scope end_scope) const {
   return same_proxy(e.proxy, end, e.scope == Scope::sys && end_scope == Scope::sys);
 }
 
-// PTX ISA 8.7, "Morally Strong Operations", for an access of another thread (or this one).
-bool MachineState::morally_strong(const Now& now, ThreadId other, Order order, Scope scope,
-                                  Proxy proxy, std::uint8_t element) const {
+// PTX ISA 8.7, "Morally Strong Operations", for an access of another thread (or this one). Every
+// atomic asks several times: one copy for each of the below.
+[[gnu::always_inline]] inline bool MachineState::morally_strong(const Now& now, ThreadId other,
+                                                                Order order, Scope scope,
+                                                                Proxy proxy,
+                                                                std::uint8_t element) const {
   const Access& a = *now.access;
   if (other == now.id) {  // related by program order
     return !by_proxy() || same_proxy(a.proxy, proxy,
@@ -167,14 +171,20 @@ bool MachineState::morally_strong(const Now& now, ThreadId other, Order order, S
   }
   if (!is_strong(a.order) || !is_strong(order)) return false;
   const Placement& there = threads_[other]->place;
-  if (!reaches(a.scope, now.thread->place, there)) return false;
-  if (!reaches(scope, there, now.thread->place)) return false;
+  const Scope apart = distance(now.thread->place, there);
+  if (a.scope < apart) return false;
+  if (scope < apart) return false;
   if (element != operation_bytes(a)) return false;  // complete overlap; accesses are aligned
   return same_proxy(a.proxy, proxy, a.scope == Scope::sys && scope == Scope::sys);
 }
 
 bool MachineState::morally_strong(const Now& now, const Message& m) const {
   return m.initial || morally_strong(now, m.at.thread, m.order, m.scope, m.proxy, m.element);
+}
+
+bool MachineState::morally_strong(ThreadId a, const Access& x, ThreadId b, const Access& y) const {
+  const Now now{a, threads_[a], &x, {}, 0, AccessKind::read, 0};
+  return morally_strong(now, b, y.order, y.scope, y.proxy, y.element);
 }
 
 bool MachineState::morally_strong(const Now& now, const Reader& r) const {

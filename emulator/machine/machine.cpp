@@ -35,7 +35,9 @@ MachineState::MachineState(std::pmr::memory_resource* memory, const Policy& poli
       free_meetings_(memory),
       findings_(memory),
       unfenced_reads_(memory),
-      woken_(memory) {}
+      woken_(memory) {
+  note_proxies();
+}
 
 Machine::Machine(std::pmr::memory_resource* memory, const Policy& policy)
     : MachineState(memory, policy) {}

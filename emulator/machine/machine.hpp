@@ -58,7 +58,10 @@ class Machine : private MachineState {
   Machine& operator=(const Machine&) = delete;
 
   const Policy& policy() const { return policy_; }
-  void set_policy(const Policy& policy) { policy_ = policy; }
+  void set_policy(const Policy& policy) {
+    policy_ = policy;
+    note_proxies();
+  }
   void set_chooser(Chooser* chooser) { chooser_ = chooser; }
   void set_listener(Listener* listener) { listener_ = listener; }
   // For an exhaustive search; nullptr for none. The chooser has to answer what the arbiter wants.
@@ -232,7 +235,10 @@ class Machine : private MachineState {
   void fence_inits(ThreadId thread);
   // Before the first access: some go through the constant, texture or surface proxy. Without it
   // their fences are not kept.
-  void use_other_proxies(bool on) { other_proxies_ = on; }
+  void use_other_proxies(bool on) {
+    other_proxies_ = on;
+    note_proxies();
+  }
   // bar.sync: every one of `arriving` happens before every one of `syncing`. If both are the same
   // and are all threads of their block that touch memory, say so: the block is then level again.
   // A thread of `arriving` that goes on before the others have come (bar.arrive) arrives by itself,

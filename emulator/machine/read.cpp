@@ -24,21 +24,22 @@ void MachineState::note_read(const Now& now, Cell& cell, Message& m, MessageSet 
   // Readers that this one stands for: earlier in causality, and whatever later write is ordered
   // after this one, or morally strong with it, is so with them. A weak read leaves a write only
   // order; a strong one also scopes, which reach another block or not as they like.
+  const std::uint8_t bytes = operation_bytes(a);
   for (Reader** link = &cell.readers; *link != nullptr;) {
     Reader* r = *link;
     const bool stronger =
         !is_strong(a.order) || (is_strong(r->order) && r->scope >= a.scope &&
                                 distance(placement(r->at.thread), placement(now.id)) == Scope::cta);
-    if (stronger && (r->mask & ~now.mask) == 0 && r->element == operation_bytes(a) &&
-        r->proxy == a.proxy && stands_for(now, *r)) {
+    if (stronger && (r->mask & ~now.mask) == 0 && r->element == bytes && r->proxy == a.proxy &&
+        stands_for(now, *r)) {
       *link = r->next;
       readers_.give(r);
     } else {
       link = &r->next;
     }
   }
-  cell.readers = readers_.take(cell.readers, at, now.step, a.site, now.mask, a.order, a.scope,
-                               a.proxy, operation_bytes(a));
+  cell.readers =
+      readers_.take(cell.readers, at, now.step, a.site, now.mask, a.order, a.scope, a.proxy, bytes);
 }
 
 // Whether what is ordered after this access is so after that reader, too.

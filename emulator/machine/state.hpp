@@ -160,8 +160,9 @@ class MachineState : protected MachineRecords {
   static bool outdates_a_read(const Cell& cell, MessageSet before, MessageSet after);
   bool goes_to_coherence_point(const Access& a) const;
   // Whether proxies and virtual addresses make a difference to order.
-  bool by_proxy() const {
-    return policy_.alias_data == AliasData::fence_required || other_proxies_;
+  bool by_proxy() const { return by_proxy_; }
+  void note_proxies() {
+    by_proxy_ = policy_.alias_data == AliasData::fence_required || other_proxies_;
   }
   bool same_address(Proxy a, Proxy b, bool strong_sys) const;
   bool same_proxy(Proxy a, Proxy b, bool strong_sys) const;
@@ -352,7 +353,16 @@ class MachineState : protected MachineRecords {
   MeetingPart& part_of(MeetingState& meeting, const Placement& place, Scope scope);
   void snapshot(Thread& t, ThreadId id, Scope scope);
   void acquire_parked(Thread& t, ThreadId id, Scope scope);
-  bool check_range(const Now& now, std::uint64_t bytes);
+  // A span that leaves its region, or is not aligned to its elements, is a finding and not
+  // executed.
+  bool check_range(const Now& now, std::uint64_t bytes) {
+    const std::uint64_t size = regions_[now.address.region]->spec.bytes;
+    const bool inside = now.address.offset <= size && bytes <= size - now.address.offset;
+    if (inside && (now.address.offset & (now.access->element - 1u)) == 0) return true;
+    report_range(now, bytes, inside);
+    return false;
+  }
+  void report_range(const Now& now, std::uint64_t bytes, bool inside);
   Now begin(ThreadId thread, Address at, const Access& access, AccessKind kind);
   void tell_edge(Event::Kind kind, ThreadId thread, ThreadId from = kNoThread);
   static constexpr unsigned kReduction = 1, kForeseen = 2;  // see Event
@@ -410,6 +420,7 @@ class MachineState : protected MachineRecords {
 
   std::pmr::memory_resource* memory_;
   Policy policy_;
+  bool by_proxy_ = false;  // see note_proxies()
   Chooser* chooser_ = nullptr;
   Listener* listener_ = nullptr;
   bool torn_ = false;  // a read of this run saw a part of an AsOne group

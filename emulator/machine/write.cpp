@@ -139,18 +139,13 @@ MachineState::Now MachineState::begin(ThreadId id, Address at, const Access& acc
   return now;
 }
 
-// A span that leaves its region, or is not aligned to its elements, is a finding and not executed.
-bool MachineState::check_range(const Now& now, std::uint64_t bytes) {
-  const std::uint64_t size = regions_[now.address.region]->spec.bytes;
-  const bool inside = now.address.offset <= size && bytes <= size - now.address.offset;
-  if (inside && (now.address.offset & (now.access->element - 1u)) == 0) return true;
+void MachineState::report_range(const Now& now, std::uint64_t bytes, bool inside) {
   Finding f;
   f.kind = inside ? FindingKind::misaligned : FindingKind::out_of_bounds;
   f.second = info(now);
   f.second.bytes = static_cast<std::uint32_t>(bytes);
   f.has_second = true;
   report(f);
-  return false;
 }
 
 // Own later accesses are not part of what a strong write publishes.
