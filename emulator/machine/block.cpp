@@ -87,6 +87,7 @@ void MachineState::into_lines(Region& region, Block& block) {
       c->uninitialised = m->uninitialised;
       c->rmw = m->rmw;
       c->source_strong = m->source_strong;
+      c->of_set = m->of_set;
       c->consumed = m->consumed;
       c->before = m->before;
       c->outlives = m->outlives;

@@ -17,24 +17,33 @@ MachineState::Past MachineState::past(const Cell& cell, const Now& now) const {
     p.known = bit(*cell.newest);
     return p;
   }
+  MessageSet read = 0;  // through a later one
   for (const Message* m = cell.newest; m != nullptr; m = m->older) {
     if (m->initial || in_past(now, m->at, m->order, m->scope, m->proxy) ||
         (now.access->fresh && now.thread->view.observed.covers(m->at))) {
       p.known |= bit(*m);
-    } else if ((p.known & bit(*m)) == 0) {
-      for (const Observer* o = m->observers; o != nullptr; o = o->next) {
-        if (in_past(now, o->at, o->order, o->scope, o->proxy)) {
-          p.known |= bit(*m);
-          break;
-        }
-      }
+    } else if ((p.known & bit(*m)) == 0 && was_read(now, *m)) {
+      p.known |= bit(*m);
     }
     if ((p.known & bit(*m)) == 0) continue;
     p.overwritten |= m->before;
-    // A source is behind in the list: its turn is still to come.
-    if (m->source != nullptr && m->source_strong) p.known |= bit(*m->source);
+    // A source is behind in the list: its turn is still to come. One reduction of a set does not
+    // say what came before it; who read what they leave together knows all of them.
+    if (m->source == nullptr || !m->source_strong) continue;
+    if (!m->of_set || (read & bit(*m)) != 0 || was_read(now, *m)) {
+      read |= bit(*m->source);
+      p.known |= bit(*m->source);
+    }
   }
   return p;
+}
+
+// Whether a read of it is in the access's past.
+bool MachineState::was_read(const Now& now, const Message& m) const {
+  for (const Observer* o = m.observers; o != nullptr; o = o->next) {
+    if (in_past(now, o->at, o->order, o->scope, o->proxy)) return true;
+  }
+  return false;
 }
 
 // With all that coherence puts before them.

@@ -161,6 +161,7 @@ Message* MachineState::copy_message(const Message& m) {
   c->uninitialised = m.uninitialised;
   c->rmw = m.rmw;
   c->source_strong = m.source_strong;
+  c->of_set = m.of_set;
   c->consumed = m.consumed;
   c->before = m.before;
   c->outlives = m.outlives;

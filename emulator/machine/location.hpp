@@ -75,6 +75,7 @@ struct Message {
   bool uninitialised = false;
   bool rmw = false;
   bool source_strong = false;  // the read-modify-write is morally strong with what it read
+  bool of_set = false;         // it stands for all orders of several (Arbiter::as_set)
   bool consumed = false;       // a wait ended on it, or a read-modify-write took it over
   MessageSet before = 0;       // what coherence puts before it
   // What some reader of it knew: coherence can no longer come to put it before those.

@@ -82,6 +82,7 @@ Message* MachineState::insert_rmw(const Now& now, Cell& cell, Message& source, c
   m.rmw = true;
   m.source = &source;
   m.source_strong = strong_link;
+  m.of_set = set && !of_barrier;
   source.outlives |= past.known & ~bit(source);
   std::memcpy(m.value.data(), value, kLineBytes);
   if (!of_barrier) publish(now, cell, m, &source, strong_link);
@@ -266,7 +267,7 @@ void MachineState::finish_rmw(Now& now, Cell& cell, Message& source, const Past&
   }
   bool observed_it = false;
   Message* m = insert_rmw(now, cell, source, past, next.data(), &observed_it);
-  if (((past.known & bit(source)) == 0 || by_proxy()) && m->source_strong) {
+  if (((past.known & bit(source)) == 0 || by_proxy()) && m->source_strong && !m->of_set) {
     // The read half observed its source.
     const Access& a = *now.access;
     source.observers = observers_.take(source.observers, m->at, a.order, a.scope, a.proxy);

@@ -156,6 +156,7 @@ class MachineState : protected MachineRecords {
     return at.thread == id || t.view.seen.covers(at);
   }
   Past past(const Cell& cell, const Now& now) const;
+  bool was_read(const Now& now, const Message& m) const;
   static MessageSet downward(const Cell& cell, MessageSet set);
   static bool outdates_a_read(const Cell& cell, MessageSet before, MessageSet after);
   bool goes_to_coherence_point(const Access& a) const;

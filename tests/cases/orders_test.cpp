@@ -256,6 +256,26 @@ TEST_CASE("a red of one lane need not come before another lane's atomic") {
   judge("clean", lanes("  bar.warp.sync 3;\n"));
 }
 
+TEST_CASE("what comes behind a reduction need not come behind others of the same place") {
+  const std::string red = "  red.relaxed.gpu.global.add.u32 [%m], 1;\n";
+  const auto look = [&](const std::string& how) {
+    return red + "  ld." + how + ".global.u32 %v1, [%m];\n";
+  };
+  // Whichever of the two the search makes first.
+  judge("data-race", {{look("weak"), red}});
+  judge("data-race", {{red, look("weak")}});
+  judge("clean", {{red, look("relaxed.gpu")}});
+  // Who has waited for all of them has them in its past.
+  const std::string wait =
+      "$W:\n  ld.relaxed.gpu.global.u32 %v1, [%m];\n  setp.ne.u32 %q, %v1, 2;\n  @%q bra $W;\n";
+  judge("clean", {{red, red + wait + "  ld.weak.global.u32 %v1, [%m];\n"}});
+  // What one takes over from another depends on their order as well.
+  const std::string data = "  st.weak.global.u32 [%m+64], 1;\n";
+  const std::string add = "  atom.acq_rel.gpu.global.add.u32 %v2, [%m], 1;\n";
+  judge("data-race", {{data + add, add + data}});
+  judge("data-race", {{add + data, data + add}});
+}
+
 TEST_CASE("who saw old values twice and sleeps sees the newest when nothing else happens") {
   const std::string look = "  atom.acquire.gpu.global.cas.b32 %v2, [%m], 3, 4;\n";
   const auto program = program_of(
