@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
@@ -69,13 +70,16 @@ class Comparison {
       search(ignore);
       // Of a run that a missed phase of an mbarrier leaves stuck, check does not explore those in
       // which the wait came earlier: it has failed, and with deadlocks passed over they are left
-      // out.
-      const bool missed = result_.blocked > 0 && !kernel_.mbarriers.empty();
+      // out. The same at the point of coherence.
+      const bool missed = result_.blocked > 0 && (!kernel_.mbarriers.empty() ||
+                                                  limits_.boundary == machine::Boundary::coherent);
       judged_.undefined = result_.verdict == check::Verdict::fail || missed;
-      // Orders of lanes that were left out show where one matters; what has no run at all does not.
+      // Orders of lanes that were left out show where one matters, but not where lanes are the
+      // threads; what has no run at all does not.
       const bool lacks = std::any_of(
-          result_.left_out.begin(), result_.left_out.end(),
-          [](const check::LeftOut& o) { return o.what != check::LeftOut::What::lanes; });
+          result_.left_out.begin(), result_.left_out.end(), [&](const check::LeftOut& o) {
+            return kernel_.paired || o.what != check::LeftOut::What::lanes;
+          });
       judged_.whole = !judged_.undefined && !lacks && result_.explored == 1 && result_.bounded == 0;
     }
     for (const check::LeftOut& o : result_.left_out) {
@@ -205,10 +209,37 @@ class Comparison {
   Judged judged_;
 };
 
+// What two lanes of one warp do, against the same by two warps: both are threads.
+std::string difference_from_warps(const Kernel& kernel, const Judged& lanes, const Judged& warps) {
+  if (!warps.difference.empty()) return "apart, " + warps.difference;
+  if (lanes.verdict == Verdict::unknown || warps.verdict == Verdict::unknown) return "";
+  const auto word = [](Verdict v) { return v == Verdict::pass ? "PASS" : "FAIL"; };
+  if (lanes.verdict != warps.verdict) {
+    return fmt::format("{} as lanes of a warp, {} as warps\n", word(lanes.verdict),
+                       word(warps.verdict));
+  }
+  if (!lanes.whole || !warps.whole) return "";
+  for (const auto& [some, others, who] :
+       {std::tuple(&lanes, &warps, "lanes"), std::tuple(&warps, &lanes, "warps")}) {
+    for (const Outcome& o : some->outcomes) {
+      if (!others->outcomes.contains(o)) {
+        return fmt::format("only {} end with{}\n", who, text(kernel, o));
+      }
+    }
+  }
+  return "";
+}
+
 }  // namespace
 
 Judged judge(const Kernel& kernel, const Limits& limits, bool past_findings) {
-  return Comparison(kernel, limits).run(past_findings);
+  Judged judged = Comparison(kernel, limits).run(past_findings);
+  if (!kernel.paired || !judged.difference.empty()) return judged;
+  Kernel apart = kernel;
+  apart.paired = false;
+  judged.difference =
+      difference_from_warps(kernel, judged, Comparison(apart, limits).run(past_findings));
+  return judged;
 }
 
 std::string text(const Kernel& kernel, const Outcome& outcome) {

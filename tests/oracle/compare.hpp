@@ -37,8 +37,10 @@ struct Judged {
   std::string difference;
 };
 
-// PASS of check although a schedule of fuzz fails; or an outcome of fuzz that is none of check's.
-// Where check fails, or `past_findings`, outcomes are compared past races and waits without an end.
+// PASS of check although a schedule of fuzz fails; or an outcome of fuzz that is none of check's;
+// or threads that are lanes of a warp have another verdict, or others outcomes, than in warps of
+// their own. Where check fails, or `past_findings`, outcomes are compared past races and waits
+// without an end.
 Judged judge(const Kernel& kernel, const Limits& limits, bool past_findings = false);
 
 std::string text(const Kernel& kernel, const Outcome& outcome);

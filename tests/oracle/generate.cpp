@@ -39,7 +39,9 @@ class Generator {
   void shape() {
     constexpr std::array<std::array<int, 3>, 8> kShapes = {
         {{1, 1, 2}, {1, 1, 3}, {1, 1, 4}, {1, 2, 1}, {1, 2, 2}, {2, 1, 1}, {2, 1, 2}, {2, 2, 1}}};
-    const auto& s = kShapes[static_cast<std::size_t>(random_.below(8))];
+    auto s = kShapes[static_cast<std::size_t>(random_.below(8))];
+    if (options_.paired && s[2] == 1) s = {2, 1, 2};
+    kernel_.paired = options_.paired;
     kernel_.ranks = s[0];
     kernel_.blocks = s[1];
     kernel_.warps = s[2];
@@ -56,12 +58,14 @@ class Generator {
       mbarriers_ = random_.percent(60) && options_.mbarriers;
     }
     if (options_.dependent) mbarriers_ = false;
+    if (options_.paired) barriers_ = mbarriers_ = kernel_.cluster = false;
     polls_ = random_.percent(50) && options_.loops;
-    votes_ = random_.percent(25) && options_.votes;
+    votes_ = random_.percent(25) && options_.votes && !options_.paired;
     atomics_ = random_.percent(60);
     fences_ = random_.percent(45);
     arrives_ = random_.percent(50);
     narrow_ = random_.percent(35);
+    alone_ = kernel_.paired && random_.percent(70);
   }
 
   void locations() {
@@ -88,19 +92,25 @@ class Generator {
     return !l.shared || same_cluster(kernel_.block_of(thread), l.owner);
   }
   std::vector<Step>& code(int thread) { return kernel_.threads[static_cast<std::size_t>(thread)]; }
-  int any_thread() { return random_.below(static_cast<int>(kernel_.threads.size())); }
+  int any_thread() {
+    const auto threads = static_cast<int>(kernel_.threads.size());
+    return random_.below(kernel_.paired && alone_ && threads > 3 ? threads - 1 : threads);
+  }
 
   // A location that the thread can reach; -1: none.
   int any_location(int thread) {
     std::vector<int> all;
     for (std::size_t i = 0; i < kernel_.locations.size(); ++i) {
-      if (reaches(thread, kernel_.locations[i])) all.push_back(static_cast<int>(i));
+      // What two lanes do at one place has an order of its own, which check may leave out.
+      const bool others =
+          kernel_.paired && alone_ && thread < 2 && static_cast<int>(i % 2) != thread;
+      if (reaches(thread, kernel_.locations[i]) && !others) all.push_back(static_cast<int>(i));
     }
     return all.empty() ? -1 : all[static_cast<std::size_t>(random_.below(int(all.size())))];
   }
 
   Scope any_scope() {
-    if (!narrow_) return kernel_.ranks > 1 ? Scope::sys : Scope::gpu;
+    if (!narrow_) return kernel_.ranks > 1 || options_.paired ? Scope::sys : Scope::gpu;
     return static_cast<Scope>(random_.below(4));
   }
 
@@ -125,7 +135,8 @@ class Generator {
     const int what = random_.below(100);
     if (fences_ && what < 15) {
       s.kind = Kind::fence;
-      s.order = random_.percent(60) ? Order::acq_rel : Order::sc;
+      // Of two lanes check knows one fence-sc order.
+      s.order = random_.percent(60) || kernel_.paired ? Order::acq_rel : Order::sc;
     } else if (atomics_ && what < 45) {
       constexpr std::array<Kind, 4> kAtomics = {Kind::add, Kind::exch, Kind::cas, Kind::red};
       s.kind = kAtomics[static_cast<std::size_t>(random_.below(4))];
@@ -404,6 +415,7 @@ class Generator {
   std::uint32_t power_ = 0;
   bool strong_ = false, barriers_ = false, mbarriers_ = false, polls_ = false, votes_ = false;
   bool atomics_ = false, fences_ = false, arrives_ = false, narrow_ = false, copies_ = false;
+  bool alone_ = false;  // the lanes of the first warp have places of their own
 };
 
 }  // namespace

@@ -20,6 +20,8 @@ struct GeneratorOptions {
   bool votes = true;       // and bar.red: what hands values from lane to lane or warp to warp
   bool copies = false;     // bulk copies, their groups and proxy fences
   bool dependent = false;  // every kernel is two launches of which the second is dependent
+  // Threads are lanes, two of a warp, which go apart at a branch; without what waits for a warp.
+  bool paired = false;
 };
 
 // The kernel of a seed: 2 to 4 warps. It was made along one order in which it comes to its end, so

@@ -85,6 +85,8 @@ struct Kernel {
   int blocks = 1;        // of a rank
   int warps = 1;         // of a block
   bool cluster = false;  // all blocks of a rank are one
+  // Two of the warps that a block has here are the first lanes of one; no barriers and no votes.
+  bool paired = false;
   std::vector<Location> locations;
   std::vector<Mbarrier> mbarriers;
   // By rank, block and warp.

@@ -1,7 +1,7 @@
 // Generated kernels through check and fuzz, and through the axioms:
 //   kernel_oracle FIRST COUNT [--schedules N] [--seconds S] [--axioms] [--write FOLDER]
 //                 [--without shared|barriers|mbarriers|clusters|forms|loops|votes]...
-//                 [--with copies|dependent]...
+//                 [--with copies|dependent|paired]...
 //                 [--verbose]
 //   kernel_oracle show SEED [--without ...]... [--with ...]...
 // --axioms: kernels without loops, the outcomes of check against those of the axioms. Prints each
@@ -69,7 +69,8 @@ bool set(const std::string& what, bool on, oracle::GeneratorOptions& g) {
   const std::pair<const char*, bool*> all[] = {
       {"shared", &g.shared},     {"barriers", &g.barriers}, {"mbarriers", &g.mbarriers},
       {"clusters", &g.clusters}, {"forms", &g.forms},       {"loops", &g.loops},
-      {"votes", &g.votes},       {"copies", &g.copies},     {"dependent", &g.dependent}};
+      {"votes", &g.votes},       {"copies", &g.copies},     {"dependent", &g.dependent},
+      {"paired", &g.paired}};
   for (const auto& [name, option] : all) {
     if (what != name) continue;
     *option = on;
@@ -153,13 +154,15 @@ int main(int argc, char** argv) {
     }
   }
   if (!right) {
-    std::fprintf(
-        stderr,
-        "usage: kernel_oracle FIRST COUNT [--schedules N] [--seconds S] [--axioms] "
-        "[--write FOLDER] [--verbose] [--without FEATURE]... [--with copies|dependent]...\n       "
-        "kernel_oracle show SEED [--without FEATURE]... [--with FEATURE]...\n");
+    std::fprintf(stderr,
+                 "usage: kernel_oracle FIRST COUNT [--schedules N] [--seconds S] [--axioms] "
+                 "[--write FOLDER] [--verbose] [--without FEATURE]... [--with "
+                 "copies|dependent|paired]...\n       "
+                 "kernel_oracle show SEED [--without FEATURE]... [--with FEATURE]...\n");
     return 2;
   }
+  // In the other modes the machine's memory has all orders of a warp's lanes, however they step.
+  if (o.generator.paired) o.limits.boundary = machine::Boundary::coherent;
   if (!shows) return run(o);
   const oracle::Kernel k = oracle::generate(o.first, o.generator);
   std::printf("%s\n%s", oracle::to_case(k, "kernel.ptx").c_str(), oracle::to_ptx(k).c_str());

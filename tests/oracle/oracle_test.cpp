@@ -15,6 +15,7 @@ namespace {
 constexpr std::uint64_t kKernels = 200;
 // With bulk copies one takes many times as long: ./dev campaign has more of them.
 constexpr std::uint64_t kWithCopies = 70;
+constexpr std::uint64_t kPaired = 400;
 
 struct Counts {
   int pass = 0, fail = 0;
@@ -68,6 +69,25 @@ TEST_CASE("nor where bulk copies complete at times of their own") {
   const Counts n = compare(options, 60, kWithCopies);
   CHECK(n.pass >= 7);
   CHECK(n.fail >= 20);
+}
+
+TEST_CASE("threads that are lanes of one warp do in mode coherent what warps of their own do") {
+  oracle::GeneratorOptions options;
+  options.paired = true;
+  options.loops = false;
+  oracle::Limits limits;
+  limits.boundary = machine::Boundary::coherent;
+  limits.schedules = 40;
+  limits.seconds = 30;
+  int whole = 0;
+  for (std::uint64_t seed = 1; seed <= kPaired; ++seed) {
+    const Kernel kernel = oracle::generate(seed, options);
+    const oracle::Judged j = oracle::judge(kernel, limits);
+    CHECK_MESSAGE(j.difference.empty(), seed, ": ", j.difference, oracle::to_ptx(kernel));
+    if (j.whole) ++whole;
+  }
+  // Of the others check says that an order of the lanes is left out.
+  CHECK(whole * 2 >= static_cast<int>(kPaired));
 }
 
 TEST_CASE("without loops, check has the outcomes that the axioms admit") {

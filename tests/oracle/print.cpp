@@ -67,6 +67,13 @@ class Printer {
     line("shr.u32 %v3, %v2, 5;");
     line("and.b32 %v4, %v2, 31;");
     line("setp.eq.u32 %p0, %v4, 0;");
+    if (k_.paired) {
+      line("setp.ge.u32 %p1, %v4, 2;");
+      line("@%p1 ret;");
+      line("mad.lo.u32 %v3, %v3, 2, %v4;");
+      line("setp.ge.u32 %p1, %v3, {};", k_.warps);
+      line("@%p1 ret;");
+    }
     line("mad.lo.u32 %v5, %v0, {}, %v1;", k_.blocks);
     line("mad.lo.u32 %v5, %v5, {}, %v3;", k_.warps);
     line("mov.u32 %sh0, sm;");
@@ -112,8 +119,10 @@ class Printer {
     const bool two = std::any_of(code(t).begin() + from, code(t).begin() + to, [](const Step& s) {
       return s.kind == Kind::vote || s.kind == Kind::vote_poll;
     });
-    line("setp.ge.u32 %p1, %v4, {};", two ? 2 : 1);
-    line("@%p1 ret;");
+    if (!k_.paired) {
+      line("setp.ge.u32 %p1, %v4, {};", two ? 2 : 1);
+      line("@%p1 ret;");
+    }
     first_ = two ? "@%p0 " : "";
     for (int i = from; i < to; ++i) {
       if (has_result(code(t)[static_cast<std::size_t>(i)].kind)) line("mov.u32 %r{}, 0;", i);
@@ -384,7 +393,8 @@ std::string to_case(const Kernel& k, const std::string& ptx) {
       k.ranks);
   for (int launch = 0; launch < (k.cut.empty() ? 1 : 2); ++launch) {
     text += fmt::format("\n[[launch]]\nptx = \"{}\"\nkernel = \"{}\"\ngrid = [{}]\nblock = [{}]\n",
-                        ptx, launch == 0 ? "k" : "k2", k.blocks, 32 * k.warps);
+                        ptx, launch == 0 ? "k" : "k2", k.blocks,
+                        32 * (k.paired ? (k.warps + 1) / 2 : k.warps));
     if (k.cluster) text += fmt::format("cluster = [{}]\n", k.blocks);
     if (launch == 1) text += "dependent = true\n";
     text += "args = [{ peers = \"m\" }, { memory = \"out\" }, \"rank\"]\n";
