@@ -175,6 +175,22 @@ void KernelRun::find_groups(const ptx::Request& request, const Target* targets,
   groups.any = true;
 }
 
+// Lanes are threads: at the point of coherence what one does next may come before what another one
+// of its warp does first. A lane that has let others go on goes on itself when it comes again.
+bool KernelRun::lets_others(Warp& warp, const ptx::Request& request, const machine::Access& how) {
+  const std::uint32_t lanes = request.agents.mask;
+  const std::uint32_t came_again = warp.behind_others & lanes;
+  warp.behind_others &= ~lanes;
+  if (came_again != 0 || !warp.agent->order_shows(how)) return false;
+  execution_.ready(warp.block, warp.index, others_);
+  const bool any = std::any_of(others_.begin(), others_.end(), [&](const ptx::SplitRef& s) {
+    return (s.mask & ~warp.waiting & ~lanes) != 0;
+  });
+  if (!any || warp.agent->choose(schedule::DecisionKind::behind, 2) == 0) return false;
+  warp.behind_others |= lanes;
+  return true;
+}
+
 void KernelRun::access(ptx::Request& request) {
   Warp& warp = warp_of(request.agents);
   settle(warp);
@@ -195,6 +211,7 @@ void KernelRun::access(ptx::Request& request) {
     how.element = 8;
     how.operation = bytes == 16 ? 16 : 0;
   }
+  if (lets_others(warp, request, how)) return;
   if (how.order != Order::weak) warp.moved = true;
   // Nobody outside the cluster reaches shared memory (PTX ISA 8.3).
   if (request.shared) how.scope = std::min(how.scope, machine::Scope::cluster);

@@ -286,6 +286,10 @@ void KernelRun::remember(Warp& warp, Seen seen) {
       warp.unchanged = false;
     }
   }
+  if (!seen.by_rmw && seen.access.order != machine::Order::weak) {
+    warp.polled[seen.lane] = {seen.at, seen.access.element, seen.value};
+    warp.polled_by |= 1U << seen.lane;
+  }
   seen.earlier = warp.seen_last[seen.lane];
   warp.seen.push_back(seen);
   warp.seen_last[seen.lane] = static_cast<std::uint32_t>(warp.seen.size());
@@ -303,12 +307,19 @@ void KernelRun::note_taken(machine::Machine& machine, const Warp& warp, std::uin
     }
     return machine.took(s.at, s.access.element, s.value);
   }
+  // Another lane's effect has ended what the warp has seen, and not what this one has.
+  const Polled& p = warp.polled[lane];
+  if ((warp.polled_by >> lane & 1U) != 0 && p.at.region == at.region && p.at.offset >= at.offset &&
+      p.at.offset - at.offset < bytes) {
+    machine.took(p.at, p.element, p.value);
+  }
 }
 
 void KernelRun::had_effect(Warp& warp, std::uint32_t lanes, bool in_block) {
   if (!in_block) ends_round(warp.block);
   std::erase_if(warp.weak_reads,
                 [&](const WeakRead& read) { return (lanes >> read.lane & 1U) != 0; });
+  warp.polled_by &= ~lanes;
   if (!warp.seen.empty()) forget(warp, 0);
   warp.visits.clear();
   warp.armed &= ~lanes;

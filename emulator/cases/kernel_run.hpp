@@ -208,6 +208,12 @@ class KernelRun final : public ptx::GlobalMemory {
     machine::Wanted needs;      // what people are told
     std::uint32_t earlier = 0;  // the lane's one before, from 1
   };
+  // What a lane has read last by a strong load.
+  struct Polled {
+    machine::Address at;
+    std::uint8_t element = 0;
+    std::uint64_t value = 0;
+  };
   // A weak load that a loop may make again.
   struct WeakRead {
     std::uint32_t lane = 0;
@@ -261,14 +267,15 @@ class KernelRun final : public ptx::GlobalMemory {
     std::uint32_t together = 0;  // lanes of `waiting` whose iteration repeats: `iteration` is read
     std::uint32_t released = 0;  // lanes that were, and have not looked again yet
     bool unchanged = false;      // none of those places has given another value since
-    std::uint32_t may_give_up = 0;  // lanes of `waiting` that a time-out would let go on
-    std::uint32_t gives_up = 0;     // lanes that it does
-    std::uint32_t dependent = 0;    // lanes of `waiting` that wait for the launch before to end
-    std::uint32_t behind = 0;       // lanes that have waited for it
-    bool parked = false;            // waits for other warps of the block or cluster
-    bool sleeping = false;          // its block does, and it has stopped
-    std::uint32_t looking = 0;      // lanes of `waiting` that wait for an mbarrier's phase alone
-    PhaseWait* told = nullptr;      // while some do
+    std::uint32_t may_give_up = 0;    // lanes of `waiting` that a time-out would let go on
+    std::uint32_t gives_up = 0;       // lanes that it does
+    std::uint32_t dependent = 0;      // lanes of `waiting` that wait for the launch before to end
+    std::uint32_t behind = 0;         // lanes that have waited for it
+    std::uint32_t behind_others = 0;  // lanes that let others go on (lets_others)
+    bool parked = false;              // waits for other warps of the block or cluster
+    bool sleeping = false;            // its block does, and it has stopped
+    std::uint32_t looking = 0;        // lanes of `waiting` that wait for an mbarrier's phase alone
+    PhaseWait* told = nullptr;        // while some do
     bool accessed = false;
     // Moments of its threads, to be looked at again once it has synchronised.
     bool moved = true;
@@ -279,6 +286,8 @@ class KernelRun final : public ptx::GlobalMemory {
     bool refused = false;               // that one may not be made
     std::vector<Seen> seen;
     std::array<std::uint32_t, ptx::kLanes> seen_last{};  // by lane: its place there, from 1
+    std::array<Polled, ptx::kLanes> polled{};            // by lane, for `polled_by`
+    std::uint32_t polled_by = 0;                         // lanes without an effect since
     std::vector<WeakRead> weak_reads;                    // the last ones
     std::vector<Visit> visits;
     std::vector<schedule::LaneWait> iteration;
@@ -485,6 +494,7 @@ class KernelRun final : public ptx::GlobalMemory {
                  std::uint16_t site);
   // Which of the lanes act now: all of them, or one that runs ahead.
   std::uint32_t choose_lanes(Warp& warp, std::uint32_t lanes);
+  bool lets_others(Warp& warp, const ptx::Request& request, const machine::Access& how);
   // `one(machine, lane)` for each of the lanes in a step of its own, with a point before all but
   // the first, whose point is made before lanes are chosen.
   template <class F>
@@ -534,6 +544,7 @@ class KernelRun final : public ptx::GlobalMemory {
   std::vector<machine::ThreadId> engines_;
   std::unordered_map<machine::ThreadId, std::uint32_t> engine_number_;
   std::vector<machine::Address> places_;
+  std::vector<ptx::SplitRef> others_;    // scratch of lets_others
   std::vector<std::byte> moved_;         // scratch of accesses side by side: [replica][lane][byte]
   std::vector<std::uint32_t> gathered_;  // scratch of load_reduce: [replica][element][lane]
   ptx::Execution execution_;

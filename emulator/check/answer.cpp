@@ -170,6 +170,7 @@ void Walk::on_read(const Question& q, std::span<Message* const> options) {
     live.event.cell = cell;
     live.event.pointed = q.pointed;
     describe(q, live);
+    name_lane(live.event, q.who, q.access->site);
     if (counter && ((q.wanted == nullptr && possible != 1) || !fits_counter(q, live))) {
       return not_a_counter(cell);
     }
@@ -179,7 +180,10 @@ void Walk::on_read(const Question& q, std::span<Message* const> options) {
                                                : last(candidates);
     if (chosen == nullptr) return;
   }
-  if (given != kNone) describe(q, live);
+  if (given != kNone) {
+    describe(q, live);
+    name_lane(live.event, q.who, q.access->site);
+  }
   if (q.kind == machine::AccessKind::rmw) {
     auto now = std::make_shared<Before>();
     for (const Message* m = q.cell->newest; m != nullptr; m = m->older) {
@@ -247,6 +251,7 @@ void Walk::describe(const Question& q, Live& live) const {
     }
   }
   live.wanted = *q.wanted;
+  live.event.waits = true;
   if (q.wanted->condition != nullptr) live.condition = q.wanted->condition->shared_from_this();
 }
 
@@ -296,6 +301,7 @@ void Walk::sticks(const Question& q, std::uint32_t given) {
   stuck_.insert(q.who);
   agent.past.add(live.event.self);
   live.past = agent.past;
+  name_lane(live.event, q.who, q.access->site);
   live.lane = lane_step(q.who);
   keep(given, std::move(live));
   ++piece_;
@@ -383,6 +389,7 @@ void Walk::on_place(const Question& q, std::span<const MessageSet> options) {
   event.write = true;
   event.pointed = q.pointed;
   event.cell = cell;
+  name_lane_of_write(event, q);
   for (std::size_t k = 1; k < options.size(); ++k) {
     event.after.clear();
     bool possible = true;
@@ -465,6 +472,7 @@ void Walk::on_message(const Question& q, const Message& m) {
   live.thread = q.who;
   live.access = *q.access;
   live.past = live.carried = agent.past;
+  name_lane_of_write(live.event, q);
   live.lane = read != kNone ? lives_[read].lane : lane_step(q.who);
   live.lane_carried = lane(current_, q.who).past;
   Incoming w{self,     cell, live.past, live.lane_carried,       value_of(m, cell.size),

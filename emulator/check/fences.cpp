@@ -97,6 +97,7 @@ void Walk::on_fence_sc(machine::ThreadId who, machine::Scope scope, std::uint16_
   live.thread = who;
   live.access.scope = scope;
   live.access.site = site;
+  name_lane(live.event, who, site);
   live.lane = lane_step(who);
   live.lane_carried = lane(current_, who).past;
   if (given == kNone) {

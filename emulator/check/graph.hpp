@@ -49,6 +49,25 @@ inline constexpr CellKey kFences{~machine::RegionId{0}, 0, 1};
 inline constexpr CellKey kLanes{~machine::RegionId{0}, 1, 1};
 inline constexpr Name kFirstOption{~std::uint32_t{0}, 16};
 
+// A set of events closed under program order and reads-from, as the count of accesses by agent.
+// Copies share the counts until one of them is changed: most pasts are that of another event, too.
+class Prefix {
+ public:
+  bool has(const Name& n) const {
+    return counts_ != nullptr && n.agent < counts_->size() && n.nth < (*counts_)[n.agent];
+  }
+  bool has(const Prefix& o) const;
+  void join(const Prefix& o);
+  // Whether they are known to be equal.
+  bool shares(const Prefix& o) const { return counts_ == o.counts_; }
+  void add(const Name& n);
+
+ private:
+  using Counts = std::vector<std::uint32_t>;
+  Counts& own();
+  std::shared_ptr<Counts> counts_;
+};
+
 // One cell of an access. A read-modify-write is a read and a write of one name and piece.
 struct Event {
   Name self;
@@ -65,6 +84,13 @@ struct Event {
   // are executed before `from`, though nothing orders them (settle.cpp). A wait at a counter: the
   // reductions that come before it.
   std::vector<Name> after;
+  // Mode coherent: its name among those of its lane, and what had to come before it, itself
+  // included, were lanes of a warp threads (lanes.cpp). Unknown where the search that goes on had
+  // not come to it.
+  Name lane = kUnknown;
+  Prefix lane_past;
+  std::uint16_t site = 0;  // the same
+  bool waits = false;      // the same: it is a poll
 };
 
 using Graph = std::vector<Event>;
@@ -109,25 +135,6 @@ struct LeftOut {
   static constexpr std::string_view kWords[] = {"lanes",     "unreached", "look",
                                                 "forgotten", "resized",   "unordered"};
   std::string_view word() const { return kWords[static_cast<std::size_t>(what)]; }
-};
-
-// A set of events closed under program order and reads-from, as the count of accesses by agent.
-// Copies share the counts until one of them is changed: most pasts are that of another event, too.
-class Prefix {
- public:
-  bool has(const Name& n) const {
-    return counts_ != nullptr && n.agent < counts_->size() && n.nth < (*counts_)[n.agent];
-  }
-  bool has(const Prefix& o) const;
-  void join(const Prefix& o);
-  // Whether they are known to be equal.
-  bool shares(const Prefix& o) const { return counts_ == o.counts_; }
-  void add(const Name& n);
-
- private:
-  using Counts = std::vector<std::uint32_t>;
-  Counts& own();
-  std::shared_ptr<Counts> counts_;
 };
 
 // Whether coherence (or fence-sc order) puts the write `late` before `early`, which has a smaller

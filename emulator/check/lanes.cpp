@@ -5,9 +5,15 @@
 // what barriers and exchanges gave it. Where a revisit is passed over only because of the first, an
 // order of the lanes is left out that could be told apart; from then on the parts that a warp may
 // go on with are a choice of the graph, as what a read returns is, and never revisited.
+//
+// At the point of coherence (mode coherent) a graph may be one that the program has, and yet have
+// no run that steps warps in one order: see note_lane_order.
 
 #include <algorithm>
+#include <map>
 #include <optional>
+#include <set>
+#include <utility>
 
 #include "emulator/check/walk.hpp"
 
@@ -19,8 +25,11 @@ using schedule::kNoAgent;
 
 namespace {
 
-// The key of a warp among the cells of Sets.
+constexpr std::uint32_t kWarpLanes = 32;
+
+// The keys of a warp among the cells of Sets.
 CellKey key_of(std::uint64_t label) { return {kLanes.region, label, 2}; }
+CellKey key_of_parts(std::uint64_t label) { return {kLanes.region, label, 0x42}; }
 
 }  // namespace
 
@@ -36,6 +45,15 @@ bool Sets::order_lanes(std::uint64_t label) {
   return fresh;
 }
 
+bool Sets::parts_lanes(std::uint64_t label) const { return has(key_of_parts(label)); }
+
+bool Sets::part_lanes(std::uint64_t label) {
+  const std::lock_guard lock(mutex_);
+  const bool fresh = ordered_.insert(key_of_parts(label)).second;
+  if (fresh) ++generation_;
+  return fresh;
+}
+
 void Sets::leave_out(const LeftOut& order) {
   const std::lock_guard lock(mutex_);
   left_out_.insert(order);
@@ -47,20 +65,38 @@ std::vector<LeftOut> Sets::left_out() const {
 }
 
 Walk::Lane& Walk::lane(AgentId agent, ThreadId thread) {
-  const auto [at, fresh] = lane_of_.emplace(thread, static_cast<std::uint32_t>(lanes_.size()));
-  if (fresh) lanes_.push_back({{}, 0, agent});
-  Lane& l = lanes_[at->second];
+  const auto [at, fresh] = lane_of_.emplace(thread, 0);
   // The machine's thread serves one launch of its stream after another: in each it is a new agent's
   // lane, behind all that the launch is behind.
   const bool next =
-      l.agent != agent && execution_->record(l.agent).status == schedule::AgentStatus::done;
+      !fresh && lanes_[at->second].agent != agent &&
+      execution_->record(lanes_[at->second].agent).status == schedule::AgentStatus::done;
   if (fresh || next) {
-    l.agent = agent;
-    l.past.join(agents_[agent].base);
+    Lane made;
+    if (next) made.past = lanes_[at->second].past;
+    made.past.join(agents_[agent].base);
+    made.agent = agent;
+    at->second = lane_number(agent, thread);
+    if (lanes_.size() <= at->second) lanes_.resize(at->second + 1);
+    lanes_[at->second] = std::move(made);
     if (lanes_of_.size() <= agent) lanes_of_.resize(agent + 1);
     lanes_of_[agent].push_back(at->second);
   }
-  return l;
+  return lanes_[at->second];
+}
+
+// Of a warp's lane, in mode coherent, the same in all runs: graphs name lanes there.
+std::uint32_t Walk::lane_number(AgentId agent, ThreadId thread) {
+  if (!is_coherent()) return static_cast<std::uint32_t>(lanes_.size());
+  const ThreadId first = execution_->record(agent).thread;
+  if (is_lane(agent, thread)) return names_of_.lane(agents_[agent].index, thread - first);
+  return names_of_.lane(agents_[agent].index, kWarpLanes + others_++);
+}
+
+// And not an asynchronous operation's thread.
+bool Walk::is_lane(AgentId agent, ThreadId thread) const {
+  const ThreadId first = execution_->record(agent).thread;
+  return first != machine::kNoThread && thread >= first && thread - first < kWarpLanes;
 }
 
 // The next event of the lane, in its own past.
@@ -69,6 +105,26 @@ Name Walk::lane_step(ThreadId thread) {
   const Name name{static_cast<std::uint32_t>(&l - lanes_.data()), l.nth++};
   l.past.add(name);
   return name;
+}
+
+// An event of the graph as the next one of its lane, which has not made that step.
+void Walk::name_lane(Event& event, ThreadId thread, std::uint16_t site) {
+  if (!is_coherent() || !is_lane(current_, thread)) return;
+  Lane& l = lane(current_, thread);
+  event.lane = {static_cast<std::uint32_t>(&l - lanes_.data()), l.nth};
+  event.lane_past = l.past;
+  event.lane_past.add(event.lane);
+  event.site = site;
+}
+
+// The write of a read-modify-write is the read's step.
+void Walk::name_lane_of_write(Event& event, const Question& q) {
+  const std::uint32_t read =
+      q.kind == machine::AccessKind::rmw ? find(event.self, event.piece, false) : kNone;
+  if (read == kNone) return name_lane(event, q.who, q.access->site);
+  event.lane = lives_[read].event.lane;
+  event.lane_past = lives_[read].event.lane_past;
+  event.site = lives_[read].event.site;
 }
 
 void Walk::join_lanes(AgentId agent, const Prefix& past) {
@@ -173,8 +229,139 @@ bool Walk::left_out(std::uint32_t by, std::uint16_t site, const Prefix& past,
   return fresh;
 }
 
+// What of a graph comes before what by program order and by what else orders threads.
+class LaneOrder {
+ public:
+  // Lanes are threads of their own, in those warps.
+  LaneOrder(bool threads, std::set<std::uint32_t> warps)
+      : threads_(threads), warps_(std::move(warps)) {}
+  // What is executed as one: all that the lanes of a warp do at a point.
+  std::pair<Name, std::uint32_t> step(const Event& e) const {
+    return {e.self, threads_ ? e.lane.agent : kUnknown.agent};
+  }
+  bool precedes(const Event& a, const Event& b) const {
+    const bool ordered = !threads_ || !warps_.contains(a.self.agent);
+    if (ordered && a.self.agent == b.self.agent && a.self.nth < b.self.nth) return true;
+    return a.lane != kUnknown && b.lane_past.has(a.lane);
+  }
+
+ private:
+  bool threads_;
+  std::set<std::uint32_t> warps_;
+};
+
+// Of the events of the graph that the run has not come to, those that could be executed in some
+// order, and in which turn at the earliest.
+std::vector<Walk::Turn> Walk::turns(const LaneOrder& order) const {
+  // By what is executed as one: its events, for how many others it waits, and who waits for it.
+  struct Step {
+    std::vector<std::uint32_t> events;
+    std::uint32_t waits = 0;
+    std::vector<std::uint32_t> next;
+  };
+  std::vector<Step> steps;
+  std::vector<std::uint32_t> step_of(given_, kNone);
+  std::map<std::pair<Name, std::uint32_t>, std::uint32_t> known;
+  std::vector<std::uint32_t> left;
+  for (std::uint32_t at = 0; at < given_; ++at) {
+    if (lives_[at].executed) continue;
+    const auto number = static_cast<std::uint32_t>(steps.size());
+    const auto [step, fresh] = known.emplace(order.step(lives_[at].event), number);
+    if (fresh) steps.emplace_back();
+    step_of[at] = step->second;
+    steps[step->second].events.push_back(at);
+    left.push_back(at);
+  }
+  const auto wait = [&](std::uint32_t at, std::uint32_t other) {
+    if (other >= given_ || lives_[other].executed || step_of[at] == step_of[other]) return;
+    ++steps[step_of[at]].waits;
+    steps[step_of[other]].next.push_back(step_of[at]);
+  };
+  for (const std::uint32_t at : left) {
+    const Event& e = lives_[at].event;
+    for (const std::uint32_t other : left) {
+      if (order.precedes(lives_[other].event, e)) wait(at, other);
+    }
+    for (const std::uint32_t other : waits_for_[at]) {
+      if (waits(at, other)) wait(at, other);
+    }
+    if (e.write) continue;
+    if (e.from != kSome) {
+      wait(at, find_write(e.from, e.cell));
+      continue;
+    }
+    for (const Name& name : e.after) wait(at, find_write(name, e.cell));
+  }
+  std::vector<Turn> out;
+  std::vector<std::uint32_t> now, next;
+  for (std::uint32_t s = 0; s < steps.size(); ++s) {
+    if (steps[s].waits == 0) now.push_back(s);
+  }
+  for (std::uint32_t turn = 0; !now.empty(); ++turn) {
+    next.clear();
+    for (const std::uint32_t s : now) {
+      for (const std::uint32_t at : steps[s].events) out.push_back({at, turn});
+      for (const std::uint32_t later : steps[s].next) {
+        if (--steps[later].waits == 0) next.push_back(later);
+      }
+    }
+    now.swap(next);
+  }
+  return out;
+}
+
+// Nobody can step along the graph. At the point of coherence order of execution is coherence order:
+// a graph may have no run only because lanes of a warp act in the order in which they do. Then the
+// search starts again with all orders of that warp's lanes, each access of one of them anywhere
+// behind the others' (DecisionKind::behind). Where it has those, or cannot have them (a warp goes
+// on behind a wait only when no other of its lanes can; more than a few lanes act at once), the
+// order is noted as left out.
+bool Walk::note_lane_order() {
+  if (!is_coherent()) return false;
+  std::set<std::uint32_t> several, waiting;
+  for (std::uint32_t at = 0; at < lives_.size(); ++at) {
+    const Live& l = lives_[at];
+    const std::uint32_t agent = l.event.self.agent;
+    if (l.event.waits || l.wanted) waiting.insert(agent);
+    if (at < given_ && !l.executed) several.insert(agent);
+  }
+  std::erase_if(several, [&](std::uint32_t agent) {
+    const auto lane_of = [&](const Live& l) { return l.event.lane.agent; };
+    const Live* first = nullptr;
+    for (std::uint32_t at = 0; at < given_; ++at) {
+      const Live& l = lives_[at];
+      if (l.executed || l.event.self.agent != agent) continue;
+      if (first == nullptr) first = &l;
+      if (lane_of(l) != lane_of(*first)) return false;
+    }
+    return true;
+  });
+  if (several.empty()) return false;
+  // Of a warp that is parted each order is a graph.
+  std::set<std::uint32_t> threads = several;
+  std::erase_if(threads, [&](std::uint32_t agent) {
+    return !waiting.contains(agent) && sets_.parts_lanes(names_of_.label(agent));
+  });
+  const std::vector<Turn> apart = turns(LaneOrder(true, threads));
+  if (apart.size() < remaining_ || turns(LaneOrder(false, {})).size() == remaining_) return false;
+  for (const Turn& ahead : apart) {
+    const Event& e = lives_[ahead.event].event;
+    const auto other = std::find_if(apart.begin(), apart.end(), [&](const Turn& t) {
+      const Event& o = lives_[t.event].event;
+      return o.self.agent == e.self.agent && o.self.nth <= e.self.nth && ahead.turn < t.turn;
+    });
+    if (other == apart.end()) continue;
+    const std::uint64_t label = names_of_.label(e.self.agent);
+    if (!waiting.contains(e.self.agent) && sets_.part_lanes(label)) return true;
+    sets_.leave_out({label, e.site, lives_[other->event].event.site});
+    return true;
+  }
+  return false;
+}
+
 std::uint32_t Walk::choose_lanes(std::uint32_t options) {
-  return sets_.orders_lanes(current().label) ? choose_option(options) : 0;
+  const std::uint64_t label = current().label;
+  return sets_.orders_lanes(label) || sets_.parts_lanes(label) ? choose_option(options) : 0;
 }
 
 // An event that nothing can change: each option but the first is a graph of its own. Whether it is

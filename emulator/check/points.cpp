@@ -13,11 +13,20 @@ bool Walk::is_coherent() const {
   return execution_->machine().policy().boundary == machine::Boundary::coherent;
 }
 
-// Two writes of one cell that nothing orders, steps of a barrier apart.
+// Two writes of one cell that nothing orders, steps of a barrier apart. Of two lanes of a warp only
+// the lanes' own pasts order what they do, unless each order is a graph.
 bool Walk::may_come_either_way(const Live& a, const Live& b) const {
-  return a.event.self.agent != b.event.self.agent && !a.access.of_barrier &&
-         !a.past.has(b.event.self) && !b.past.has(a.event.self) &&
-         !execution_->machine().morally_strong(a.thread, a.access, b.thread, b.access);
+  if (a.access.of_barrier ||
+      execution_->machine().morally_strong(a.thread, a.access, b.thread, b.access)) {
+    return false;
+  }
+  const std::uint32_t agent = a.event.self.agent;
+  if (agent != b.event.self.agent) {
+    return !a.past.has(b.event.self) && !b.past.has(a.event.self);
+  }
+  return a.thread != b.thread && a.lane != kUnknown && b.lane != kUnknown &&
+         !a.lane_carried.has(b.lane) && !b.lane_carried.has(a.lane) &&
+         !sets_.parts_lanes(names_of_.label(agent));
 }
 
 void Walk::note_unordered() {

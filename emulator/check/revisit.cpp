@@ -93,6 +93,7 @@ void Walk::on_blocked(const Question& q) {
     read.self = {agents_[asking_blocked_].index, agents_[asking_blocked_].nth};
     read.pointed = q.pointed;
     read.cell = cell;
+    name_lane(read, q.who, q.access->site);
     revisit_taken(q, read);
     return;
   }

@@ -39,6 +39,12 @@ std::uint32_t Agents::index(std::uint64_t label) {
   return at->second;
 }
 
+std::uint32_t Agents::lane(std::uint32_t agent, std::uint32_t lane) {
+  const std::lock_guard lock(mutex_);
+  const std::uint64_t key = std::uint64_t{agent} << 32 | lane;
+  return lane_.emplace(key, static_cast<std::uint32_t>(lane_.size())).first->second;
+}
+
 std::uint64_t Agents::label(std::uint32_t index) const {
   const std::lock_guard lock(mutex_);
   return labels_.at(index);
@@ -101,6 +107,7 @@ void Walk::start(Graph graph, schedule::Execution& execution) {
   arrivals_.clear();
   lane_arrivals_.clear();
   lanes_.clear();
+  others_ = 0;
   lane_of_.clear();
   stuck_.clear();
   lanes_of_.clear();
@@ -453,6 +460,7 @@ AgentId Walk::repeat(const schedule::ReadyView& ready) {
 // come to somewhere, and one stands before an access that the graph does not have, the graph lacks
 // what its events need: such a wait is missing in their pasts.
 void Walk::note_unreached(const schedule::ReadyView& ready) {
+  if (note_lane_order()) return;
   bool any = false;
   for (std::uint32_t at = 0; at < given_; ++at) {
     const Live& l = lives_[at];
@@ -632,6 +640,9 @@ std::uint32_t Walk::choose(schedule::DecisionKind kind, std::uint64_t, std::uint
   }
   // Which lanes act first is no question of the machine's.
   if (kind == schedule::DecisionKind::split) return choose_lanes(options);
+  if (kind == schedule::DecisionKind::behind) {
+    return sets_.parts_lanes(current().label) ? choose_option(options) : 0;
+  }
   // Bytes of a copy, which a look at their mbarrier may miss: the program asks, not the machine.
   if (kind == schedule::DecisionKind::miss && !asked) {
     // Of a look that the graph has behind the bytes it does not ask whether it came before them:

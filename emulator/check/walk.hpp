@@ -36,7 +36,8 @@
 //     explored, and not in which order (counters.cpp).
 //   - Lanes: an agent is a warp, and steps as one thread; its lanes, threads of the model, act in
 //     one order. Where a run shows that another order of a warp's lanes could be told apart, which
-//     of them go first becomes an event of the graph (lanes.cpp), and the search starts again.
+//     of them go first becomes an event of the graph (lanes.cpp), and the search starts again. So
+//     does, in mode coherent, which accesses are put off until the others have gone on.
 
 #include <array>
 #include <cstdint>
@@ -64,10 +65,13 @@ class Agents {
   std::uint32_t index(std::uint64_t label);
   std::uint64_t label(std::uint32_t index) const;
   std::vector<std::uint64_t> labels() const;
+  // The same for the lanes of an agent, which have numbers of their own.
+  std::uint32_t lane(std::uint32_t agent, std::uint32_t lane);
 
  private:
   mutable std::mutex mutex_;
   std::unordered_map<std::uint64_t, std::uint32_t> index_;
+  std::unordered_map<std::uint64_t, std::uint32_t> lane_;
   std::vector<std::uint64_t> labels_;
 };
 
@@ -85,6 +89,9 @@ class Sets {
   // By the label of the warp's agent; false: it was so already.
   bool orders_lanes(std::uint64_t label) const;
   bool order_lanes(std::uint64_t label);
+  // Besides, whether they may be anywhere behind one another, access by access.
+  bool parts_lanes(std::uint64_t label) const;
+  bool part_lanes(std::uint64_t label);
   // What no run shows: see CheckResult.
   void leave_out(const LeftOut& order);
   std::vector<LeftOut> left_out() const;
@@ -110,6 +117,8 @@ class Sets {
   std::set<CellKey> ordered_;
   std::set<LeftOut> left_out_;
 };
+
+class LaneOrder;
 
 class Walk final : public schedule::Strategy, public machine::Arbiter, public machine::Listener {
  public:
@@ -326,11 +335,21 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
 
   // lanes.cpp
   Lane& lane(schedule::AgentId agent, machine::ThreadId thread);
+  std::uint32_t lane_number(schedule::AgentId agent, machine::ThreadId thread);
+  bool is_lane(schedule::AgentId agent, machine::ThreadId thread) const;
   Name lane_step(machine::ThreadId thread);
+  void name_lane(Event& event, machine::ThreadId thread, std::uint16_t site);
+  void name_lane_of_write(Event& event, const Question& q);
   void join_lanes(schedule::AgentId agent, const Prefix& past);
   Prefix lanes_past(schedule::AgentId agent) const;
   bool left_out(std::uint32_t by, std::uint16_t site, const Prefix& past, const Prefix& lane_past,
                 const Live& event);
+  struct Turn {
+    std::uint32_t event = 0;
+    std::uint32_t turn = 0;
+  };
+  std::vector<Turn> turns(const LaneOrder& order) const;
+  bool note_lane_order();
   std::uint32_t choose_lanes(std::uint32_t options);
   std::uint32_t choose_option(std::uint32_t options);
 
@@ -450,6 +469,7 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
   std::unordered_map<const void*, Prefix> arrivals_;         // by barrier
   std::unordered_map<const void*, Prefix> lane_arrivals_;
   std::vector<Lane> lanes_;
+  std::uint32_t others_ = 0;  // of these, of threads that are no lanes of a warp
   std::unordered_map<machine::ThreadId, std::uint32_t> lane_of_;
   std::set<machine::ThreadId> stuck_;
   std::vector<std::vector<std::uint32_t>> lanes_of_;  // by AgentId

@@ -242,6 +242,10 @@ void Agent::still_at_it() {
 }
 
 bool Agent::weak_points() const { return execution_.weak_points(); }
+bool Agent::order_shows(const machine::Access& access) const {
+  return execution_.machine().policy().boundary == machine::Boundary::coherent &&
+         (machine::is_strong(access.order) || execution_.weak_points());
+}
 bool Agent::drops_looks() const { return execution_.drops_looks(id_); }
 
 void Agent::begin_step() {

@@ -111,6 +111,8 @@ class Agent {
   void point_at_fence(machine::Machine::Fence kind);
   void yield();
   bool weak_points() const;
+  // Whether in what order accesses like this one are executed shows (mode coherent).
+  bool order_shows(const machine::Access& access) const;
   // Whether looks that only lead to another look are no part of the run (Strategy::drops_looks).
   bool drops_looks() const;
   // Between points, by a body that computes for long: tells the watchdog, and ends there if the run

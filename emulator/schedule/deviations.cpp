@@ -19,6 +19,9 @@ void Deviations::draw(Random& random, double stale, const FaultSpec& faults, std
   // Half of the runs keep the lanes of a warp together: splits multiply the points of a run.
   static constexpr double kSplits[] = {0, 0, 0.02, 0.2};
   chance_[static_cast<int>(DecisionKind::split)] = threshold(kSplits[random.below(4)]);
+  behind_ = random;
+  static constexpr double kBehind[] = {0, 0, 0.1, 0.5};
+  chance_[static_cast<int>(DecisionKind::behind)] = threshold(kBehind[behind_.below(4)]);
   oldest_ = random.below(2) == 0;
   sums_ = random.below(2) == 0;
   // Last: a search without faults draws what it always drew.
@@ -83,6 +86,9 @@ std::uint32_t Deviations::choose(Random& random, DecisionKind kind, std::uint32_
   if (kind == DecisionKind::split) {
     if (!random.chance(chance_[static_cast<int>(kind)])) return 0;
     return 1 + random.below(options - 1);
+  }
+  if (kind == DecisionKind::behind) {
+    return behind_.chance(chance_[static_cast<int>(kind)]) ? 1 : 0;
   }
   if (kind == DecisionKind::timeout) return random.below(2);
   switch (kind) {

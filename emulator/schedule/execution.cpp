@@ -455,7 +455,8 @@ std::uint32_t Execution::choose_for(AgentId id, DecisionKind kind, std::uint32_t
   if (asked_total_++ == 0) asked_.fill(0);
   const std::uint32_t nth = asked_[static_cast<std::size_t>(kind)]++;
   const std::uint32_t answer = strategy_->choose(kind, r.label, r.point, options);
-  note(std::uint64_t{options} << 32 | answer);
+  // Not where nothing came of it: the runs of before that question have the same digest.
+  if (answer != 0 || kind != DecisionKind::behind) note(std::uint64_t{options} << 32 | answer);
   if (answer != 0) record_decision(r.label, r.point, kind, answer, nth);
   return answer;
 }

@@ -57,6 +57,7 @@ class Deviations {
   bool happens(Random& random, FaultKind kind);
 
   std::uint64_t chance_[kDecisionKinds] = {};  // by DecisionKind
+  Random behind_{0};                           // a source of its own: nothing else is drawn from it
   // Fixed room: a strategy lives in shared memory.
   std::array<Planned, FaultSpec::kMostOfAKind * kFaultKinds> planned_{};  // ascending
   std::uint32_t planned_count_ = 0, next_planned_ = 0;
