@@ -2,7 +2,7 @@
 //   kernel_oracle FIRST COUNT [--schedules N] [--seconds S] [--axioms] [--write FOLDER]
 //                 [--without shared|barriers|mbarriers|clusters|forms|loops|votes]...
 //                 [--with copies|dependent|paired]...
-//                 [--verbose]
+//                 [--boundary strict|coherent] [--verbose]
 //   kernel_oracle show SEED [--without ...]... [--with ...]...
 // --axioms: kernels without loops, the outcomes of check against those of the axioms. Prints each
 // disagreement, shrunk, as a case and its PTX, and writes them into FOLDER; exit status 1 if there
@@ -145,6 +145,9 @@ int main(int argc, char** argv) {
       o.limits.schedules = std::strtoull(argv[i], nullptr, 10);
     } else if (name == "--seconds") {
       o.limits.seconds = std::strtod(argv[i], nullptr);
+    } else if (name == "--boundary") {
+      o.limits.boundary = std::string(argv[i]) == "coherent" ? machine::Boundary::coherent
+                                                             : machine::Boundary::strict;
     } else if (name == "--without" || name == "--with") {
       right = set(argv[i], name == "--with", o.generator);
     } else if (name == "--write") {
@@ -156,8 +159,8 @@ int main(int argc, char** argv) {
   if (!right) {
     std::fprintf(stderr,
                  "usage: kernel_oracle FIRST COUNT [--schedules N] [--seconds S] [--axioms] "
-                 "[--write FOLDER] [--verbose] [--without FEATURE]... [--with "
-                 "copies|dependent|paired]...\n       "
+                 "[--write FOLDER] [--boundary strict|coherent] [--verbose] [--without FEATURE]... "
+                 "[--with copies|dependent|paired]...\n       "
                  "kernel_oracle show SEED [--without FEATURE]... [--with FEATURE]...\n");
     return 2;
   }
