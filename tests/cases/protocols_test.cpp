@@ -1,7 +1,6 @@
-// The protocols of emulator/programs/protocols as compiled kernels
-// (tests/ptx/kernels/protocols.cu), each with what breaks it: the verdicts of docs/barriers.md also
-// with more ranks, and in how many executions. tests/cli/check_test.cpp plays the table there, with
-// two ranks.
+// The protocols of emulator/programs/protocols as compiled kernels (tests/ptx/kernels/protocols.cu
+// and put_add.cu), each with what breaks it: the verdicts of docs/barriers.md also with more ranks,
+// and in how many executions. tests/cli/check_test.cpp plays the table there, with two ranks.
 
 #include <doctest/doctest.h>
 
@@ -97,6 +96,7 @@ TEST_CASE("each barrier, compiled, costs one execution in the modes in which it 
       {"counter-two-shot-ordered", kPass, kPass, kPass},
       {"mod3-flag", kPass, kPass, kSeveral},
       {"put-notify", kPass, kPass, kPass},
+      {"pypto", kPass, kPass, kPass},
       {"two-shot-all-reduce", kPass, kPass, kPass},
   };
   for (const Row& row : rows) {
@@ -117,6 +117,8 @@ TEST_CASE("what breaks it is found in the compiled barrier as well") {
       {"counter-two-shot-weak", kRace, kRace, kRace},
       {"mod3-flag-mod-2", kDeadlock, kDeadlock, kDeadlock},
       {"put-notify-signal-relaxed", kRace, kRace, kRace},
+      {"pypto-signal-relaxed", kRace, kRace, kRace},
+      {"pypto-no-barrier-all", kRace, kRace, kRace},
       {"two-shot-all-reduce-middle-relaxed", kRace, kRace, kRace},
       {"two-shot-all-reduce-no-middle", kRace, kRace, kRace},
       {"two-shot-all-reduce-no-last", kRace, kRace, kRace},

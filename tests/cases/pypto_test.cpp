@@ -8,6 +8,7 @@
 #include <iterator>
 #include <string>
 
+#include "emulator/check/explorer.hpp"
 #include "emulator/trace/verdict.hpp"
 #include "tests/cases/harness.hpp"
 
@@ -40,16 +41,19 @@ class Changed {
       : file_(std::filesystem::temp_directory_path() /
               ("ringfence-pypto-" + std::to_string(::getpid()) + ".ptx")) {
     std::ofstream(file_, std::ios::binary) << ptx;
-    const std::string text =
-        replaced(read(path_of(name)), "../../../traces/ptx/made/pypto.ptx", file_.string());
-    program_ = std::make_unique<cases::CaseProgram>(cases::parse_case(text, path_of(name)),
-                                                    cases::Settings{});
+    text_ = replaced(read(path_of(name)), "../../../traces/ptx/made/pypto.ptx", file_.string());
+    path_ = path_of(name);
+    program_ = another();
   }
   ~Changed() { std::filesystem::remove(file_); }
   cases::CaseProgram& program() { return *program_; }
+  std::unique_ptr<cases::CaseProgram> another() const {
+    return std::make_unique<cases::CaseProgram>(cases::parse_case(text_, path_), cases::Settings{});
+  }
 
  private:
   std::filesystem::path file_;
+  std::string text_, path_;
   std::unique_ptr<cases::CaseProgram> program_;
 };
 
@@ -127,6 +131,26 @@ TEST_CASE("the pypto kernel is clean in every boundary mode") {
       CAPTURE(machine::name(mode));
       CHECK(found(fuzz(*program, mode, 10)) == "clean");
     }
+  }
+}
+
+TEST_CASE("every execution of the pypto kernel with one tile ends well, and one stands for all") {
+  if (!made("pypto")) return;
+  const auto checked = [](Boundary mode, const check::Factory& make) {
+    check::CheckSpec spec;
+    spec.run.policy.boundary = mode;
+    return check::check(make, spec);
+  };
+  Changed relaxed("small-2", replaced(recorded(), "red.release.sys.global.add.u32",
+                                      "red.relaxed.sys.global.add.u32"));
+  for (const Boundary mode : kModes) {
+    CAPTURE(machine::name(mode));
+    const auto r = checked(mode, [] { return open(path_of("small-2")); });
+    CHECK(r.verdict == check::Verdict::pass);
+    CHECK(r.complete == 1);
+    const auto broken = checked(mode, [&] { return relaxed.another(); });
+    REQUIRE(broken.verdict == check::Verdict::fail);
+    CHECK(schedule::failure(broken.outcome)->kind == machine::FindingKind::data_race);
   }
 }
 

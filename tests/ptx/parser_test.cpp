@@ -259,7 +259,8 @@ TEST_CASE("source: PTX inside a binary is found, compressed or not") {
 }
 
 TEST_CASE("traces: the PTX kept here was made of the sources here") {
-  for (const char* name : {"fused", "matmul", "barriers", "warp", "zoo", "protocols", "two_shot"}) {
+  for (const char* name :
+       {"fused", "matmul", "barriers", "warp", "zoo", "protocols", "put_add", "two_shot"}) {
     const std::string source = read_file("tests/ptx/kernels/" + std::string(name) + ".cu");
     const std::string ptx = read_file("traces/ptx/" + std::string(name) + ".ptx");
     const std::string first = ptx.substr(0, ptx.find('\n'));
