@@ -12,7 +12,7 @@ namespace ringfence::analysis {
 namespace {
 
 ExhaustiveMode explore_mode(const Task& task, machine::Boundary mode, const ExhaustiveSpec& spec,
-                            double seconds, const check::Left* left, Notes& notes,
+                            double seconds, const check::Left* left, bool try_stream, Notes& notes,
                             const Watch& watch) {
   auto m = task.mode_of<ExhaustiveMode>(mode);
   check::CheckSpec check;
@@ -21,16 +21,37 @@ ExhaustiveMode explore_mode(const Task& task, machine::Boundary mode, const Exha
   check.executions = spec.executions;
   check.seconds = seconds;
   check.left = left;
+  Notes found;
   check.leaving = [&](const schedule::Program& program) {
-    add(notes, task.subject->notes(program));
+    add(found, task.subject->notes(program));
+  };
+  const auto make = [&] { return task.subject->make_program(); };
+  const check::Progress progress = [&](const check::CheckResult& r) {
+    watch.say({mode, r.complete + r.blocked, 0, r.seconds, r.explored, r.waiting});
   };
   const schedule::TimeLimit limit(seconds);
-  m.result = check::check_sums(
-      [&] { return task.subject->make_program(); }, check, spec.jobs,
-      [&](const check::CheckResult& r) {
-        watch.say({mode, r.complete + r.blocked, 0, r.seconds, r.explored, r.waiting});
-      });
+  auto by_stream = try_stream ? check::check_by_stream(make, check, spec.jobs, progress)
+                              : std::optional<check::CheckResult>();
+  if (!by_stream) found = {};
+  m.result =
+      by_stream ? *std::move(by_stream) : check::check_sums(make, check, spec.jobs, progress);
+  add(notes, found);
   watch.over(mode);
+  return m;
+}
+
+// Of a case that passes in mode stream.
+ExhaustiveMode coherent_by_stream(const Task& task, const ExhaustiveMode& stream) {
+  auto m = task.mode_of<ExhaustiveMode>(machine::Boundary::coherent);
+  m.result.verdict = check::Verdict::pass;
+  m.result.of_stream = true;
+  m.result.complete = stream.result.complete;
+  m.result.blocked = stream.result.blocked;
+  m.result.abandoned = stream.result.abandoned;
+  m.result.events = stream.result.events;
+  m.result.explored = stream.result.explored;
+  m.result.ordered_cells = stream.result.ordered_cells;
+  m.result.sum_orders = stream.result.sum_orders;
   return m;
 }
 
@@ -113,9 +134,19 @@ ExhaustiveResult explore(const Task& task, const ExhaustiveSpec& spec, const Bud
   Notes searched;
   for (std::size_t i = 0; i < task.modes.size(); ++i) {
     const auto before = left.find(task.modes[i]);
+    const auto stream = std::find_if(
+        out.modes.begin(), out.modes.end(),
+        [](const ExhaustiveMode& done) { return done.mode == machine::Boundary::stream; });
+    if (task.modes[i] == machine::Boundary::coherent && stream != out.modes.end() &&
+        stream->verdict() == Verdict::pass &&
+        check::stream_stands_for_coherent(run_spec(task, task.modes[i]),
+                                          *task.subject->make_program())) {
+      out.modes.push_back(coherent_by_stream(task, *stream));
+      continue;
+    }
     out.modes.push_back(explore_mode(task, task.modes[i], spec, budget.share(task.modes.size() - i),
-                                     before != left.end() ? &before->second : nullptr, searched,
-                                     watch));
+                                     before != left.end() ? &before->second : nullptr,
+                                     stream == out.modes.end(), searched, watch));
     ExhaustiveMode& m = out.modes.back();
     if (m.verdict() != Verdict::finding) {
       left[m.mode] = std::move(m.result.left);

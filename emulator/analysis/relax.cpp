@@ -105,8 +105,10 @@ class Relaxer {
     const SubjectPtr subject = task_.subject->with(set);
     const schedule::TimeLimit limit(seconds);
     try {
+      const auto make = [&] { return subject->make_program(); };
+      auto by_stream = check::check_by_stream(make, spec, spec_.jobs);
       check::CheckResult r =
-          check::check([&] { return subject->make_program(); }, spec, spec_.jobs);
+          by_stream ? *std::move(by_stream) : check::check(make, spec, spec_.jobs);
       seconds_ += r.seconds;
       watch_.say({mode_, ++checks_, 0, seconds_, -1});
       if (r.verdict == check::Verdict::unknown) {

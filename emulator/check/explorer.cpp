@@ -495,4 +495,29 @@ CheckResult check_sums(const Factory& make, const CheckSpec& spec, unsigned jobs
   return all;
 }
 
+bool stream_stands_for_coherent(const schedule::RunSpec& run, const schedule::Program& program) {
+  const machine::Policy& p = run.policy;
+  return !schedule::passes_over_races(run) && !program.passes_over_races() &&
+         p.fresh_lines == machine::FreshLines::off && p.vector == machine::VectorAccess::elements &&
+         p.line == machine::LineAccess::lanes;
+}
+
+std::optional<CheckResult> check_by_stream(const Factory& make, const CheckSpec& spec,
+                                           unsigned jobs, const Progress& progress) {
+  if (spec.run.policy.boundary != machine::Boundary::coherent || spec.all || spec.fingerprints ||
+      spec.left != nullptr || schedule::must_stop() ||
+      !stream_stands_for_coherent(spec.run, *make())) {
+    return std::nullopt;
+  }
+  CheckSpec stream = spec;
+  stream.run.policy.boundary = machine::Boundary::stream;
+  stream.executions =
+      spec.executions > 0 ? std::min(spec.executions, kMostByStream) : kMostByStream;
+  stream.seconds = spec.seconds / 2;
+  CheckResult r = check_sums(make, stream, jobs, progress);
+  if (r.verdict != Verdict::pass) return std::nullopt;
+  r.of_stream = true;
+  return r;
+}
+
 }  // namespace ringfence::check

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "emulator/check/axioms.hpp"
@@ -60,6 +61,7 @@ struct CheckResult {
   double explored = 0;        // estimate of the share of the search that is done, 0 to 1
   std::uint64_t waiting = 0;  // graphs that are found and not explored, while the search goes on
   bool interrupted = false;
+  bool of_stream = false;           // mode coherent: it passes in mode stream, whose search this is
   std::uint32_t ordered_cells = 0;  // cells whose reductions turned out to be no set
   // Orders of the lanes of a warp that could be told apart and were not explored: where there are
   // some, no PASS.
@@ -101,5 +103,26 @@ CheckResult check(const Factory& make, const CheckSpec& spec, unsigned jobs = 1,
 // goes on only where there is one order.
 CheckResult check_sums(const Factory& make, const CheckSpec& spec, unsigned jobs = 1,
                        const Progress& progress = {});
+
+// Whether a program that passes in mode stream passes in mode coherent as well, all else equal.
+//
+// Every run in mode coherent is one in mode stream with other choices. What kernel boundaries do is
+// the same, and so are synchronisation and observed time. A strong access at sys scope reads what
+// is newest: in no mode does coherence put anything behind that, so in mode stream it may be read
+// too; an atomic may take it, as nothing lies between. It writes last: with nothing behind it a
+// write may land in every mode, and there coherence puts before it what causality does and what it
+// is morally strong with. The rest races with it, and ends a run in mode stream. A wait that sees
+// what is newest for ever may do so in mode stream also where it could have seen something older.
+// So step by step the run has the same messages, values and findings, but for races, of which mode
+// coherent excuses some. Where those are passed over, mode coherent orders more than mode stream
+// does, and may find what that does not. Policies that make several accesses one, or let weak reads
+// see less, are left to the search.
+bool stream_stands_for_coherent(const schedule::RunSpec& run, const schedule::Program& program);
+
+// Of a program in mode coherent: its search in mode stream where that decides it, that is, where it
+// passes there within `executions` of the spec and half the time, or `kMostByStream` executions.
+constexpr std::uint64_t kMostByStream = 500;
+std::optional<CheckResult> check_by_stream(const Factory& make, const CheckSpec& spec,
+                                           unsigned jobs = 1, const Progress& progress = {});
 
 }  // namespace ringfence::check

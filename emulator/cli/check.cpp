@@ -90,6 +90,10 @@ void print_verdict(Verdict verdict, const std::vector<ModeResult>& modes, const 
   });
   const bool torn = std::any_of(modes.begin(), modes.end(),
                                 [](const ModeResult& m) { return m.judged && m.result.torn > 0; });
+  for (const ModeResult& m : modes) {
+    if (!m.result.of_stream || m.verdict() != Verdict::pass) continue;
+    fmt::print("mode coherent: every execution there is one of mode stream, which passes\n");
+  }
   if (left_out) print_left_out(modes);
   if (notes.any()) fmt::print("\n");
   print_notes(notes);
@@ -121,11 +125,11 @@ ModeReport report_of(const ModeResult& m) {
   out.verdict = m.verdict();
   out.executions = r.complete + r.blocked;
   out.seconds = r.seconds;
-  out.search = Json{{"complete", r.complete},       {"blocked", r.blocked},
-                    {"abandoned", r.abandoned},     {"bounded", r.bounded},
-                    {"explored", r.explored},       {"events", r.events},
-                    {"sum_orders", r.sum_orders},   {"ordered_cells", r.ordered_cells},
-                    {"left_out", r.left_out.size()}};
+  out.search = Json{{"complete", r.complete},        {"blocked", r.blocked},
+                    {"abandoned", r.abandoned},      {"bounded", r.bounded},
+                    {"explored", r.explored},        {"events", r.events},
+                    {"sum_orders", r.sum_orders},    {"ordered_cells", r.ordered_cells},
+                    {"left_out", r.left_out.size()}, {"of_stream", r.of_stream}};
   if (m.written) out.recorded = &*m.written;
   return out;
 }

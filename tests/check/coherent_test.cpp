@@ -11,6 +11,7 @@
 #include "emulator/schedule/inline_executor.hpp"
 #include "tests/axiomatic/generator.hpp"
 #include "tests/check/both.hpp"
+#include "tests/check/counted.hpp"
 
 using namespace ringfence;
 
@@ -81,6 +82,33 @@ TEST_CASE("what schedules end with in mode coherent the search finds, or says wh
   }
   CHECK(judged > 1000);
   CHECK(told > 50);
+}
+
+// What check_by_stream rests on.
+TEST_CASE("every execution in mode coherent is one in mode stream, but for races") {
+  machine::Policy stream;
+  stream.boundary = machine::Boundary::stream;
+  std::size_t judged = 0, fewer = 0, hangs = 0;
+  for (std::uint64_t seed = 1; seed <= 6000; ++seed) {
+    axiomatic::GeneratorOptions options;
+    options.atomic_awaits = seed % 3 == 0;
+    options.barriers = seed % 3 != 0;
+    const litmus::Test test =
+        seed % 3 == 1 ? testing::counted(seed) : axiomatic::generate(seed, options);
+    const testing::Searched at_point = testing::search(test, coherent());
+    const testing::Searched all = testing::search(test, stream);
+    if (at_point.bounded || all.bounded || all.race || all.race_of_blocked) continue;
+    INFO(litmus::print(test));
+    ++judged;
+    CHECK_FALSE(at_point.race);
+    for (const auto& [state, n] : at_point.states) CHECK(all.states.contains(state));
+    for (const auto& hang : at_point.hangs) CHECK(all.hangs.contains(hang));
+    if (at_point.states.size() < all.states.size()) ++fewer;
+    if (!at_point.hangs.empty()) ++hangs;
+  }
+  CHECK(judged > 3000);
+  CHECK(fewer > 50);
+  CHECK(hangs > 50);
 }
 
 TEST_CASE("a write of a narrower scope may land before one that is there, though it knows of it") {

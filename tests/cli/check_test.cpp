@@ -171,6 +171,29 @@ TEST_CASE("the table of compiled barriers is what check says of their cases") {
   CHECK(rows > cases);
 }
 
+TEST_CASE("what passes in mode stream passes in mode coherent by its executions, and says so") {
+  const Folder f;
+  const auto coherent = [&](const std::string& name, const std::string& options) {
+    const std::string file = "tests/cases/protocols/" + name + ".toml";
+    const Result r = ringfence(f, "check --case " + std::filesystem::absolute(file).string() +
+                                      options + " --no-shrink --no-remedies --json r.json");
+    const auto j = json_of(f / "r.json");
+    const auto& search = j["searches"]["coherent"];
+    CHECK(j["modes"]["coherent"] == "pass");
+    const bool said = r.out.find("every execution there is one of mode stream") != r.out.npos;
+    CHECK(said == search["of_stream"]);
+    return std::pair(search["of_stream"].get<bool>(), search["complete"].get<int>());
+  };
+  CHECK(coherent("epoch-inbox", "") == std::pair(true, 1));
+  CHECK(coherent("epoch-inbox", " --boundary coherent") == std::pair(true, 1));
+  // Which races mode coherent excuses, and what accesses that are one see, is for its own search.
+  CHECK(coherent("epoch-inbox", " --ignore data-race").second > 1);
+  CHECK(coherent("epoch-inbox", " --boundary coherent --ignore data-race").second > 1);
+  CHECK(coherent("epoch-inbox", " --boundary coherent --policy vector=atomic").second > 1);
+  CHECK_FALSE(coherent("cas-slots-start-wait-relaxed", "").first);
+  CHECK_FALSE(coherent("cas-slots-start-wait-relaxed", " --boundary coherent").first);
+}
+
 // "| `OPTIONS` | what | strict | stream | coherent |", as docs/barriers.md has them behind one
 // command.
 TEST_CASE("the table of barriers is what its commands say") {

@@ -45,7 +45,11 @@ class Folder {
 
 class Comparison {
  public:
-  Comparison(const Kernel& kernel, const Limits& limits) : kernel_(kernel), limits_(limits) {
+  // The search may be in another mode than that of the schedules.
+  Comparison(const Kernel& kernel, const Limits& limits)
+      : Comparison(kernel, limits, limits.boundary) {}
+  Comparison(const Kernel& kernel, const Limits& limits, machine::Boundary searched)
+      : kernel_(kernel), limits_(limits), searched_(searched) {
     std::ofstream(folder_.path() / "k.ptx") << to_ptx(kernel);
     case_ = cases::parse_case(to_case(kernel, "k.ptx"), (folder_.path() / "k.toml").string());
   }
@@ -92,9 +96,10 @@ class Comparison {
   }
 
  private:
-  schedule::RunSpec run_spec(const std::vector<machine::FindingKind>& ignore) const {
+  schedule::RunSpec run_spec(const std::vector<machine::FindingKind>& ignore,
+                             machine::Boundary boundary) const {
     schedule::RunSpec spec;
-    spec.policy.boundary = limits_.boundary;
+    spec.policy.boundary = boundary;
     spec.ignore = ignore;
     spec.point_limit = 1U << 14;
     return spec;
@@ -133,7 +138,7 @@ class Comparison {
 
   void search(const std::vector<machine::FindingKind>& ignore) {
     check::CheckSpec spec;
-    spec.run = run_spec(ignore);
+    spec.run = run_spec(ignore, searched_);
     std::uint32_t orders = 1;
     double seconds = limits_.seconds;
     std::uint64_t blocked = 0, bounded = 0;
@@ -174,7 +179,7 @@ class Comparison {
   void fuzz(const std::vector<machine::FindingKind>& ignore) {
     const auto program = this->program();
     schedule::InlineExecutor executor(*program);
-    schedule::RunSpec spec = run_spec(ignore);
+    schedule::RunSpec spec = run_spec(ignore, limits_.boundary);
     for (std::uint64_t n = 0; n < limits_.schedules; ++n) {
       spec.strategy.kind = n == 0       ? schedule::StrategySpec::Kind::first
                            : n % 2 == 0 ? schedule::StrategySpec::Kind::random
@@ -203,6 +208,7 @@ class Comparison {
 
   const Kernel& kernel_;
   const Limits& limits_;
+  const machine::Boundary searched_;
   Folder folder_;
   cases::CaseFile case_;
   check::CheckResult result_;
@@ -230,10 +236,32 @@ std::string difference_from_warps(const Kernel& kernel, const Judged& lanes, con
   return "";
 }
 
+// What passes in mode stream passes in mode coherent, and ends there with nothing else
+// (check::check_by_stream).
+std::string difference_from_stream(const Kernel& kernel, const Judged& coherent,
+                                   const Limits& limits) {
+  const Judged stream = Comparison(kernel, limits, machine::Boundary::stream).run(false);
+  if (stream.verdict != Verdict::pass) return "";
+  if (!stream.difference.empty()) return "by mode stream, " + stream.difference;
+  if (coherent.verdict == Verdict::fail) {
+    return fmt::format("{} in mode coherent, PASS in mode stream\n", coherent.finding);
+  }
+  for (const Outcome& o : coherent.outcomes) {
+    if (!stream.outcomes.contains(o)) {
+      return fmt::format("only mode coherent ends with{}\n", text(kernel, o));
+    }
+  }
+  return "";
+}
+
 }  // namespace
 
 Judged judge(const Kernel& kernel, const Limits& limits, bool past_findings) {
   Judged judged = Comparison(kernel, limits).run(past_findings);
+  if (limits.boundary == machine::Boundary::coherent && judged.difference.empty()) {
+    judged.difference = difference_from_stream(kernel, judged, limits);
+    if (!judged.difference.empty()) return judged;
+  }
   if (!kernel.paired || !judged.difference.empty()) return judged;
   Kernel apart = kernel;
   apart.paired = false;
