@@ -14,7 +14,6 @@ namespace {
 using ptx::each_lane;
 using ptx::first_lane;
 using ptx::kLanes;
-using End = ptx::Trial::End;
 
 // Reads since an effect that are kept: an iteration of more is not recognised.
 constexpr std::size_t kMostSeen = 2048;
@@ -93,12 +92,15 @@ bool KernelRun::goes_round(Warp& warp, const InCycle& look) {
     warp.released &= ~lanes;
     return false;
   }
-  if (!warp.agent->drops_looks() && !was_here(warp, look)) return false;
+  const bool counts = !look.attempts && look.lookahead.counts_attempts();
+  if (!counts && !warp.agent->drops_looks() && !was_here(warp, look)) return false;
+  if (counts) spare_attempts(warp, look, lanes);
   const std::uint64_t state = look.lookahead.state(look.attempts);
   for (std::size_t i = warp.visits.size(); i-- > 0;) {
     const Visit& v = warp.visits[i];
     if (v.instruction != look.instruction || v.lanes != lanes || v.state != state) continue;
     if (v.from == warp.seen.size()) return false;
+    if (counts && !repeats(warp, look, v)) return false;
     // What was seen of a place last; what follows reads it again. Two parts of a warp that go round
     // loops of their own wait for the places of both.
     if (warp.together == 0) warp.iteration.clear();
@@ -120,21 +122,107 @@ bool KernelRun::goes_round(Warp& warp, const InCycle& look) {
       waits.push_back(w);
     }
     warp.iteration.insert(warp.iteration.end(), waits.begin(), waits.end());
+    const std::uint32_t round = lanes | (look.standing & ~look.agents.mask);
     const Visit here = v;
     forget(warp, here.from);
     warp.visits.assign(1, here);
     // Lanes that the guard leaves out have come round with the others. Alone they would run ahead
     // into the next iteration, and what they read there would not be what is waited for.
-    const std::uint32_t round = lanes | (look.standing & ~look.agents.mask);
     warp.waiting |= round;
     warp.together |= round;
-    if (!look.attempts) {
-      warp.agent->act(warp.last_site,
-                      [&](machine::Machine& m) { note_time_outs(m, look.instruction, true); });
-    }
     return true;
   }
-  warp.visits.push_back({look.instruction, lanes, state, warp.seen.size()});
+  warp.visits.push_back({look.instruction, lanes, state, warp.seen.size(),
+                         counts ? look.lookahead.attempts() : std::vector<std::uint64_t>()});
+  return false;
+}
+
+std::optional<std::uint64_t> KernelRun::last_seen(const Warp& warp, std::uint32_t instruction,
+                                                  std::uint32_t lane, bool shared,
+                                                  std::uint64_t address,
+                                                  std::uint32_t bytes) const {
+  machine::Address at;
+  if (shared) {
+    at = shared_address(address);
+  } else {
+    const Mapping* const mapping = space_.find(address);
+    if (mapping == nullptr) return {};
+    at = place({mapping, address - mapping->address});
+  }
+  for (std::uint32_t i = warp.seen_last[lane]; i != 0; i = warp.seen[i - 1].earlier) {
+    const Seen& s = warp.seen[i - 1];
+    if (s.instruction == instruction && same(s.at, at) && s.access.element == bytes) return s.value;
+  }
+  return {};
+}
+
+// How the warp ends that has come back to the look if nothing changes any more: `from`, since that
+// read.
+KernelRun::End KernelRun::end_of_rounds(Warp& warp, const InCycle& look, std::size_t from) {
+  std::uint64_t key = 0;
+  for (std::size_t i = from; i < warp.seen.size(); ++i) {
+    const Seen& s = warp.seen[i];
+    for (const std::uint64_t v : {std::uint64_t{s.instruction} << 32 | s.lane,
+                                  std::uint64_t{s.at.region}, s.at.offset, s.value}) {
+      mix(key, v);
+    }
+  }
+  const bool takes = takes_time_outs(warp);
+  const auto& known = kernel_.program.looks->time_outs(look.instruction);
+  const bool traps = std::all_of(known.begin(), known.end(), [](const auto& t) { return t.traps; });
+  const End end = look.lookahead.rounds_end(
+      [&](std::uint32_t instruction, std::uint32_t lane, bool shared, std::uint64_t address,
+          std::uint32_t bytes) {
+        return last_seen(warp, instruction, lane, shared, address, bytes);
+      },
+      warp.waiting, key);
+  if (end == End::traps && takes) return End::gives_up;
+  if (end == End::moves_on && !known.empty() && traps && !takes) return End::traps;
+  return end;
+}
+
+// No attempt in vain is counted to a time-out that can only trap and is not taken.
+void KernelRun::spare_attempts(Warp& warp, const InCycle& look, std::uint32_t lanes) {
+  const auto here = [&](const Visit& v) {
+    return v.instruction == look.instruction && v.lanes == lanes;
+  };
+  const auto first = std::find_if(warp.visits.begin(), warp.visits.end(), here);
+  if (first == warp.visits.end()) return;
+  const auto last = std::find_if(warp.visits.rbegin(), warp.visits.rend(), here);
+  if (last->from == warp.seen.size() || end_of_rounds(warp, look, last->from) != End::traps) return;
+  remark({Remark::Kind::time_out, kernel_.site[look.instruction], 0});
+  look.lookahead.set_attempts(first->attempts);
+}
+
+// A time-out that leads on is taken by choice, at once where looks in vain are no part of the run.
+bool KernelRun::repeats(Warp& warp, const InCycle& look, const Visit& before) {
+  const std::uint32_t lanes = look.agents.mask & ~warp.waiting;
+  const End end = end_of_rounds(warp, look, before.from);
+  if (end == End::traps) return true;
+  if (end != End::gives_up) {
+    // What it does is not known ahead. Attempts that are counted come to their end.
+    const auto& known = kernel_.program.looks->time_outs(look.instruction);
+    if (end == End::moves_on && !known.empty() && look.lookahead.attempts() != before.attempts) {
+      return false;
+    }
+    warp.agent->act(warp.last_site,
+                    [&](machine::Machine& m) { note_time_outs(m, look.instruction, true); });
+    return true;
+  }
+  const bool now = warp.agent->drops_looks() || (warp.gives_up & lanes) != 0 ||
+                   warp.agent->choose(schedule::DecisionKind::timeout, 2) == 1;
+  warp.gives_up &= ~(lanes | look.standing);
+  if (!now) {
+    warp.may_give_up |= lanes;
+    return true;
+  }
+  look.lookahead.give_up_rounds(
+      [&](std::uint32_t instruction, std::uint32_t lane, bool shared, std::uint64_t address,
+          std::uint32_t bytes) {
+        return last_seen(warp, instruction, lane, shared, address, bytes);
+      },
+      warp.waiting);
+  warp.visits.clear();
   return false;
 }
 
@@ -159,7 +247,9 @@ bool KernelRun::stays(machine::Machine& machine, Warp& warp, const ptx::Request&
   const End end = request.lookahead->trial(lane, {})->end(elements);
   if (end == End::moves_on) return false;
   const bool takes = machine.policy().time_out == machine::TimeOut::taken;
-  if (end == End::traps) note_time_outs(machine, request.instruction, false);
+  if (end == End::traps && !takes) {
+    remark({Remark::Kind::time_out, kernel_.site[request.instruction], 0});
+  }
   if (end == End::gives_up || (end == End::traps && takes)) {
     const bool now = warp.agent->drops_looks() || (warp.gives_up & bit) != 0 ||
                      warp.agent->choose(schedule::DecisionKind::timeout, 2) == 1;
@@ -257,6 +347,7 @@ bool KernelRun::look_once(machine::Machine& machine, Warp& warp, ptx::Request& r
   std::uint64_t there = 0;
   machine.peek(at, std::as_writable_bytes(std::span(&there, 1)).first(how.element));
   w.needs = needs_of(request, lane, there, {machine::Compare::ne, there});
+  if (ends->traps(there)) remark({Remark::Kind::time_out, kernel_.site[request.instruction], 0});
   if (ends->compare() != nullptr) w.needs = {machine::Compare::eq, *ends->compare()};
   w.any_news = true;
   waits_of(warp, lane).assign(1, w);

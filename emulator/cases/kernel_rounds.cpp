@@ -35,7 +35,29 @@ void KernelRun::ends_round(std::uint32_t block) {
   Rounds& r = rounds_[block];
   if (r.met == 0 || r.asleep) return;
   r.met = r.next = 0;
+  r.attempts.clear();
   begin_round(r);
+}
+
+// Time-outs that can only trap are not taken: a round in vain does not count to them.
+void KernelRun::spare_attempts(Rounds& r, std::uint32_t instruction, ptx::BlockState& state) {
+  if (kernel_.program.rounds == nullptr) return;
+  if (kernel_.program.rounds->time_outs(instruction).empty()) return;
+  const auto first = std::find_if(r.attempts.begin(), r.attempts.end(),
+                                  [&](const auto& a) { return a.first == instruction; });
+  if (first != r.attempts.end()) {
+    state.set_attempts(first->second);
+    name_time_out(r, instruction);
+    return;
+  }
+  std::vector<std::uint64_t> now = state.attempts();
+  if (!now.empty()) r.attempts.emplace_back(instruction, std::move(now));
+}
+
+// By the barrier at which they met first.
+void KernelRun::name_time_out(const Rounds& r, std::uint32_t instruction) {
+  if (!r.attempts.empty()) instruction = r.attempts.front().first;
+  remark({Remark::Kind::time_out, kernel_.site[instruction], 0});
 }
 
 void KernelRun::note_round(const Warp& warp, const Seen& seen) {
@@ -49,8 +71,7 @@ void KernelRun::note_round(const Warp& warp, const Seen& seen) {
   begin_round(r);
 }
 
-void KernelRun::met(const ptx::Agents& last, std::uint32_t instruction,
-                    const ptx::BlockState& state) {
+void KernelRun::met(const ptx::Agents& last, std::uint32_t instruction, ptx::BlockState& state) {
   if (kernel_.program.in_loop[instruction] == 0) return ends_round(last.block);
   Rounds& r = rounds_[last.block];
   const bool drops = warp_of(last).agent->drops_looks();
@@ -60,13 +81,14 @@ void KernelRun::met(const ptx::Agents& last, std::uint32_t instruction,
     r.acts = state.acts();
   }
   ++r.met;
+  const bool spares = !takes_time_outs(warp_of(last));
+  if (spares) spare_attempts(r, instruction, state);
   if (!drops && r.met < std::max(kPatience, r.next)) return;
   if (r.moments.size() == kMostMoments) {
     r.next = r.met * 2;
     begin_round(r);
     if (!drops) return;
   }
-  const bool spares = !takes_time_outs(warp_of(last));
   const ptx::BlockState::Digest digest = state.digest(spares);
   bool repeats = false;
   const auto before = std::find_if(r.moments.begin(), r.moments.end(), [&](const Moment& m) {
@@ -117,7 +139,7 @@ void KernelRun::met(const ptx::Agents& last, std::uint32_t instruction,
                      ptx::first_lane(last.mask));
   }
   if (!repeats && digest.times_out) {
-    remark({Remark::Kind::time_out, kernel_.site[instruction], 0});
+    name_time_out(r, instruction);
   }
   r.waits = std::move(waits);
   r.asleep = true;

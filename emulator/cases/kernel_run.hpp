@@ -158,8 +158,7 @@ class KernelRun final : public ptx::GlobalMemory {
               const ptx::SyncOrder& order) override;
   void depart(ptx::SyncToken token, const ptx::Agents& agents,
               const ptx::SyncOrder& order) override;
-  void met(const ptx::Agents& last, std::uint32_t instruction,
-           const ptx::BlockState& state) override;
+  void met(const ptx::Agents& last, std::uint32_t instruction, ptx::BlockState& state) override;
   bool bytes_have_come(const ptx::Agents& agents, std::uint32_t engine,
                        std::uint32_t time) override;
   void before_barrier(const ptx::Agents& agents) override;
@@ -225,7 +224,8 @@ class KernelRun final : public ptx::GlobalMemory {
     std::uint32_t instruction = 0;
     std::uint32_t lanes = 0;
     std::uint64_t state = 0;
-    std::size_t from = 0;  // what it has read since, in Warp::seen
+    std::size_t from = 0;                 // what it has read since, in Warp::seen
+    std::vector<std::uint64_t> attempts;  // where some are counted: Lookahead::attempts
   };
   // A block at a barrier at which all of its threads have met.
   struct Moment {
@@ -247,6 +247,8 @@ class KernelRun final : public ptx::GlobalMemory {
     std::uint32_t next = 0;  // at that many they are looked at again
     std::uint64_t acts = 0;  // BlockState::acts when they met last
     bool recording = false;
+    // What its rounds counted when it met first, by instruction, where that is not counted on.
+    std::vector<std::pair<std::uint32_t, std::vector<std::uint64_t>>> attempts;
     std::vector<Moment> moments;
     std::vector<RoundRead> reads;
     bool asleep = false;
@@ -401,7 +403,7 @@ class KernelRun final : public ptx::GlobalMemory {
     const ptx::Agents& agents;
     std::uint32_t instruction = 0;
     std::uint32_t standing = 0;
-    const ptx::Lookahead& lookahead;
+    ptx::Lookahead& lookahead;
     const Target* targets = nullptr;  // by lane; null: all lanes look at `at`
     machine::Address at;
     bool attempts = false;  // also what only counts attempts has to be as it was
@@ -412,6 +414,15 @@ class KernelRun final : public ptx::GlobalMemory {
   // Whether the whole warp has come back to the look with nothing else to show; then its lanes
   // wait.
   bool goes_round(Warp& warp, const InCycle& look);
+  // How a warp ends that has come back to the look with nothing else to show. False: it gives up,
+  // and stands before its last attempt.
+  bool repeats(Warp& warp, const InCycle& look, const Visit& before);
+  using End = ptx::Trial::End;
+  End end_of_rounds(Warp& warp, const InCycle& look, std::size_t from);
+  void spare_attempts(Warp& warp, const InCycle& look, std::uint32_t lanes);
+  std::optional<std::uint64_t> last_seen(const Warp& warp, std::uint32_t instruction,
+                                         std::uint32_t lane, bool shared, std::uint64_t address,
+                                         std::uint32_t bytes) const;
   // What the lanes of a request move as one by the policies for that.
   struct Groups {
     std::vector<machine::AsOne> all;
@@ -456,6 +467,8 @@ class KernelRun final : public ptx::GlobalMemory {
   static bool takes_time_outs(Warp& warp);
   static void begin_round(Rounds& r);
   void ends_round(std::uint32_t block);
+  void name_time_out(const Rounds& r, std::uint32_t instruction);
+  void spare_attempts(Rounds& r, std::uint32_t instruction, ptx::BlockState& state);
   void note_round(const Warp& warp, const Seen& seen);
   // Until something that the block's round read can return another value.
   void sleep(Warp& warp);

@@ -43,6 +43,11 @@ class KernelRun::LookEnds final : public machine::Condition {
     return (!by_rmw_ || applied(value) == value) && times_out(trial_->end(std::span(&value, 1)));
   }
 
+  // In a time-out that is not taken.
+  bool traps(std::uint64_t value) const {
+    return !takes_ && !holds(value) && trial_->end(std::span(&value, 1)) == End::traps;
+  }
+
   machine::Wanted wanted() const {
     machine::Wanted w;
     w.condition = this;

@@ -163,6 +163,7 @@ Looks::Looks(const Program& program, bool of_rounds)
   by_time_.assign(ops, 0);
   written_.assign(1, Bits(registers_));
   read_.assign(1, Bits(registers_));
+  waits_.assign(1, 0);
   find_regions(program);
   loop_ = region_;
   time_outs_.resize(written_.size());
@@ -194,10 +195,8 @@ Looks::Looks(const Program& program, bool of_rounds)
   }
   find_live(program, false, live_in_);
   find_live(program, true, counted_in_);
-  if (of_rounds_) {
-    find_steady(program);
-    return;
-  }
+  find_steady(program);
+  if (of_rounds_) return;
   for (std::uint32_t op = 0; op < ops; ++op) {
     if (region_[op] == 0 || program.ops[op].kind != Kind::memory) continue;
     const Access& access = program.accesses[program.ops[op].detail].access;
@@ -296,6 +295,7 @@ void Looks::find_regions(const Program& program) {
     for (const std::uint32_t op : ops) region_[op] = region;
     written_.emplace_back(registers_);
     read_.emplace_back(registers_);
+    waits_.push_back(0);
     find_classes(program, region, ops);
   }
 }
@@ -410,7 +410,13 @@ void Looks::find_classes(const Program& program, std::uint32_t region,
   for (const Bits& in : data) read_[region].merge(in);
   for (const std::uint32_t op : ops) {
     const Op& o = program.ops[op];
-    if (o.kind == Kind::branch && o.guard && !guard_depends(op)) by_time_[op] = 1;
+    if (o.kind == Kind::branch && o.guard && !guard_depends(op)) {
+      by_time_[op] = 1;
+      continue;
+    }
+    for (const std::uint32_t next : next_ops(program, op)) {
+      if (!inside(next)) waits_[region] = 1;
+    }
   }
 }
 
@@ -420,7 +426,8 @@ void Looks::find_time_outs(const Program& program) {
     const std::uint32_t region = region_[op];
     if (by_time_[op] == 0 || !written_[region].test(number(program.ops[op].guard))) continue;
     for (const std::uint32_t next : next_ops(program, op)) {
-      if (region_[next] != region) time_outs_[region].push_back({op, only_traps(next)});
+      if (region_[next] == region) continue;
+      time_outs_[region].push_back({op, only_traps(next) && waits_[region] != 0});
     }
   }
 }

@@ -48,6 +48,11 @@ class Looks {
   State state(const Program& program, std::uint32_t op) const;
   /// Whether a cycle without effects comes back to an op.
   bool is_in_cycle(std::uint32_t op) const { return region_[op] != 0; }
+  /// Which cycles these are, by number; 0: none.
+  std::uint32_t cycles_of(std::uint32_t op) const { return region_[op]; }
+  /// Whether what the cycles around a look read may end them: if not, they wait for nothing,
+  /// however often they go round.
+  bool waits(std::uint32_t look) const { return waits_[loop_[look]] != 0; }
   /// Whether attempts and clocks decide no more in the cycles around an op than how long they pause
   /// and when they are left: then what counts there decides all else.
   bool is_steady(std::uint32_t op) const { return steady_[region_[op]] != 0; }
@@ -59,7 +64,7 @@ class Looks {
   /// A branch out of the cycles around a look that only attempts and clocks decide.
   struct TimeOut {
     std::uint32_t op = 0;
-    bool traps = false;  ///< that is all it leads to
+    bool traps = false;  ///< that is all it leads to, out of cycles that wait
   };
   /// The first setp that what a look returns comes to, moved and widened at most.
   struct Test {
@@ -113,6 +118,7 @@ class Looks {
   std::vector<Bits> written_, read_;             // by region: what it writes; of that, by reads
   std::vector<std::vector<TimeOut>> time_outs_;  // by region
   std::vector<std::uint8_t> steady_;             // by region
+  std::vector<std::uint8_t> waits_;              // by region
 };
 
 }  // namespace ringfence::ptx

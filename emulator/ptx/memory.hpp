@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -125,6 +126,30 @@ class Lookahead {
   /// A hash of what the whole warp would do from here on, as far as its registers decide it: of
   /// what counts; with `attempts` also of what only counts attempts or shows the time.
   virtual std::uint64_t state(bool attempts = false) const = 0;
+
+  // Where the whole warp has come back to the look with the same state(), nothing else having
+  // happened.
+
+  /// Whether attempts or clocks might end that.
+  virtual bool counts_attempts() const { return false; }
+  /// What only counts attempts or shows the time, in the whole warp; and that it is so again, where
+  /// its parts stand as they did and that decides no more than when they give up.
+  virtual std::vector<std::uint64_t> attempts() const { return {}; }
+  virtual void set_attempts(std::span<const std::uint64_t> values) { static_cast<void>(values); }
+  /// What a lane's load or atomic returned last, there and by that instruction.
+  using Seen = std::function<std::optional<std::uint64_t>(
+      std::uint32_t instruction, std::uint32_t lane, bool shared, std::uint64_t address,
+      std::uint32_t bytes)>;
+  /// How the warp ends whose every access returns what it did: moves_on, if that is not known.
+  /// Lanes of `idle` stay where they are. `key` stands for what is returned.
+  virtual Trial::End rounds_end(const Seen& seen, std::uint32_t idle, std::uint64_t key) {
+    return static_cast<void>(seen), static_cast<void>(idle), static_cast<void>(key),
+           Trial::End::moves_on;
+  }
+  /// Where that gives up: the same, and its attempts and the clock are moved to the last one.
+  virtual void give_up_rounds(const Seen& seen, std::uint32_t idle) {
+    return static_cast<void>(seen), static_cast<void>(idle);
+  }
 };
 
 /// A block all of whose threads have met at a barrier, at a moment when none of them has gone on
@@ -145,6 +170,10 @@ class BlockState {
     bool times_out = false;  ///< one may be due
   };
   virtual Digest digest(bool spares) const = 0;
+  /// What only counts the rounds or shows the time, where time-outs may be due that can only trap,
+  /// and that decides no more; else nothing. And that it is so again, where all stands as it did.
+  virtual std::vector<std::uint64_t> attempts() const = 0;
+  virtual void set_attempts(std::span<const std::uint64_t> values) = 0;
 };
 
 struct Request {
@@ -241,7 +270,7 @@ struct BarrierLook {
   std::uint32_t instruction = 0;
   /// Of a look that a cycle without effects comes back to, its state() alone; null: none does, or
   /// this look is to be made.
-  const Lookahead* lookahead = nullptr;
+  Lookahead* lookahead = nullptr;
   bool attempts = false;       ///< attempts or clocks end that cycle in a way that is taken
   std::uint32_t standing = 0;  ///< lanes that stand at it, left out by its guard or not
 };
@@ -340,7 +369,7 @@ class GlobalMemory {
   virtual void exits_under_store(const Agents&, std::uint32_t store) { static_cast<void>(store); }
   /// All threads of the block meet at the barrier of that instruction, which lets them go on; the
   /// caller came last. Throws Fault where they do nothing but come back there.
-  virtual void met(const Agents& last, std::uint32_t instruction, const BlockState& state) {
+  virtual void met(const Agents& last, std::uint32_t instruction, BlockState& state) {
     static_cast<void>(last), static_cast<void>(instruction), static_cast<void>(state);
   }
   /// Nothing departs from the token any more.

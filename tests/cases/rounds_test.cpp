@@ -16,12 +16,12 @@ using machine::Boundary;
 
 namespace {
 
-// Block 0, two warps, runs `waiter`; the first thread of block 1 `writer`. Flags lie from byte 64
-// of the data on; thread 32 reads the data behind the wait.
+// Block 0, two warps or more, runs `waiter`; the first thread of block 1 `writer`. Flags lie from
+// byte 64 of the data on; thread 32 reads the data behind the wait.
 class Rounds {
  public:
-  Rounds(const std::string& waiter, const std::string& writer)
-      : written_(R"(.visible .entry k(.param .u64 data)
+  Rounds(const std::string& waiter, const std::string& writer, unsigned threads = 64)
+      : threads_(threads), written_(R"(.visible .entry k(.param .u64 data)
 {
   .reg .pred %p, %q, %one, %two;
   .reg .b32 %v, %w, %x, %n, %t, %id;
@@ -49,7 +49,9 @@ WRITER:
   std::unique_ptr<cases::CaseProgram> open() const {
     return written_.open(
         "ranks = 1\ncalls = 1\nbudget = 20000\n[memory.data]\nkind = \"local\"\nbytes = 1024\n"
-        "init = \"zero\"\n[[launch]]\nptx = \"k.ptx\"\nkernel = \"k\"\ngrid = [2]\nblock = [64]\n"
+        "init = \"zero\"\n[[launch]]\nptx = \"k.ptx\"\nkernel = \"k\"\ngrid = [2]\nblock = [" +
+        std::to_string(threads_) +
+        "]\n"
         "args = [ {memory = \"data\"} ]\n");
   }
   std::string searched(std::vector<machine::FindingKind> ignore = {}) const {
@@ -71,6 +73,7 @@ WRITER:
   }
 
  private:
+  unsigned threads_;
   Written written_;
 };
 
@@ -256,5 +259,46 @@ TEST_CASE("rounds in which the count decides where they look are no wait") {
     CHECK((searched == "clean" || searched == "undecided"));
     const std::string checked = rounds.checked();
     CHECK((checked == "clean" || checked == "unknown"));
+  }
+}
+
+TEST_CASE("rounds of a few attempts that can only end in a trap are not taken, by either search") {
+  // The first thread of each warp looks at a flag of its warp's.
+  const auto rounds = [](const std::string& most, const std::string& end) {
+    return "  .reg .b64 %f;\n  .reg .pred %first;\n  and.b32 %x, %t, 31;\n"
+           "  setp.eq.u32 %first, %x, 0;\n  shr.u32 %x, %t, 5;\n  mul.wide.u32 %f, %x, 4;\n"
+           "  add.u64 %f, %f, %m;\nL:\n  mov.u32 %v, 1;\n"
+           "  @%first ld.acquire.gpu.global.u32 %v, [%f+64];\n  setp.eq.u32 %p, %v, 1;\n"
+           "  bar.red.and.pred %p, 0, %p;\n  @%p bra D;\n  add.u32 %n, %n, 1;\n"
+           "  setp.lt.u32 %q, %n, " +
+           most + ";\n  @%q bra L;\n" + end + "D:\n";
+  };
+  const auto raised = [](int flags) {
+    std::string out = "  st.weak.global.u32 [%m], 1;\n";
+    for (int i = 0; i < flags; ++i) {
+      out += "  st.release.gpu.global.u32 [%m+" + std::to_string(64 + 4 * i) + "], 1;\n";
+    }
+    return out;
+  };
+  for (const std::string most : {"2", "3", "4", "50"}) {
+    for (const int warps : {2, 4}) {
+      INFO(most, warps);
+      const auto of = [&](const std::string& end, int flags) {
+        return Rounds(rounds(most, end), raised(flags), static_cast<unsigned>(32 * warps));
+      };
+      CHECK(of("  trap;\n", warps).searched() == "clean");
+      CHECK(of("  trap;\n", warps).checked() == "clean");
+      CHECK(of("  trap;\n", warps - 1).searched() == "deadlock");
+      CHECK(of("  trap;\n", warps - 1).checked() == "deadlock");
+      machine::Policy taken;
+      taken.time_out = machine::TimeOut::taken;
+      taken.boundary = Boundary::stream;
+      CHECK(found(fuzz(*of("  trap;\n", warps).open(), taken, 200)) == "rank-lost");
+      // Where they lead on they are attempts, and what follows is not ordered.
+      CHECK(of("", warps).searched() == "data-race");
+      if (most != "50") CHECK(of("", warps).checked() == "data-race");
+      CHECK(of("  ret;\n", warps).searched() == "clean");
+    }
+    CHECK(Rounds(rounds(most, "  trap;\n"), raised(8), 256).searched() == "clean");
   }
 }

@@ -320,13 +320,193 @@ TEST_CASE("a time-out that is not taken is told, and with what it is where it le
       "  @!%one ret;\nL: ld.acquire.gpu.global.u32 %v, [%m+64];\n setp.eq.u32 %p, %v, 1;\n"
       " @%p bra D;\n";
   const std::string counts = " add.u32 %n, %n, 1;\n setp.lt.u32 %p, %n, 63;\n @%p bra L;\n";
-  // Of two places: nothing takes it.
-  CHECK(notes(two + counts + "D:", kWriter) == std::pair<std::size_t, std::size_t>(0, 1));
+  // Of two places, by an attempt of which it is not known what it does: nothing takes it.
+  CHECK(notes(two + counts + "D:", kWriter) == std::pair<std::size_t, std::size_t>(0, 0));
   CHECK(notes(two + counts + " trap;\nD:", kWriter) == std::pair<std::size_t, std::size_t>(1, 0));
   CHECK(notes(two + " bra L;\nD:", kWriter) == std::pair<std::size_t, std::size_t>(0, 0));
   // Of one it is a choice where it leads on.
   CHECK(notes(one + counts + "D:", "") == std::pair<std::size_t, std::size_t>(0, 0));
   CHECK(notes(one + counts + " trap;\nD:", "") == std::pair<std::size_t, std::size_t>(1, 0));
+}
+
+namespace {
+
+// A loop of so many attempts that a warp makes together: what it looks at, whether it has found it
+// (%p), who takes part, and who writes that.
+struct Attempted {
+  std::string lanes, look, writer;
+};
+
+// `lanes`: the first so many vote on a flag of each.
+Attempted voted(int lanes, const std::string& order) {
+  const std::string part = "  setp.ge.u32 %p, %lane, " + std::to_string(lanes) + ";\n  @%p ret;\n";
+  return {part,
+          "L: ld." + order + ".gpu.global.u32 %v, [%f+64];\n  setp.eq.u32 %p, %v, 1;\n" +
+              "  vote.sync.all.pred %p, %p, " + std::to_string((1 << lanes) - 1) + ";\n",
+          part + "  @%one st.weak.global.u32 [%m], 1;\n  bar.warp.sync " +
+              std::to_string((1 << lanes) - 1) +
+              ";\n  fence.acq_rel.gpu;\n  st.relaxed.gpu.global.u32 [%f+64], 1;\n"};
+}
+
+Attempted two_flags(const std::string& order) {
+  const std::string load = "  ld." + order + ".gpu.global.u32 ";
+  return {"  @!%one ret;\n",
+          "L:\n" + load + "%v, [%m+64];\n" + load +
+              "%w, [%m+68];\n  add.u32 %x, %v, %w;\n  setp.eq.u32 %p, %x, 2;\n",
+          kWriter + "  st.release.gpu.global.u32 [%m+68], 1;\n"};
+}
+
+std::string counted(const std::string& most) {
+  return "  add.u32 %n, %n, 1;\n  setp.lt.u32 %q, %n, " + most + ";\n  @%q bra L;\n";
+}
+
+struct Told {
+  std::string searched, checked;
+  std::size_t remarks = 0, time_outs = 0;  // of both
+};
+Told told(const std::string& waiter, const std::string& writer,
+          machine::TimeOut time_out = machine::TimeOut::spared) {
+  Told out;
+  machine::Policy policy;
+  policy.boundary = Boundary::stream;
+  policy.time_out = time_out;
+  const auto program = program_of(waiter, writer);
+  out.searched = found(fuzz(*program, policy, 200, {}, [&] {
+    out.remarks += program->remarks().size();
+    out.time_outs += program->time_outs().size();
+  }));
+  check::CheckSpec spec;
+  spec.run.policy = policy;
+  spec.executions = 20000;
+  spec.fingerprints = true;
+  spec.leaving = [&](const schedule::Program& made) {
+    const auto& c = dynamic_cast<const cases::CaseProgram&>(made);
+    out.remarks += c.remarks().size();
+    out.time_outs += c.time_outs().size();
+  };
+  const check::CheckResult r = check::check([&] { return program_of(waiter, writer); }, spec);
+  CHECK(r.repeated == 0);
+  const auto f = schedule::failure(r.outcome);
+  out.checked = r.verdict == check::Verdict::unknown ? "unknown"
+                : r.verdict == check::Verdict::pass  ? "clean"
+                : f                                  ? std::string(machine::name(f->kind))
+                                                     : "no finding";
+  return out;
+}
+
+void judge(const std::string& expected, const std::string& waiter, const std::string& writer,
+           machine::TimeOut time_out = machine::TimeOut::spared) {
+  const Told t = told(waiter, writer, time_out);
+  CHECK(t.searched == expected);
+  CHECK(t.checked == expected);
+  CHECK(t.time_outs == 0);
+}
+
+const std::string kPause = "  nanosleep.u32 20;\n";
+
+}  // namespace
+
+TEST_CASE("attempts of a warp, or at several places, are given up by choice where that leads on") {
+  for (const std::string most : {"2", "3", "4", "63", "1000000"}) {
+    for (const Attempted& a : {two_flags("acquire"), voted(4, "acquire")}) {
+      INFO(a.look, most);
+      const std::string loop = a.lanes + a.look + "  @%p bra D;\n" + kPause + counted(most);
+      // What it reads behind them it may read too early.
+      judge("data-race", loop + "D:\n", a.writer);
+      // The twin looks again at what it has found.
+      judge("clean", loop + "D:\n  @!%p ret;\n", a.writer);
+      judge("clean", loop + "  ret;\nD:\n", a.writer);
+      // Nobody comes: that is no deadlock.
+      judge("clean", loop + "D:\n", "");
+      // It stands in its last attempt then.
+      const std::string other = "  setp.ne.and.u32 %r, %n, " + most + ", !%p;\n  @%r trap;\n";
+      judge("clean", loop + "D:\n" + other, "");
+      judge("rank-lost", loop + "D:\n  @!%p trap;\n  ret;\n", a.writer, machine::TimeOut::taken);
+    }
+  }
+  // Of each of eight flags.
+  const Attempted eight = voted(8, "relaxed");
+  const std::string loop = eight.lanes + eight.look + "  @%p bra D;\n" + counted("3");
+  judge("clean", loop + "D:\n  ret;\n", eight.writer);
+  judge("clean", loop + "D:\n  ret;\n", "");
+}
+
+TEST_CASE("attempts that can only end in a trap are not taken, by either search") {
+  for (const std::string most : {"2", "3", "4", "63", "1000000"}) {
+    for (const Attempted& a :
+         {two_flags("acquire"), two_flags("relaxed"), voted(4, "acquire"), voted(8, "relaxed")}) {
+      INFO(a.look, most);
+      const std::string loop = a.lanes + a.look + "  @%p bra D;\n" + kPause + counted(most);
+      for (const std::string& traps : {loop + "  trap;\nD:\n  ret;\n",
+                                       // It looks once more at what it has found.
+                                       loop + "D:\n  @!%p trap;\n  ret;\n"}) {
+        const Told t = told(traps, a.writer);
+        CHECK(t.searched == "clean");
+        CHECK(t.checked == "clean");
+        CHECK(t.remarks == 2);
+        CHECK(t.time_outs == 0);
+        judge("deadlock", traps, "");
+        judge("rank-lost", traps, a.writer, machine::TimeOut::taken);
+      }
+    }
+  }
+  // One attempt is no loop.
+  const Attempted one = two_flags("acquire");
+  judge("rank-lost", one.lanes + one.look + "  @%p bra D;\n" + counted("1") + "  trap;\nD:\n",
+        one.writer);
+}
+
+TEST_CASE("a loop that only reads a place again, so many times, is no wait") {
+  for (const std::string load : {"ld.weak.global.u32", "ld.relaxed.gpu.global.u32",
+                                 "ld.acquire.gpu.global.u32", "ld.volatile.global.u32"}) {
+    for (const std::string most : {"1", "2", "3", "4", "63"}) {
+      INFO(load, most);
+      const std::string loop = "  @!%one ret;\nL: " + load + " %v, [%m+64];\n" + counted(most);
+      judge("clean", loop, "");
+      judge("clean", loop + "  setp.eq.u32 %p, %v, 1;\n  @%p trap;\n", "");
+      judge("rank-lost", loop + "  setp.eq.u32 %p, %v, 0;\n  @%p trap;\n", "");
+      judge("rank-lost", loop + "  setp.eq.u32 %p, %v, 1;\n  @%p bra D;\n  trap;\nD:\n", "");
+      judge("rank-lost", loop + "  trap;\n", "");
+      // What it found last may be old.
+      const std::string once = "  @!%one ret;\n  st.relaxed.gpu.global.u32 [%m+64], 1;\n";
+      if (load.find("weak") == std::string::npos) {
+        judge("rank-lost", loop + "  setp.eq.u32 %p, %v, 0;\n  @%p trap;\n", once);
+      }
+      // Without an end it is one.
+      judge("deadlock", "  @!%one ret;\nL: " + load + " %v, [%m+64];\n  bra L;\n", "");
+    }
+  }
+}
+
+TEST_CASE("attempts by a clock that a warp makes together are given up, or not, as others are") {
+  const std::string start = "  mov.u64 %t0, %globaltimer;\n";
+  const std::string clock =
+      "  mov.u64 %t1, %globaltimer;\n  sub.u64 %t1, %t1, %t0;\n  setp.lt.u64 %q, %t1, 100000;\n"
+      "  @%q bra L;\n";
+  for (const Attempted& a : {two_flags("acquire"), voted(4, "acquire")}) {
+    INFO(a.look);
+    const std::string loop = a.lanes + start + a.look + "  @%p bra D;\n" + clock;
+    judge("data-race", loop + "D:\n", a.writer);
+    judge("clean", loop + "  ret;\nD:\n", a.writer);
+    judge("clean", loop + "D:\n", "");
+    judge("clean", loop + "  trap;\nD:\n", a.writer);
+    judge("deadlock", loop + "  trap;\nD:\n", "");
+  }
+}
+
+TEST_CASE("what a look's guard leaves as it was is no news in the lanes that make the look") {
+  // Lanes 0 and 1 look, lanes 2 and 3 vote with them.
+  const std::string part =
+      "  setp.ge.u32 %p, %lane, 4;\n  @%p ret;\n  setp.gt.u32 %r, %lane, 1;\n  mov.u32 %v, 1;\n";
+  const std::string loop = part +
+                           "L: @!%r ld.acquire.gpu.global.u32 %v, [%f+64];\n"
+                           "  setp.eq.u32 %p, %v, 1;\n  vote.sync.all.pred %p, %p, 15;\n"
+                           "  @%p bra D;\n" +
+                           counted("2");
+  const std::string writer = kWriter + "  st.release.gpu.global.u32 [%m+68], 1;\n";
+  judge("clean", loop + "  trap;\nD:\n", writer);
+  judge("deadlock", loop + "  trap;\nD:\n", kWriter);
+  judge("data-race", loop + "D:\n", writer);
 }
 
 TEST_CASE("a loop without an end is a livelock once the budget of instructions is used up") {

@@ -77,8 +77,9 @@ args = [ {memory = "data"}, {memory = "out"} ]
 
 TEST_CASE(
     "a time-out that leads on and was not taken is UNKNOWN, one that can only trap is a note") {
-  // One block waits for two flags of the other, and gives up after 63 looks.
-  const auto kernel = [](const std::string& behind) {
+  // One block waits for two flags of the other, and gives up after a time. What a thread has in its
+  // local memory is not followed there.
+  const auto kernel = [](const std::string& behind, const std::string& local) {
     return R"(.version 8.6
 .target sm_90a
 .address_size 64
@@ -86,20 +87,24 @@ TEST_CASE(
 {
   .reg .pred %p;
   .reg .b32 %v, %w, %n, %id;
-  .reg .b64 %m;
+  .reg .b64 %m, %t0, %t1;
+  .local .align 4 .b8 own[4];
   ld.param.u64 %m, [data];
   mov.u32 %id, %ctaid.x;
   setp.eq.u32 %p, %id, 1;
   @%p bra WRITER;
-  mov.u32 %n, 0;
+  mov.u64 %t0, %globaltimer;
 L:
   ld.acquire.gpu.global.u32 %v, [%m+64];
   ld.acquire.gpu.global.u32 %w, [%m+68];
   add.u32 %v, %v, %w;
   setp.eq.u32 %p, %v, 2;
   @%p bra DONE;
-  add.u32 %n, %n, 1;
-  setp.lt.u32 %p, %n, 63;
+  mov.u64 %t1, %globaltimer;
+  sub.u64 %t1, %t1, %t0;
+  setp.lt.u64 %p, %t1, 1000000;
+)" + local +
+           R"(
   @%p bra L;
 )" + behind +
            R"(
@@ -120,16 +125,20 @@ WRITER:
         "[[launch]]\nptx = \"k.ptx\"\nkernel = \"k\"\ngrid = [2]\nblock = [1]\n"
         "args = [ {memory = \"data\"} ]\n");
   // What goes wrong behind it: the read is not ordered with the write.
-  write(f / "k.ptx", kernel(""));
+  const std::string local = "  ld.local.u32 %n, [own];";
+  write(f / "k.ptx", kernel("", local));
   const Result r = ringfence(f, "check --case case.toml --json r.json");
   CHECK_MESSAGE(r.status == 3, r.out, r.err);
   CHECK_MESSAGE(
       says(r.out, "UNKNOWN: a time-out after which the kernel continues was not explored"), r.out);
-  CHECK_MESSAGE(says(r.out, "not explored: the time-out of the wait at k.ptx:15"), r.out);
-  write(f / "k.ptx", kernel("  trap;"));
+  CHECK_MESSAGE(says(r.out, "not explored: the time-out of the wait at k.ptx:16"), r.out);
+  // Else it is taken.
+  write(f / "k.ptx", kernel("", ""));
+  CHECK(ringfence(f, "check --case case.toml").status == 1);
+  write(f / "k.ptx", kernel("  trap;", local));
   const Result trap = ringfence(f, "check --case case.toml --json r.json");
   CHECK_MESSAGE(trap.status == 0, trap.out, trap.err);
-  CHECK_MESSAGE(says(trap.out, "note: the time-out of the wait at k.ptx:15"), trap.out);
+  CHECK_MESSAGE(says(trap.out, "note: the time-out of the wait at k.ptx:16"), trap.out);
   CHECK(json_of(f / "r.json")["remarks"].size() == 1);
 }
 

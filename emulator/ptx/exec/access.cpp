@@ -19,26 +19,6 @@ std::string hex(std::uint64_t value) {
 
 bool within(std::uint64_t address, std::uint64_t window) { return address - window < kWindowBytes; }
 
-Space classify(std::uint64_t address) {
-  if (within(address, kSharedWindow)) return Space::shared;
-  if (within(address, kLocalWindow)) return Space::local;
-  if (within(address, kParamWindow)) return Space::param;
-  return Space::global;
-}
-
-std::uint64_t window_of(Space space) {
-  switch (space) {
-    case Space::shared:
-      return kSharedWindow;
-    case Space::local:
-      return kLocalWindow;
-    case Space::param:
-      return kParamWindow;
-    default:
-      return 0;
-  }
-}
-
 // What an access reaches that ends behind a memory's last byte.
 std::string beyond(std::uint32_t bytes, std::uint64_t offset, const std::string& memory,
                    std::uint64_t size) {
@@ -61,6 +41,26 @@ void extend(std::byte* lanes, std::uint32_t lane_bytes, Type type, std::uint32_t
 }
 
 }  // namespace
+
+Space classify(std::uint64_t address) {
+  if (within(address, kSharedWindow)) return Space::shared;
+  if (within(address, kLocalWindow)) return Space::local;
+  if (within(address, kParamWindow)) return Space::param;
+  return Space::global;
+}
+
+std::uint64_t window_of(Space space) {
+  switch (space) {
+    case Space::shared:
+      return kSharedWindow;
+    case Space::local:
+      return kLocalWindow;
+    case Space::param:
+      return kParamWindow;
+    default:
+      return 0;
+  }
+}
 
 void Execution::State::addresses(const Warp& warp, Slot base, std::int64_t offset, bool wide,
                                  std::uint32_t mask, std::array<std::uint64_t, kLanes>& out) const {

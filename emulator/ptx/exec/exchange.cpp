@@ -149,7 +149,7 @@ void match(ExchangeKind kind, std::uint32_t mask, const Value& value, Exchanged&
 
 void Execution::State::perform_exchange(Warp& warp, const Op& op, std::uint32_t mask) {
   const ExchangeOp& form = program_.exchanges[op.detail];
-  memory_.exchanged(agents(warp, mask));
+  if (!warp.tried) memory_.exchanged(agents(warp, mask));
   Exchanged out;
   switch (form.kind) {
     case ExchangeKind::shuffle_up:

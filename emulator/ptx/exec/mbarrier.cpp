@@ -208,7 +208,7 @@ Execution::State::Outcome Execution::State::look_at_phase(Warp& warp, const Op& 
                                                           std::uint32_t standing) {
   const MbarrierOp& form = program_.mbarriers[op.detail];
   Outcome outcome{mask, false};
-  const WarpLookahead lookahead(*this, warp, pc);
+  WarpLookahead lookahead(*this, warp, pc);
   std::array<std::uint64_t, kLanes> at;
   addresses(warp, op.a, form.offset, form.wide_address, mask, at);
   const auto phase_of = [&](std::uint32_t lane) { return phase_named(warp, op, lane); };

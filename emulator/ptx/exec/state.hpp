@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -40,6 +41,10 @@ inline std::uint32_t shared_offset(std::uint64_t address) {
 constexpr std::uint32_t kPiece = 16;
 /// Nanoseconds that one look at a clock adds at most: differences of 32 bits do not overflow.
 constexpr std::uint64_t kMostIdle = 1U << 20;
+
+/// Of a generic address.
+Space classify(std::uint64_t address);
+std::uint64_t window_of(Space space);
 
 struct AlignedFree {
   void operator()(std::byte* p) const { std::free(p); }
@@ -110,6 +115,7 @@ struct Warp {
   std::uint32_t index = 0;
   std::uint32_t live = 0;
   bool queued = false;
+  bool tried = false;         ///< a copy on which is tried out what the warp will do (attempts.cpp)
   std::uint32_t rounds = 0;   ///< quanta in a row in which registers alone decided what it did
   std::uint64_t round = 0;    ///< digest of the registers at the end of the latest
   std::uint64_t effects = 0;  ///< ops so far that had one (Looks::has_effect)
@@ -389,7 +395,7 @@ class Execution::State : public std::enable_shared_from_this<Execution::State> {
   std::uint64_t digest_of(const Block& block, bool all);
   template <class F>
   void each_register_of(const Warp& warp, const Split& split,
-                        const std::vector<Looks::Register>& registers, F take) const;
+                        std::span<const Looks::Register> registers, F take) const;
   const Looks::State& rounds_at(std::uint32_t op);
   void check_even(const Block& block, std::uint32_t number);
   void warp_sync(Warp& warp, std::size_t split, const Op& op);
@@ -541,7 +547,18 @@ class Execution::State : public std::enable_shared_from_this<Execution::State> {
   const Looks::State& looks_at(std::uint32_t op);
   /// `attempts`: also of what only counts attempts or shows the time.
   std::uint64_t state_of(const Warp& warp, bool attempts = false);
+  Split left_out_of(const Warp& warp, const Split& split) const;
+  bool overwrites(const Op& op, Looks::Register r) const;
   bool reads_time_in_cycle();
+
+  // exec/attempts.cpp
+  class Attempts;
+  template <class F>
+  void each_attempt(const Warp& warp, bool of_rounds, F take);
+  std::uint64_t layout(const Warp& warp) const;
+  std::vector<std::uint64_t> attempts(const Block& block);
+  void set_attempts(const Block& block, std::span<const std::uint64_t> values);
+  bool counts_in_cycle(const Warp& warp);
 
   // exec/matrix.cpp
   void matrix_move(Warp& warp, const Op& op, std::uint32_t pc, std::uint32_t mask);
@@ -622,8 +639,7 @@ class Execution::State : public std::enable_shared_from_this<Execution::State> {
 
 template <class F>
 void Execution::State::each_register_of(const Warp& warp, const Split& split,
-                                        const std::vector<Looks::Register>& registers,
-                                        F take) const {
+                                        std::span<const Looks::Register> registers, F take) const {
   for (const Looks::Register& r : registers) {
     const std::byte* const at = warp.registers.get() + r.offset;
     if (r.width == Looks::Register::Width::predicate) {

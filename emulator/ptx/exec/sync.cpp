@@ -132,13 +132,19 @@ void Execution::State::barrier(Warp& warp, std::size_t split_index, const Op& op
     Met(State& state, const Block& block) : state_(state), block_(block) {}
     std::uint64_t acts() const override { return block_.acts; }
     Digest digest(bool spares) const override { return state_.digest(block_, spares); }
+    std::vector<std::uint64_t> attempts() const override { return state_.attempts(block_); }
+    void set_attempts(std::span<const std::uint64_t> values) override {
+      state_.set_attempts(block_, values);
+    }
 
    private:
     State& state_;
     const Block& block_;
   };
   // What other blocks of a cluster do to its shared memory is no read of the block's.
-  if (cluster_size_ == 1) memory_.met(agents(warp, mask), pc, Met(*this, block));
+  if (cluster_size_ != 1) return;
+  Met met(*this, block);
+  memory_.met(agents(warp, mask), pc, met);
 }
 
 // Barriers and stores to shared memory show in the block's state.
@@ -356,11 +362,13 @@ void Execution::State::try_warp_sync(Warp& warp, std::uint32_t members) {
     if (split.state == SplitState::warp_sync && split.wait == members) here |= split.mask;
   }
   if (here == 0 || (members & warp.live & ~here) != 0) return;
-  const SyncToken token = next_token_++;
-  memory_.arrive(token, agents(warp, here), true);
-  memory_.depart(token, agents(warp, here));
-  memory_.retire(token);
-  if (warp.block->races) warp.block->races->order_lanes(in_cluster(warp));
+  if (!warp.tried) {
+    const SyncToken token = next_token_++;
+    memory_.arrive(token, agents(warp, here), true);
+    memory_.depart(token, agents(warp, here));
+    memory_.retire(token);
+    if (warp.block->races) warp.block->races->order_lanes(in_cluster(warp));
+  }
   for (Split& split : warp.splits) {
     if (split.state != SplitState::warp_sync || split.wait != members) continue;
     split.state = SplitState::ready;

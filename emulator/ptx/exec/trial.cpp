@@ -10,11 +10,11 @@
 namespace ringfence::ptx {
 namespace {
 
-// Ops from one look to the next; looks of one iteration; iterations until a time-out.
+// Ops from one look to the next; looks of one iteration.
 constexpr unsigned kMostOps = 4096;
 constexpr std::size_t kMostLooks = 16;
-constexpr unsigned kMostAttempts = 1U << 14;
-constexpr unsigned kMostLooksAtClock = 4;  // that are tried at later times
+
+}  // namespace
 
 bool shows_time(Special special) {
   switch (special) {
@@ -36,8 +36,6 @@ void extend(std::uint64_t& value, const MemoryOp& memory) {
   value = static_cast<std::uint64_t>(static_cast<std::int64_t>(value << shift) >> shift);
   if (memory.register_bytes < 8) value &= (1ULL << (8 * memory.register_bytes)) - 1;
 }
-
-}  // namespace
 
 Execution::State::LaneTrial::Frame& Execution::State::LaneTrial::frame() const {
   thread_local Frame frame;
@@ -343,7 +341,10 @@ Trial::End Execution::State::LaneTrial::last_attempt(std::span<const std::uint64
     clocks = false;
     for (std::size_t i = 0; i < kMostLooks; ++i) {
       if (!go_round(f, pc, values, at, clocks)) {
-        return std::optional(looks.only_traps(pc) ? End::traps : End::gives_up);
+        const bool traps =
+            pc < state_->program_.ops.size() && is_trap(state_->program_.ops[pc].kind);
+        return std::optional((traps || looks.only_traps(pc)) && looks.waits(look) ? End::traps
+                                                                                  : End::gives_up);
       }
       if (pc == look) break;
     }
@@ -486,6 +487,27 @@ bool Execution::State::reads_time_in_cycle() {
   return *reads_time_in_cycle_;
 }
 
+// Of a split that stands before an access with a guard, the lanes that do not make it; of any other
+// one all.
+Split Execution::State::left_out_of(const Warp& warp, const Split& split) const {
+  Split out = split;
+  const Op& op = program_.ops[split.pc];
+  if (op.kind != Kind::memory || !op.guard) return out;
+  const std::uint32_t p = predicate(warp, op.guard);
+  out.mask &= op.guard_negated ? p : ~p;
+  return out;
+}
+
+// Whether an op gives the register a new value without a look at the old one.
+bool Execution::State::overwrites(const Op& op, Looks::Register r) const {
+  bool writes = false, reads = false;
+  each_register(program_, op, [&](const Slot& slot, bool written) {
+    if (slot.is_constant() || slot.offset() != r.offset) return;
+    (written ? writes : reads) = true;
+  });
+  return writes && !reads;
+}
+
 std::uint64_t Execution::State::state_of(const Warp& warp, bool attempts) {
   std::uint64_t hash = 0x9E3779B97F4A7C15ULL;
   const auto take = [&](std::uint64_t value) {
@@ -505,7 +527,12 @@ std::uint64_t Execution::State::state_of(const Warp& warp, bool attempts) {
     take(static_cast<std::uint64_t>(split->state) << 32 | split->wait);
     if (split->pc >= program_.ops.size()) continue;
     const Looks::State& there = looks_at(split->pc);
-    each_register_of(warp, *split, there.counts, take);
+    // What the access there overwrites counts in the lanes that its guard leaves out.
+    const Split left = left_out_of(warp, *split);
+    for (const Looks::Register& r : there.counts) {
+      const bool fresh = left.mask != split->mask && overwrites(program_.ops[split->pc], r);
+      each_register_of(warp, fresh ? left : *split, std::span(&r, 1), take);
+    }
     if (attempts) each_register_of(warp, *split, there.times, take);
   }
   return hash;

@@ -14,6 +14,15 @@
 
 namespace ringfence::ptx {
 
+// Iterations until a time-out; of those that look at a clock, how many are tried at later times.
+inline constexpr unsigned kMostAttempts = 1U << 14;
+inline constexpr unsigned kMostLooksAtClock = 4;
+
+bool shows_time(Special special);
+inline bool is_trap(Kind kind) { return kind == Kind::trap || kind == Kind::assert_fail; }
+// What a load leaves in its register.
+void extend(std::uint64_t& value, const MemoryOp& memory);
+
 class Execution::State::LaneTrial final : public Trial {
  public:
   LaneTrial(std::shared_ptr<State> state, const Warp& warp, std::uint32_t pc, std::uint32_t lane,
@@ -101,6 +110,11 @@ class Execution::State::WarpLookahead final : public Lookahead {
   void give_up(std::uint32_t lane, std::span<const std::uint64_t> values,
                std::vector<Still> stills) override;
   std::uint64_t state(bool attempts) const override;
+  bool counts_attempts() const override;
+  std::vector<std::uint64_t> attempts() const override;
+  void set_attempts(std::span<const std::uint64_t> values) override;
+  Trial::End rounds_end(const Seen& seen, std::uint32_t idle, std::uint64_t key) override;
+  void give_up_rounds(const Seen& seen, std::uint32_t idle) override;
 
  private:
   State& state_;
