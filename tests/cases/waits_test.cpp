@@ -505,6 +505,7 @@ TEST_CASE("what a look's guard leaves as it was is no news in the lanes that mak
                            counted("2");
   const std::string writer = kWriter + "  st.release.gpu.global.u32 [%m+68], 1;\n";
   judge("clean", loop + "  trap;\nD:\n", writer);
+  CHECK(checked(loop + "  trap;\nD:\n", writer).executions == 1);
   judge("deadlock", loop + "  trap;\nD:\n", kWriter);
   judge("data-race", loop + "D:\n", writer);
 }
