@@ -73,31 +73,24 @@ bool commutes(machine::Combine combine) {
 }
 
 bool Sets::is_set(const CellKey& cell) const {
-  const std::lock_guard lock(mutex_);
   return on_ && !ordered_.contains(cell) && !ordered_.contains(as_counter(cell));
 }
 
 bool Sets::is_counter(const CellKey& cell) const {
-  const std::lock_guard lock(mutex_);
   return on_ && ordered_.contains(as_counter(cell)) && !ordered_.contains(cell);
 }
 
 void Sets::count(const CellKey& cell) {
-  const std::lock_guard lock(mutex_);
   if (on_ && ordered_.insert(as_counter(cell)).second) ++generation_;
 }
 
-bool Sets::is_set_or_counter(const CellKey& cell) const {
-  const std::lock_guard lock(mutex_);
-  return on_ && !ordered_.contains(cell);
-}
+bool Sets::is_set_or_counter(const CellKey& cell) const { return on_ && !ordered_.contains(cell); }
 
 bool Sets::has_one_waiter(const CellKey& cell) const { return !has(several_waiters(cell)); }
 
 void Sets::note_waiters(const CellKey& cell) { note(several_waiters(cell)); }
 
 std::uint32_t Sets::ordered_cells() const {
-  const std::lock_guard lock(mutex_);
   const auto counted = std::count_if(ordered_.begin(), ordered_.end(),
                                      [](const CellKey& c) { return (c.size & 0x60) != 0; });
   return generation_ - static_cast<std::uint32_t>(counted);

@@ -128,8 +128,13 @@ class Search {
       const std::unique_ptr<schedule::Program> program = make_();
       schedule::InlineExecutor executor(*program);
       const bool past_races = schedule::passes_over_races(run_) || program->passes_over_races();
-      Walk in_order(agents_, sets_, past_races, spec_.sum_order, spec_.all),
-          loose(agents_, no_sets_, true, spec_.sum_order);
+      Sets sets = [&] {
+        const std::lock_guard lock(mutex_);
+        return sets_;
+      }();
+      Sets no_sets{false};
+      Walk in_order(agents_, sets, past_races, spec_.sum_order, spec_.all),
+          loose(agents_, no_sets, true, spec_.sum_order);
       Record record;
       std::unique_lock lock(mutex_);
       for (;;) {
@@ -140,10 +145,16 @@ class Search {
         ++active_;
         Walk& walk = item.foresight != nullptr ? loose : in_order;
         const bool recorded = item.foresight != nullptr || (buffering_ && !buffered_);
+        if (sets.generation() != item.generation) sets = sets_;
         lock.unlock();
         Explored explored = explore(item, *program, executor, walk, recorded ? &record : nullptr);
         lock.lock();
         --active_;
+        if (item.generation == sets_.generation()) {
+          sets_.adopt(sets);
+        } else {
+          sets = sets_;
+        }
         take(item, std::move(explored), *program, executor, walk, record);
         changed_.notify_all();
       }
@@ -378,7 +389,6 @@ class Search {
   schedule::RunSpec loose_;  // for runs out of order
   Agents agents_;
   Sets sets_;
-  Sets no_sets_{false};
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Item> items_;

@@ -33,13 +33,9 @@ CellKey key_of_parts(std::uint64_t label) { return {kLanes.region, label, 0x42};
 
 }  // namespace
 
-bool Sets::orders_lanes(std::uint64_t label) const {
-  const std::lock_guard lock(mutex_);
-  return ordered_.contains(key_of(label));
-}
+bool Sets::orders_lanes(std::uint64_t label) const { return ordered_.contains(key_of(label)); }
 
 bool Sets::order_lanes(std::uint64_t label) {
-  const std::lock_guard lock(mutex_);
   const bool fresh = ordered_.insert(key_of(label)).second;
   if (fresh) ++generation_;
   return fresh;
@@ -48,21 +44,14 @@ bool Sets::order_lanes(std::uint64_t label) {
 bool Sets::parts_lanes(std::uint64_t label) const { return has(key_of_parts(label)); }
 
 bool Sets::part_lanes(std::uint64_t label) {
-  const std::lock_guard lock(mutex_);
   const bool fresh = ordered_.insert(key_of_parts(label)).second;
   if (fresh) ++generation_;
   return fresh;
 }
 
-void Sets::leave_out(const LeftOut& order) {
-  const std::lock_guard lock(mutex_);
-  left_out_.insert(order);
-}
+void Sets::leave_out(const LeftOut& order) { left_out_.insert(order); }
 
-std::vector<LeftOut> Sets::left_out() const {
-  const std::lock_guard lock(mutex_);
-  return {left_out_.begin(), left_out_.end()};
-}
+std::vector<LeftOut> Sets::left_out() const { return {left_out_.begin(), left_out_.end()}; }
 
 Walk::Lane& Walk::lane(AgentId agent, ThreadId thread) {
   const auto [at, fresh] = lane_of_.emplace(thread, 0);

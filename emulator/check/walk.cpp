@@ -55,42 +55,34 @@ std::vector<std::uint64_t> Agents::labels() const {
   return labels_;
 }
 
-bool Sets::all_off() const {
-  const std::lock_guard lock(mutex_);
-  return !on_;
-}
+bool Sets::all_off() const { return !on_; }
 
-std::vector<CellKey> Sets::off() const {
-  const std::lock_guard lock(mutex_);
-  return {ordered_.begin(), ordered_.end()};
-}
+std::vector<CellKey> Sets::off() const { return {ordered_.begin(), ordered_.end()}; }
 
-bool Sets::has(const CellKey& key) const {
-  const std::lock_guard lock(mutex_);
-  return ordered_.contains(key);
+bool Sets::has(const CellKey& key) const { return ordered_.contains(key); }
+
+void Sets::adopt(const Sets& of_run) {
+  on_ = of_run.on_;
+  generation_ = of_run.generation_;
+  ordered_ = of_run.ordered_;
+  left_out_.insert(of_run.left_out_.begin(), of_run.left_out_.end());
 }
 
 void Sets::note(const CellKey& key) {
-  const std::lock_guard lock(mutex_);
   if (ordered_.insert(key).second) ++generation_;
 }
 
 void Sets::turn_off(const CellKey& cell) {
-  const std::lock_guard lock(mutex_);
   const bool lanes = cell.region == kLanes.region;
   if ((on_ || lanes) && ordered_.insert(cell).second) ++generation_;
 }
 
 void Sets::turn_all_off() {
-  const std::lock_guard lock(mutex_);
   if (on_) ++generation_;
   on_ = false;
 }
 
-std::uint32_t Sets::generation() const {
-  const std::lock_guard lock(mutex_);
-  return generation_;
-}
+std::uint32_t Sets::generation() const { return generation_; }
 
 // -- the run --------------------------------------------------------------------------------------
 

@@ -75,7 +75,9 @@ class Agents {
   std::vector<std::uint64_t> labels_;
 };
 
-// The cells whose reductions have to be ordered, and the warps whose lanes have to be.
+// The cells whose reductions have to be ordered, and the warps whose lanes have to be. A run reads
+// and notes in a copy of its own: with what another run notes meanwhile its graph, which was made
+// without that, would show things that no search has to know of.
 class Sets {
  public:
   explicit Sets(bool on) : on_(on) {}
@@ -105,13 +107,15 @@ class Sets {
   std::uint32_t generation() const;     // moves when something was turned off
   bool all_off() const;
   std::vector<CellKey> off() const;
+  // Takes over what a run has noted that began with these, in a copy of its own; and what it has
+  // left out.
+  void adopt(const Sets& of_run);
 
  private:
   // Of the keys that stand for something else of a cell than that its reductions are ordered.
   bool has(const CellKey& key) const;
   void note(const CellKey& key);
 
-  mutable std::mutex mutex_;
   bool on_;
   std::uint32_t generation_ = 0;
   std::set<CellKey> ordered_;

@@ -145,6 +145,24 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("workers that begin again while others still run find what one finds") {
+  check::CheckSpec spec;
+  spec.run.policy.boundary = Boundary::strict;
+  const programs::Config config = config_of({"multimem-counter", {}, 2, {}, "", "", ""}, 3);
+  const auto make = [&] { return programs::make_program(config); };
+  const auto one = check::check(make, spec);
+  CHECK(one.verdict == Verdict::pass);
+  // A run that is overtaken by what another one notes must note nothing itself: it may have gone
+  // half by the old rules and half by the new ones. What a search explores then depends on chance.
+  spec.seconds = 60;
+  for (int i = 0; i < 20; ++i) {
+    const auto several = check::check(make, spec, 4);
+    CHECK(several.verdict == Verdict::pass);
+    CHECK(several.complete == one.complete);
+    CHECK(several.ordered_cells == one.ordered_cells);
+  }
+}
+
 TEST_CASE("what is said to be explored is within 3 times of it at each tenth of the search") {
   struct Subject {
     const char* name;
