@@ -245,7 +245,7 @@ void CaseProgram::run_in_turn(Agent& host, std::uint32_t rank, std::uint32_t cal
     before = &all[earlier.back()];
     wait_until(*before, before->triggered);
     // That launches overlap is an opportunity and no promise.
-    if (host.choose(schedule::DecisionKind::sum, 2) == 1) wait_until(*before, before->ended);
+    if (host.choose(schedule::DecisionKind::overlap, 2) == 1) wait_until(*before, before->ended);
     host.act(kBarrier, [&](machine::Machine& m) { m.follow_start(self.stream, before->stream); });
   } else {
     for (const std::size_t t : earlier) {

@@ -31,6 +31,7 @@ void Walk::finish() {
   if (abandoned_) return;
   note_fences();
   note_sizes();
+  note_late_starts();
 }
 
 // Exchanges of one cell with other values do not commute, but where nobody reads the cell behind

@@ -107,8 +107,8 @@ void Walk::start(Graph graph, schedule::Execution& execution) {
   ends_.clear();
   current_ = asking_blocked_ = kNoAgent;
   piece_ = prepared_ = 0;
-  yields_ = 0;
-  abandoned_ = unfair_ = in_vain_ = false;
+  yields_ = executions_ = 0;
+  abandoned_ = unfair_ = in_vain_ = overlaps_ = false;
   by_weak_.reset();
   generation_ = sets_.generation();
   given_ = remaining_ = graph.size();
@@ -186,11 +186,13 @@ void Walk::executed(std::uint32_t event) {
   Live& l = lives_[event];
   if (!l.executed && event < given_) --remaining_;
   l.executed = true;
+  l.at = ++executions_;
 }
 
 std::uint32_t Walk::keep(std::uint32_t given, Live live) {
   if (given == kNone) {
     live.executed = true;
+    live.at = ++executions_;
     return add(std::move(live));
   }
   lives_[given] = std::move(live);
@@ -629,6 +631,10 @@ std::uint32_t Walk::choose(schedule::DecisionKind kind, std::uint64_t, std::uint
     // No event of the graph: nobody but the sum's value can tell.
     sum_orders_ = std::max(sum_orders_, options);
     return sum_order_ % options;
+  }
+  if (kind == schedule::DecisionKind::overlap) {
+    overlaps_ = true;
+    return sets_.starts_late() ? choose_option(options) : 0;
   }
   // Which lanes act first is no question of the machine's.
   if (kind == schedule::DecisionKind::split) return choose_lanes(options);

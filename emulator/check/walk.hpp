@@ -94,6 +94,9 @@ class Sets {
   // Besides, whether they may be anywhere behind one another, access by access.
   bool parts_lanes(std::uint64_t label) const;
   bool part_lanes(std::uint64_t label);
+  // Whether launches that may begin early also begin late, each by itself (overlap.cpp).
+  bool starts_late() const;
+  void start_late();
   // What no run shows: see CheckResult.
   void leave_out(const LeftOut& order);
   std::vector<LeftOut> left_out() const;
@@ -251,7 +254,8 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
     bool executed = false;
     bool rmw = false;
     bool red = false;
-    Prefix past;  // itself included
+    std::uint32_t at = 0;  // its place in the order of execution
+    Prefix past;           // itself included
     // Waits that go on alike behind several writes (first_end.cpp), and their past without what
     // they read; of a counter's, the reductions that causality puts before them.
     bool takes_first = false;
@@ -379,6 +383,10 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
   bool acts(machine::ThreadId thread) const;
   void note_fences();
 
+  // overlap.cpp
+  void note_late_starts();
+  bool can_start_late() const;
+
   // sizes.cpp
   void note_sizes();
 
@@ -492,6 +500,8 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
   std::uint32_t yields_ = 0;  // so often did somebody
   bool abandoned_ = false;
   bool unfair_ = false;
+  bool overlaps_ = false;           // a launch was asked whether it begins early
+  std::uint32_t executions_ = 0;    // events so far
   bool in_vain_ = false;            // an iteration that repeats would see something new
   std::optional<LeftOut> by_weak_;  // a poll goes on by a write that is no event (ends_by_weak)
 };

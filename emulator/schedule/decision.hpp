@@ -23,12 +23,13 @@ enum class DecisionKind : std::uint8_t {
   timeout,    // value: 1 = a loop that waits, and may give up, does so now
   looks,      // value: 1 = of the whole run: Strategy::drops_looks
   behind,     // value: 1 = lanes at an access let others of their warp, that could go on, do so
+  overlap,    // value: 1 = a launch that may begin before the one ahead of it ends does not
   // Faults (faults.hpp); asked only in a run that may have some.
   fault,  // value: encode(StepFault), what befalls the agent or its rank
   late,   // value: for how many points a signal's write is not seen
   dirty,  // value: encode(DirtyWord); the agent is the rank's host, before its first point
 };
-inline constexpr int kDecisionKinds = 12;
+inline constexpr int kDecisionKinds = 13;
 
 constexpr bool is_fault(DecisionKind kind) { return kind >= DecisionKind::fault; }
 

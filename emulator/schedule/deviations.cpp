@@ -82,7 +82,9 @@ std::uint32_t Deviations::step_fault(Random& random) {
 }
 
 std::uint32_t Deviations::choose(Random& random, DecisionKind kind, std::uint32_t options) {
-  if (kind == DecisionKind::sum) return sums_ ? random.below(options) : 0;
+  if (kind == DecisionKind::sum || kind == DecisionKind::overlap) {
+    return sums_ ? random.below(options) : 0;
+  }
   if (kind == DecisionKind::split) {
     if (!random.chance(chance_[static_cast<int>(kind)])) return 0;
     return 1 + random.below(options - 1);

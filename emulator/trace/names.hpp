@@ -13,8 +13,8 @@
 namespace ringfence::trace {
 
 inline constexpr std::array<std::string_view, schedule::kDecisionKinds> kDecisionWords{
-    "pick",    "read",  "coherence", "miss",  "sum",  "split",
-    "timeout", "looks", "behind",    "fault", "late", "dirty"};
+    "pick",  "read",   "coherence", "miss",  "sum",  "split", "timeout",
+    "looks", "behind", "overlap",   "fault", "late", "dirty"};
 // What befalls who stands at a point, in the order of schedule::FaultKind.
 inline constexpr std::array<std::string_view, 4> kStepFaultWords{"kill", "restart", "pause",
                                                                  "delay"};

@@ -220,7 +220,7 @@ TEST_CASE("a number that no double holds is refused") {
 TEST_CASE("a decision has exactly one kind") {
   CHECK(broken("\"pick\":\"r0.host\"", "\"pick\":\"r0.host\",\"read\":1") ==
         "t.jsonl:2: a decision: expected exactly one of the keys pick, read, coherence, miss, sum, "
-        "split, timeout, looks, behind, fault, late or dirty");
+        "split, timeout, looks, behind, overlap, fault, late or dirty");
   CHECK(broken(",\"pick\":\"r0.host\"", "").find("exactly one") != std::string::npos);
 }
 
