@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "emulator/machine/names.hpp"
+#include "emulator/trace/names.hpp"
 #include "tests/cli/command.hpp"
 #include "tests/cli/schemas.hpp"
 #include "verify/inputs.hpp"
@@ -69,6 +70,14 @@ TEST_CASE("a trace's lines are what their schema says, faults included") {
   REQUIRE(ringfence(f, fuzz + "dirty-pad").status == 1);
   CHECK(check_trace(f / "t.jsonl") > 2);
   CHECK(content(f / "t.jsonl").find("\"dirty\":") != std::string::npos);
+  for (const std::string_view kind : trace::kDecisionWords) {
+    CAPTURE(kind);
+    if (kind == "dirty") continue;  // above
+    json decision = {{"agent", "r0.host"}, {"point", 1}, {kind, 1}};
+    if (kind == "pick") decision["pick"] = "r1.host";
+    if (kind == "fault") decision["fault"] = "kill";
+    CHECK(wrong("trace", decision) == "");
+  }
   for (const char* bad :
        {R"({"agent":"r0.host","point":1,"fault":"stop"})",
         R"({"agent":"r0.host","point":1,"fault":"pause"})",
