@@ -213,7 +213,10 @@ void Walk::on_read(const Question& q, std::span<Message* const> options) {
     // The newest is what a read at the point of coherence returns now, though another one stands
     // for it: this run is none of those that are explored.
     const bool stands = std::find(candidates.begin(), candidates.end(), chosen) != candidates.end();
-    if (q.pointed && !stands && !candidates.empty() && due_.empty()) return abandon();
+    if (q.pointed && !stands && !candidates.empty() && due_.empty()) {
+      keep(given, std::move(live));
+      return abandon();
+    }
   }
   agent.past = live.past;
   if (source != nullptr && joins) lane(current_, q.who).past.join(source->lane_carried);
@@ -240,7 +243,7 @@ void Walk::describe(const Question& q, Live& live) const {
   live.thread = q.who;
   live.access = *q.access;
   live.takes_first = takes_first(q);
-  if (live.takes_first) live.ahead = agents_[current_].past;
+  if (live.takes_first || live.event.pointed) live.ahead = agents_[current_].past;
   if (q.wanted == nullptr) return;
   if (sets_.is_counter(live.event.cell)) {
     live.ahead = agents_[current_].past;

@@ -92,7 +92,7 @@ void Sets::note_waiters(const CellKey& cell) { note(several_waiters(cell)); }
 
 std::uint32_t Sets::ordered_cells() const {
   const auto counted = std::count_if(ordered_.begin(), ordered_.end(),
-                                     [](const CellKey& c) { return (c.size & 0x60) != 0; });
+                                     [](const CellKey& c) { return (c.size & 0xE0) != 0; });
   return generation_ - static_cast<std::uint32_t>(counted);
 }
 

@@ -26,13 +26,22 @@
 // order as well: besides program order and reads-from it respects coherence between two writes one
 // of which is made there, and from-reads from a read that is. Of a wait that is not made there the
 // second execution has no constraint that the first one lacks. Of one that is, the edges from r are
-// new. A path from x, the first write behind w1, back to r may come by coherence or from-reads into
-// a write e of r's past, made there or not, from what comes later. So all writes of r's past must
-// be in the past of x (has_points_of): then the path is a cycle in the first execution, too. Whose
-// x is has to be known, so only one thread may write the cell. That holds for all waits in this
-// mode: of several writers some may race, and in which order those come is not explored
-// (points.cpp). Where a run shows another one, the rule is turned off for the cell, and the search
-// starts again.
+// new. A path from x, the first write behind w1, back to r may come by coherence or from-reads,
+// from some access y, into a write e of r's past, made there or not. Where e is in the past of x,
+// the path is a cycle in the first execution, too; where y is, it is one as well; and where y is in
+// the past of e, that step is none of these. So of each write e of r's past, which is not in that
+// of x (has_points_of), it must hold that no y comes before it but those: a flag of another lane of
+// the waiter's warp, say, which only its owner reads, and only when it has come. That is about
+// accesses that are still to come as well, so it is taken to hold, and each run is asked
+// (note_overtaken): whether the place of such an e has an access of another agent that might come
+// before e, a write or a read that may return what e overwrites, and is in neither past. One that
+// breaks the second execution shows in a run that lacks none of what is needed for it: let A be the
+// first execution, y in it, and take from it what y, x, e and r need. Without y that is consistent
+// with r reading w1, and so it is with y where y comes last; and there y could have come before e.
+// Then the rule is turned off for the place of e. Whose x is has to be known, so only one thread
+// may write the cell. That holds for all waits in this mode: of several writers some may race, and
+// in which order those come is not explored (points.cpp). Where a run shows another one, the rule
+// is turned off for the cell. Each time the search starts again.
 //
 // The choice is a function of r's past, and so of each graph's prefixes alike: whether the fixed
 // rule would have added r as it is (maximal_read) asks the same.
@@ -52,6 +61,12 @@ namespace {
 // The key of a cell among those of Sets whose waits have one writer.
 CellKey one_writer(CellKey cell) {
   cell.size |= 0x80;
+  return cell;
+}
+
+// The key of a cell that an access of another agent may come to before a write that is there.
+CellKey overtaken(CellKey cell) {
+  cell.size |= 0xC0;
   return cell;
 }
 
@@ -100,6 +115,10 @@ bool Sets::has_one_writer(const CellKey& cell) const { return !has(one_writer(ce
 
 void Sets::note_writers(const CellKey& cell) { note(one_writer(cell)); }
 
+bool Sets::is_overtaken(const CellKey& cell) const { return has(overtaken(cell)); }
+
+void Sets::note_overtaken(const CellKey& cell) { note(overtaken(cell)); }
+
 bool Walk::takes_first(const Question& q) const {
   const machine::Access& a = *q.access;
   if (sets_.all_off() || q.wanted == nullptr || q.kind != machine::AccessKind::read ||
@@ -135,17 +154,94 @@ void Walk::check_writers(const CellKey& key, const machine::Cell& cell) {
   }
 }
 
-// Whether all writes in the wait's past are in that of `m`; not only because lanes of a warp act in
-// one order (lanes.cpp).
-bool Walk::has_points_of(const Live& wait, const Message& m) const {
-  const Live* const write = writer(m, wait.event.cell);
+// Whether an event is in the past of a write, and not only because lanes of a warp act in one order
+// (lanes.cpp).
+bool Walk::is_ahead_of(const Live& e, const Live& write) const {
+  if (!write.past.has(e.event.self)) return false;
   const bool warps = std::any_of(lanes_of_.begin(), lanes_of_.end(),
                                  [](const auto& lanes) { return lanes.size() > 1; });
+  return !warps || (e.lane != kUnknown && write.lane_carried.has(e.lane));
+}
+
+// Whether no write in the wait's past is one that `m` might have to come before.
+bool Walk::has_points_of(const Live& wait, const Message& m) const {
+  const Live* const write = writer(m, wait.event.cell);
   return write != nullptr && std::all_of(lives_.begin(), lives_.end(), [&](const Live& e) {
            return !e.executed || !e.event.write || !wait.ahead.has(e.event.self) ||
-                  (write->past.has(e.event.self) &&
-                   (!warps || (e.lane != kUnknown && write->lane_carried.has(e.lane))));
+                  is_ahead_of(e, *write) || !sets_.is_overtaken(e.event.cell);
          });
+}
+
+// Whether an access might come before a write of its cell that is in the past of a wait.
+bool Walk::may_overtake(const Live& y, const Live& e) const {
+  if (!y.executed || y.event.self.agent == e.event.self.agent || e.past.has(y.event.self)) {
+    return false;
+  }
+  if (y.event.write) return !y.past.has(e.event.self);
+  if (!y.event.pointed || y.ahead.has(e.event.self)) return false;
+  const machine::Cell* const cell = cell_of(e.event.cell);
+  if (cell == nullptr) return true;
+  MessageSet earlier = 0, overwritten = 0;
+  for (const Message* m = cell->newest; m != nullptr; m = m->older) {
+    if (m->initial) continue;
+    if (name_of(*m) == e.event.self) earlier = m->before;
+    const bool known = m->step < y.steps && (y.known & bit(*m)) != 0;
+    if (known || y.ahead.has(name_of(*m))) overwritten |= m->before;
+  }
+  for (const Message* m = cell->newest; m != nullptr; m = m->older) {
+    if ((earlier & ~overwritten & bit(*m)) == 0) continue;
+    if (!y.wanted || y.wanted->holds(value_of(*m, y.event.cell.size))) return true;
+  }
+  return false;
+}
+
+// The write behind the first one that the wait may end on: of a cell of one writer. nullptr: there
+// is none.
+const Walk::Live* Walk::behind_first_end(const Live& wait) const {
+  const machine::Cell* const cell = cell_of(wait.event.cell);
+  const Live *first = nullptr, *next = nullptr;
+  for (const std::uint32_t i : events_at(wait.event.cell)) {
+    const Live& x = lives_[i];
+    if (!x.executed || !x.event.write || wait.ahead.has(x.event.self)) continue;
+    if (first == nullptr || x.event.self < first->event.self) first = &x;
+  }
+  if (first == nullptr || cell == nullptr) return first;
+  // From the last one that is in its past: of those there, all but that are overwritten.
+  const Message* ends = nullptr;
+  for (const Message* m = cell->newest; m != nullptr; m = m->older) {
+    if (wait.wanted->holds(value_of(*m, cell->size))) ends = m;
+    if (m->initial || wait.ahead.has(name_of(*m))) break;
+  }
+  if (ends == nullptr) return nullptr;
+  if (ends->initial || wait.ahead.has(name_of(*ends))) return first;
+  for (const Message* m = cell->newest; m != ends; m = m->older) next = writer(*m, wait.event.cell);
+  return next;
+}
+
+// In mode coherent: the writes in a wait's past that another access may come before.
+void Walk::note_overtaken() {
+  if (!is_coherent() || sets_.all_off()) return;
+  for (const Live& wait : lives_) {
+    if (!wait.executed || !wait.takes_first || !wait.event.pointed || wait.event.write) continue;
+    const Live* const next = behind_first_end(wait);
+    if (next == nullptr) continue;
+    const machine::Cell* const cell = cell_of(wait.event.cell);
+    bool asked = cell == nullptr;  // whether a write may stand for another one
+    for (const Live& e : lives_) {
+      if (!e.executed || !e.event.write || !wait.ahead.has(e.event.self) || is_ahead_of(e, *next) ||
+          sets_.is_overtaken(e.event.cell)) {
+        continue;
+      }
+      const std::vector<std::uint32_t>& others = events_at(e.event.cell);
+      const bool may = std::any_of(others.begin(), others.end(), [&](std::uint32_t i) {
+        return !is_ahead_of(lives_[i], *next) && may_overtake(lives_[i], e);
+      });
+      if (!may) continue;
+      if (!asked && !may_stand_in(*wait.wanted, *cell)) break;
+      asked = true;
+      sets_.note_overtaken(e.event.cell);
+    }
+  }
 }
 
 // Whether another write stands for `m` as what ends this wait.

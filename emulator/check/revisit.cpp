@@ -16,6 +16,7 @@ using schedule::kNoAgent;
 
 void Walk::finish() {
   note_unordered();
+  note_overtaken();
   if (abandoned_) note_unsettled();
   if (abandoned_ || remaining_ > 0) return;
   leave_step();

@@ -103,6 +103,9 @@ class Sets {
   // Whether waits at this cell may take the first of several writes (first_end.cpp); no more.
   bool has_one_writer(const CellKey& cell) const;
   void note_writers(const CellKey& cell);
+  // Whether somebody may come to this cell before a write that is in a wait's past (first_end.cpp).
+  bool is_overtaken(const CellKey& cell) const;
+  void note_overtaken(const CellKey& cell);
   // Whether one thread alone waits at this counter; no more.
   bool has_one_waiter(const CellKey& cell) const;
   void note_waiters(const CellKey& cell);
@@ -256,8 +259,9 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
     bool red = false;
     std::uint32_t at = 0;  // its place in the order of execution
     Prefix past;           // itself included
-    // Waits that go on alike behind several writes (first_end.cpp), and their past without what
-    // they read; of a counter's, the reductions that causality puts before them.
+    // Waits that go on alike behind several writes (first_end.cpp). Their past, and that of a read
+    // at the point of coherence, without what they read; of a counter's, the reductions that
+    // causality puts before them.
     bool takes_first = false;
     Prefix ahead;
     std::vector<Name> known_reds;
@@ -402,6 +406,10 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
   // first_end.cpp
   bool takes_first(const Question& q) const;
   void check_writers(const CellKey& key, const machine::Cell& cell);
+  bool is_ahead_of(const Live& e, const Live& write) const;
+  bool may_overtake(const Live& y, const Live& e) const;
+  const Live* behind_first_end(const Live& wait) const;
+  void note_overtaken();
   bool has_points_of(const Live& wait, const machine::Message& m) const;
   bool has_stand_in(const Live& wait, const machine::Cell& cell, const machine::Message& m) const;
   bool has_stand_in(const Live& wait, const Incoming& w) const;

@@ -356,3 +356,49 @@ TEST_CASE("a thread that waits for one peer after the other is one execution and
   }
   std::filesystem::remove(twin);
 }
+
+TEST_CASE("a wait ends on a later write where another lane's write leaves no time for the first") {
+  // In mode coherent. Lane 0 stores 2 to y, lane 1 waits until f is not 0. Who saw the 1 in y
+  // before lane 1 went on, and the 2 behind, had the 1 come first: f was 2 by then.
+  const std::string waits = R"(all:
+  setp.gt.u32 %p, %lane, 1;
+  @%p ret;
+  mul.wide.u32 %t, %lane, 4;
+  add.u64 %t, %t, %m;
+  st.relaxed.sys.global.u32 [%t+128], 2;
+  setp.eq.u32 %p, %lane, 0;
+  @%p ret;
+$L:
+  ld.relaxed.sys.global.u32 %v2, [%m+64];
+  setp.eq.u32 %p, %v2, 0;
+  @%p bra $L;
+  st.relaxed.sys.global.u32 [%m+256], 1;
+)";
+  const std::string writes =
+      "  st.relaxed.sys.global.u32 [%m+64], 1;\n"
+      "  st.relaxed.sys.global.u32 [%m+64], 2;\n"
+      "  st.relaxed.sys.global.u32 [%m+128], 1;\n";
+  const std::string sees = R"(
+  ld.relaxed.sys.global.u32 %v2, [%m+128];
+$L:
+  ld.relaxed.sys.global.u32 %v3, [%m+256];
+  setp.eq.u32 %p, %v3, 0;
+  @%p bra $L;
+  ld.relaxed.sys.global.u32 %v4, [%m+128];
+  setp.eq.u32 %p, %v2, FIRST;
+  setp.eq.and.u32 %p, %v4, SECOND, %p;
+  @%p trap;
+)";
+  const auto verdict = [&](const std::string& first, const std::string& second) {
+    const Threads t{{waits, writes, put_for(put_for(sees, "FIRST", first), "SECOND", second)}};
+    check::CheckSpec spec;
+    spec.run.policy.boundary = machine::Boundary::coherent;
+    spec.fingerprints = true;
+    const check::CheckResult r = check::check([&] { return program_of(t); }, spec);
+    CHECK(r.repeated == 0);
+    return r.verdict;
+  };
+  CHECK(verdict("1", "2") == check::Verdict::fail);
+  CHECK(verdict("2", "1") == check::Verdict::fail);
+  CHECK(verdict("1", "0") != check::Verdict::fail);
+}
