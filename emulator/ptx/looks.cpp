@@ -258,7 +258,6 @@ void Looks::find_peeled(const Program& program) {
       states_.push_back(state(program, op));
       tests_.push_back(test_of(program, op));
       look_[op] = static_cast<std::uint32_t>(states_.size());
-      has_peeled_ = true;
       return found = true;
     });
   }

@@ -43,7 +43,6 @@ class Looks {
   /// is no look where a register that counts moves on with every iteration: it moves data.
   bool is_look(std::uint32_t op) const { return look_[op] != 0; }
   bool is_peeled(std::uint32_t op) const { return look_[op] != 0 && region_[op] == 0; }
-  bool has_peeled() const { return has_peeled_; }
   const State& of_look(std::uint32_t op) const { return states_[look_[op] - 1]; }
   State state(const Program& program, std::uint32_t op) const;
   /// Whether a cycle without effects comes back to an op.
@@ -105,7 +104,6 @@ class Looks {
   std::size_t registers_ = 0;
   std::vector<std::uint32_t> region_;  // by op: the cycles without effects that it is part of, or 0
   std::vector<std::uint32_t> look_;    // by op: its place in states_, from 1
-  bool has_peeled_ = false;
   std::vector<std::uint32_t> loop_;    // by op: its region, of a peeled look that behind it
   std::vector<std::uint8_t> effect_;   // by op
   std::vector<std::uint8_t> ends_;     // by op: the kernel's end can be reached

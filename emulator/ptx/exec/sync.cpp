@@ -303,7 +303,7 @@ bool Execution::State::try_complete(Block& block, std::uint32_t number) {
       freed = true;
     }
     if (freed) {
-      if (program_.looks->has_peeled()) join_ready(warp);
+      join_ready(warp);
       if (block.races) block.races->take(in_cluster(warp), barrier.clock);
       enqueue(warp);
     }
