@@ -85,13 +85,25 @@ void Walk::note_write_under(const Question& q, const Message& m) {
   }
 }
 
-// An agent that repeats the graph comes to another place than it did. With other values foreseen
+// Whether the graph's event is what the run has come to.
+bool Walk::is_given(std::uint32_t event, const Question& q) const {
+  const Event& e = lives_[event].event;
+  const std::uint8_t thread = thread_number(current_, q.who);
+  return e.cell == cell_asked(q) &&
+         (e.thread == thread || e.thread == Event::kNoThread || thread == Event::kNoThread);
+}
+
+// Whether an event that the graph does not have comes behind all that it has of its agent.
+bool Walk::is_new(const Name& self) const {
+  return self.agent >= given_last_.size() || given_last_[self.agent] <= self.nth;
+}
+
+// An agent that repeats the graph comes to another event than it did. With other values foreseen
 // the program may have gone another way. Else this run has not repeated what led to the graph
 // (which parts of a warp waited while others went on), and what the graph stands for is not
 // explored.
-void Walk::diverge(const Question& q) {
+void Walk::diverge(std::uint16_t site) {
   if (foresight_ == nullptr) {
-    const std::uint16_t site = q.access->site;
     sets_.leave_out({current().label, site, site, LeftOut::What::unreached});
   }
   abandon();
@@ -131,7 +143,7 @@ void Walk::on_read(const Question& q, std::span<Message* const> options) {
   const bool set = sets_.is_set_or_counter(cell);
   const Message* chosen = nullptr;
   Live live;
-  if (given != kNone && lives_[given].event.cell != cell) return diverge(q);
+  if (given != kNone ? !is_given(given, q) : !is_new(self)) return diverge(q.access->site);
   const std::size_t possible = candidates.size();
   if (given != kNone) {
     live = std::move(lives_[given]);
@@ -359,6 +371,7 @@ void Walk::on_place(const Question& q, std::span<const MessageSet> options) {
   const CellKey cell = cell_asked(q);
   const std::uint32_t piece = q.kind == machine::AccessKind::rmw ? piece_ - 1 : piece_;
   const std::uint32_t given = find(self, piece, true);
+  if (given != kNone && !is_given(given, q)) return diverge(q.access->site);
   if (given != kNone && !lives_[given].event.open) {
     MessageSet offered = 0, behind = 0;
     for (const MessageSet o : options) offered |= o;
@@ -430,7 +443,7 @@ void Walk::on_message(const Question& q, const Message& m) {
   const std::uint32_t piece = rmw ? piece_ - 1 : piece_++;
   const std::uint32_t given = find(self, piece, true);
   Live live;
-  if (given != kNone && lives_[given].event.cell != cell) return diverge(q);
+  if (given != kNone ? !is_given(given, q) : !is_new(self)) return diverge(q.access->site);
   if (given != kNone) {
     lives_[given].thread = q.who;
     lives_[given].access = *q.access;

@@ -84,6 +84,9 @@ struct Event {
   // are executed before `from`, though nothing orders them (settle.cpp). A wait at a counter: the
   // reductions that come before it.
   std::vector<Name> after;
+  // Which of its agent's threads it is of; kNoThread where that is not known.
+  static constexpr std::uint8_t kNoThread = 0xFF;
+  std::uint8_t thread = kNoThread;
   // Mode coherent: its name among those of its lane, and what had to come before it, itself
   // included, were lanes of a warp threads (lanes.cpp). Unknown where the search that goes on had
   // not come to it.

@@ -77,15 +77,17 @@ Walk::Lane& Walk::lane(AgentId agent, ThreadId thread) {
 // Of a warp's lane, in mode coherent, the same in all runs: graphs name lanes there.
 std::uint32_t Walk::lane_number(AgentId agent, ThreadId thread) {
   if (!is_coherent()) return static_cast<std::uint32_t>(lanes_.size());
-  const ThreadId first = execution_->record(agent).thread;
-  if (is_lane(agent, thread)) return names_of_.lane(agents_[agent].index, thread - first);
-  return names_of_.lane(agents_[agent].index, kWarpLanes + others_++);
+  const std::uint8_t number = thread_number(agent, thread);
+  const std::uint32_t lane = number != Event::kNoThread ? number : kWarpLanes + others_++;
+  return names_of_.lane(agents_[agent].index, lane);
 }
 
-// And not an asynchronous operation's thread.
-bool Walk::is_lane(AgentId agent, ThreadId thread) const {
+// Which of the agent's threads this is, and not an asynchronous operation's.
+std::uint8_t Walk::thread_number(AgentId agent, ThreadId thread) const {
   const ThreadId first = execution_->record(agent).thread;
-  return first != machine::kNoThread && thread >= first && thread - first < kWarpLanes;
+  if (first == machine::kNoThread) return Event::kNoThread;
+  const auto number = execution_->machine().threads_from(first, thread);
+  return number && *number < kWarpLanes ? static_cast<std::uint8_t>(*number) : Event::kNoThread;
 }
 
 // The next event of the lane, in its own past.
@@ -98,7 +100,8 @@ Name Walk::lane_step(ThreadId thread) {
 
 // An event of the graph as the next one of its lane, which has not made that step.
 void Walk::name_lane(Event& event, ThreadId thread, std::uint16_t site) {
-  if (!is_coherent() || !is_lane(current_, thread)) return;
+  event.thread = thread_number(current_, thread);
+  if (!is_coherent() || event.thread == Event::kNoThread) return;
   Lane& l = lane(current_, thread);
   event.lane = {static_cast<std::uint32_t>(&l - lanes_.data()), l.nth};
   event.lane_past = l.past;
@@ -111,6 +114,7 @@ void Walk::name_lane_of_write(Event& event, const Question& q) {
   const std::uint32_t read =
       q.kind == machine::AccessKind::rmw ? find(event.self, event.piece, false) : kNone;
   if (read == kNone) return name_lane(event, q.who, q.access->site);
+  event.thread = lives_[read].event.thread;
   event.lane = lives_[read].event.lane;
   event.lane_past = lives_[read].event.lane_past;
   event.site = lives_[read].event.site;
@@ -366,7 +370,7 @@ std::uint32_t Walk::choose_option(std::uint32_t options) {
     live = lives_[given];
     option = live.event.from.nth - kFirstOption.nth;
     if (live.event.cell != kLanes || option >= options) {
-      abandon();
+      diverge(execution_->record(current_).last_site);
       return 0;
     }
   } else {

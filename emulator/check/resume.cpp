@@ -132,6 +132,7 @@ class Reader {
     e.open = (flags & 4) != 0;
     e.pointed = (flags & 8) != 0;
     e.scope = static_cast<machine::Scope>(flags >> 4 & 3);
+    if ((flags >> 8 & 0xFF) != 0) e.thread = static_cast<std::uint8_t>((flags >> 8 & 0xFF) - 1);
     e.cell = cell();
     e.from = name(false);
     while (words_ >> std::ws && !words_.eof()) e.after.push_back(name(false));
@@ -167,7 +168,8 @@ std::string to_text(const Left& left) {
     out << "item " << item.share << '\n';
     for (const Event& e : item.graph) {
       const int flags = (e.write ? 1 : 0) | (e.stuck ? 2 : 0) | (e.open ? 4 : 0) |
-                        (e.late ? 64 : 0) | (e.pointed ? 8 : 0) | static_cast<int>(e.scope) << 4;
+                        (e.late ? 64 : 0) | (e.pointed ? 8 : 0) | static_cast<int>(e.scope) << 4 |
+                        (e.thread != Event::kNoThread ? (e.thread + 1) << 8 : 0);
       out << "event " << e.self.agent << ' ' << e.self.nth << ' ' << e.piece << ' ' << flags << ' '
           << e.cell.region << ' ' << e.cell.offset << ' ' << int{e.cell.size} << ' ' << e.from.agent
           << ' ' << e.from.nth;

@@ -104,7 +104,7 @@ void Walk::on_blocked(const Question& q) {
     const Name self{agents_[current_].index, agents_[current_].nth};
     const std::uint32_t given = find(self, piece_, false);
     if (given != kNone && !lives_[given].executed && lives_[given].event.stuck &&
-        lives_[given].event.cell == cell && q.wanted != nullptr && is_of_current(q.who)) {
+        is_of_current(q.who) && is_given(given, q) && q.wanted != nullptr) {
       sticks(q, given);
     }
   }

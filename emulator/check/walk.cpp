@@ -103,6 +103,7 @@ void Walk::start(Graph graph, schedule::Execution& execution) {
   lane_of_.clear();
   stuck_.clear();
   lanes_of_.clear();
+  given_last_.clear();
   found_.clear();
   ends_.clear();
   current_ = asking_blocked_ = kNoAgent;
@@ -115,6 +116,9 @@ void Walk::start(Graph graph, schedule::Execution& execution) {
   for (Event& e : graph) {
     Live live;
     live.event = std::move(e);
+    const Name& self = live.event.self;
+    if (given_last_.size() <= self.agent) given_last_.resize(self.agent + 1);
+    given_last_[self.agent] = std::max(given_last_[self.agent], self.nth);
     add(std::move(live));
   }
   relate();
@@ -449,12 +453,47 @@ AgentId Walk::repeat(const schedule::ReadyView& ready) {
   return best;
 }
 
+// Whether an agent has passed an event of the graph without making it, or stands before another
+// access than the graph's next one: the run is not the graph's (see diverge).
+bool Walk::note_diverged(const schedule::ReadyView& ready) {
+  if (foresight_ != nullptr) return false;
+  const auto note = [&](AgentId id, std::uint16_t site) {
+    sets_.leave_out({agents_[id].label, site, site, LeftOut::What::unreached});
+    return true;
+  };
+  for (std::uint32_t at = 0; at < given_; ++at) {
+    const Event& e = lives_[at].event;
+    const AgentId id = e.self.agent < id_of_.size() ? id_of_[e.self.agent] : kNoAgent;
+    if (lives_[at].executed || id == kNoAgent || agents_[id].nth <= e.self.nth) continue;
+    return note(id, e.site != 0 ? e.site : execution_->record(id).last_site);
+  }
+  for (std::uint32_t i = 0; i < ready.count(); ++i) {
+    const AgentId id = ready.at(i);
+    const AgentState& a = agents_[id];
+    if (a.late || a.stuck || execution_->record(id).pending != Pending::access) continue;
+    const schedule::PendingAccess& next = execution_->record(id).access;
+    bool any = false, same = false;
+    for (std::uint32_t piece = 0;; ++piece) {
+      const std::uint32_t read = find({a.index, a.nth}, piece, false);
+      const std::uint32_t at = read != kNone ? read : find({a.index, a.nth}, piece, true);
+      if (at == kNone || at >= given_) break;
+      any = true;
+      const CellKey& cell = lives_[at].event.cell;
+      same = same || cell == kLanes ||
+             (cell.region == next.at.region && cell.offset < next.at.offset + next.bytes &&
+              next.at.offset < cell.offset + cell.size);
+    }
+    if (next.bytes != 0 && any && !same) return note(id, next.site);
+  }
+  return false;
+}
+
 // Nobody can step along the graph. That is no execution where one of those that should stands
 // before its event, or waits for what is there. But where each of them waits for another agent to
 // come to somewhere, and one stands before an access that the graph does not have, the graph lacks
 // what its events need: such a wait is missing in their pasts.
 void Walk::note_unreached(const schedule::ReadyView& ready) {
-  if (note_lane_order()) return;
+  if (note_diverged(ready) || note_lane_order()) return;
   bool any = false;
   for (std::uint32_t at = 0; at < given_; ++at) {
     const Live& l = lives_[at];
@@ -555,13 +594,18 @@ bool Walk::is_last(const Live& stuck) const {
   return false;
 }
 
+// Whether the thread is one of those of the agent that steps. A warp's lanes are one behind the
+// other in their block, and its agent has the first one.
 bool Walk::is_of_current(machine::ThreadId thread) const {
-  // The lanes of a warp have ids one behind the other.
   AgentId owner = kNoAgent;
+  std::uint32_t nearest = 0;
   for (AgentId id = 0; id < execution_->agent_count(); ++id) {
-    const machine::ThreadId first = execution_->record(id).thread;
-    if (first == machine::kNoThread || first > thread) continue;
-    if (owner == kNoAgent || execution_->record(owner).thread < first) owner = id;
+    const schedule::AgentRecord& r = execution_->record(id);
+    if (r.thread == machine::kNoThread || r.status == schedule::AgentStatus::done) continue;
+    const auto from = execution_->machine().threads_from(r.thread, thread);
+    if (!from || (owner != kNoAgent && *from >= nearest)) continue;
+    owner = id;
+    nearest = *from;
   }
   return owner == current_;
 }

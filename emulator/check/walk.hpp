@@ -328,6 +328,7 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
   schedule::AgentId next_yielding(const schedule::ReadyView& ready);
   void relate();
   void relate_cell(std::span<const std::uint32_t> events);
+  bool note_diverged(const schedule::ReadyView& ready);
   void note_unreached(const schedule::ReadyView& ready);
   bool waits(std::uint32_t event, std::uint32_t other) const;
   std::uint32_t find(const Name& self, std::uint32_t piece, bool write) const;
@@ -348,7 +349,7 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
   // lanes.cpp
   Lane& lane(schedule::AgentId agent, machine::ThreadId thread);
   std::uint32_t lane_number(schedule::AgentId agent, machine::ThreadId thread);
-  bool is_lane(schedule::AgentId agent, machine::ThreadId thread) const;
+  std::uint8_t thread_number(schedule::AgentId agent, machine::ThreadId thread) const;
   Name lane_step(machine::ThreadId thread);
   void name_lane(Event& event, machine::ThreadId thread, std::uint16_t site);
   void name_lane_of_write(Event& event, const Question& q);
@@ -372,7 +373,9 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
   void describe(const Question& q, Live& live) const;
   bool ends_by_weak(const Question& q, std::span<machine::Message* const> options);
   void sticks(const Question& q, std::uint32_t given);
-  void diverge(const Question& q);
+  bool is_given(std::uint32_t event, const Question& q) const;
+  bool is_new(const Name& self) const;
+  void diverge(std::uint16_t site);
   void note_look_over(const Question& q);
   void note_write_under(const Question& q, const machine::Message& m);
   void offer_reads(const Question& q, const Event& event,
@@ -496,9 +499,10 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
   std::vector<Incoming> due_;
   std::vector<Found> found_;
   std::vector<OpenEnd> ends_;
-  std::uint32_t generation_ = 0;  // of `sets_`, when the run began
-  std::size_t given_ = 0;         // events of the graph given
-  std::size_t remaining_ = 0;     // of these, not executed yet
+  std::uint32_t generation_ = 0;           // of `sets_`, when the run began
+  std::size_t given_ = 0;                  // events of the graph given
+  std::vector<std::uint32_t> given_last_;  // of each agent, the last of its events among these
+  std::size_t remaining_ = 0;              // of these, not executed yet
   schedule::AgentId current_ = schedule::kNoAgent;
   std::uint32_t piece_ = 0;
   std::uint32_t prepared_ = 0;

@@ -280,6 +280,7 @@ class Machine : private MachineState {
   std::size_t messages() const { return messages_.live(); }
   using MachineState::morally_strong;
   using MachineState::placement;
+  using MachineState::threads_from;
   // The cell that holds the byte there; nullptr if the line was not accessed.
   const Cell* cell_at(Address at);
   // Calls f(value) for every message there that may be the final one: those that coherence puts

@@ -41,6 +41,13 @@ class MachineState : protected MachineRecords {
   void report(const Finding& finding, bool stops = false);
   std::uint64_t label_of(const Epoch& at) const;
   const Placement& placement(ThreadId thread) const { return threads_[thread]->place; }
+  // How many threads of its block lie between the two; nullopt: it is of another one (that of an
+  // asynchronous operation is of none), or comes before `first`.
+  std::optional<std::uint32_t> threads_from(ThreadId first, ThreadId thread) const {
+    const Thread &a = *threads_[first], &b = *threads_[thread];
+    if (a.slot != b.slot || b.index < a.index) return std::nullopt;
+    return b.index - a.index;
+  }
   // Whether a finding is passed over: the one place that decides it.
   bool passes_over(const Finding& finding) const {
     return (ignored_ & 1u << static_cast<int>(finding.kind)) != 0 ||

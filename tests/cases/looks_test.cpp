@@ -315,6 +315,40 @@ TEST_CASE("lanes that wait apart for epochs, in two launches and two calls, are 
   CHECK(r.complete == 1);
 }
 
+TEST_CASE("a rank that is a barrier ahead overwrites the flag that a lane waits for exactly") {
+  // The second barrier of two-shot.toml. Each of its lanes waits for a peer; behind it a peer may
+  // signal the first barrier of the next call before a slow lane has looked.
+  const std::string folder = "tests/cases/files/";
+  const auto text_of = [](const std::string& path) {
+    std::ifstream in(path, std::ios::binary);
+    REQUIRE(in);
+    return std::string(std::istreambuf_iterator<char>(in), {});
+  };
+  const std::string ptx = text_of(folder + "two-shot.ptx");
+  const std::string ends = "setp.lt.u32 \t%p10, %r64, %r22;";
+  REQUIRE(ptx.find(ends) != std::string::npos);
+  const auto twin = std::filesystem::temp_directory_path() /
+                    ("ringfence-two-shot-" + std::to_string(::getpid()) + ".ptx");
+  std::ofstream(twin, std::ios::binary) << put_for(ptx, ends, "setp.ne.u32 \t%p10, %r64, %r22;");
+  const std::string text =
+      put_for(text_of(folder + "two-shot.toml"), "two-shot.ptx", twin.string());
+  const auto make = [&] {
+    return std::make_unique<cases::CaseProgram>(cases::parse_case(text, folder + "two-shot.toml"),
+                                                cases::Settings{});
+  };
+  for (const auto mode :
+       {machine::Boundary::strict, machine::Boundary::stream, machine::Boundary::coherent}) {
+    check::CheckSpec spec;
+    spec.run.policy.boundary = mode;
+    spec.executions = 500;
+    const check::CheckResult r = check::check(make, spec);
+    REQUIRE(r.verdict == check::Verdict::fail);
+    CHECK(schedule::failure(r.outcome)->kind == machine::FindingKind::deadlock);
+    CHECK(found(fuzz(*make(), mode, 300)) == "deadlock");
+  }
+  std::filesystem::remove(twin);
+}
+
 TEST_CASE("a thread that waits for one peer after the other is one execution and one run") {
   const std::string folder = "tests/cases/files/";
   const auto text_of = [](const std::string& path) {
