@@ -29,6 +29,48 @@ bool Walk::may_come_either_way(const Live& a, const Live& b) const {
          !sets_.parts_lanes(names_of_.label(agent));
 }
 
+// Whether order of execution has the event before this write, of the same cell, though neither
+// program order nor reads-from does.
+bool Walk::comes_before(std::uint32_t event, std::uint32_t write) const {
+  const Event &a = lives_[event].event, &b = lives_[write].event;
+  if (a.self == b.self) return false;
+  const auto is_behind = [&](std::uint32_t early) {
+    return early < write ? !overtakes(b, lives_[early].event) : overtakes(lives_[early].event, b);
+  };
+  if (a.write) return (a.cell == kFences || a.pointed || b.pointed) && is_behind(event);
+  if (!a.pointed || a.stuck) return false;
+  if (a.from == kInitial) return true;
+  const std::uint32_t source = find_write(a.from, a.cell);
+  return source != kNone && source != write && is_behind(source);
+}
+
+// What order of execution has before an event, had the run only what has a smaller stamp and what
+// the incoming write needs.
+Prefix Walk::order_before(std::uint32_t event, const Incoming& w) const {
+  Prefix before = lives_[event].past;
+  const auto is_there = [&](std::uint32_t at) {
+    const Live& l = lives_[at];
+    if (!l.executed || at == event || l.event.self == w.self) return false;
+    return at < event || (at < w.limit && w.past.has(l.event.self));
+  };
+  for (bool more = true; more;) {
+    more = false;
+    for (const auto& [cell, events] : by_cell_) {
+      for (const std::uint32_t write : events) {
+        const Event& b = lives_[write].event;
+        if (!b.write || !is_there(write) || !before.has(b.self)) continue;
+        for (const std::uint32_t at : events) {
+          const Live& a = lives_[at];
+          if (before.has(a.event.self) || !is_there(at) || !comes_before(at, write)) continue;
+          before.join(a.past);
+          more = true;
+        }
+      }
+    }
+  }
+  return before;
+}
+
 void Walk::note_unordered() {
   if (!weak_events_ || !is_coherent()) return;
   std::map<CellKey, std::vector<const Live*>> writes;

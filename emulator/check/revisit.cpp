@@ -432,8 +432,9 @@ bool Walk::maximal(std::uint32_t event, const Incoming& w) const {
 
 bool Walk::maximal_read(std::uint32_t event, const Incoming& w) const {
   const Live& e = lives_[event];
-  // What others read nobody takes away.
-  if (e.event.stuck && !(e.rmw && e.wanted)) return false;
+  // What others read nobody takes away. But order of execution may have it overwritten.
+  const bool in_order = e.event.pointed && is_coherent();
+  if (e.event.stuck && !((e.rmw || in_order) && e.wanted)) return false;
   if (e.event.cell == kLanes) return e.event.from == kFirstOption;
   if (e.event.from == kTotal || e.event.from == kLater) return true;
   if (e.event.from == kSome) return is_usual_sum(event, w);
@@ -467,6 +468,14 @@ bool Walk::maximal_read(std::uint32_t event, const Incoming& w) const {
     });
     std::erase_if(there, [&](const Message* m) { return has_stand_in(e, *cell, *m); });
     if (e.event.stuck) {
+      if (in_order && !there.empty()) {
+        const Prefix sooner = order_before(event, w);
+        std::erase_if(there, [&](const Message* m) {
+          return std::any_of(all.begin(), all.end(), [&](const Message* x) {
+            return (before(*x, given) & bit(*m)) != 0 && sooner.has(name_of(*x));
+          });
+        });
+      }
       if (!there.empty()) return false;
       there = all;
       std::erase_if(there, [&](const Message* m) {

@@ -404,6 +404,8 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
   // points.cpp
   bool is_coherent() const;
   bool may_come_either_way(const Live& a, const Live& b) const;
+  bool comes_before(std::uint32_t event, std::uint32_t write) const;
+  Prefix order_before(std::uint32_t event, const Incoming& w) const;
   void note_unordered();
 
   // first_end.cpp

@@ -111,6 +111,41 @@ TEST_CASE("every execution in mode coherent is one in mode stream, but for races
   CHECK(hangs > 50);
 }
 
+TEST_CASE("a wait that began to be over too soon ends on the write that ends it again") {
+  // P1 takes what P0 waits for away, and gives it back: 0, 1, 2 in y, of which 1 ends no wait.
+  // Where P0's x=1 comes behind P1's, P0 can have seen the 2 alone.
+  const auto searched = [](const std::string& again) {
+    const litmus::Test test = litmus::parse(R"(PTX again
+{
+x=0;
+y=0;
+}
+ P0@cta 0,gpu 0       | P1@cta 1,gpu 0       ;
+ st.relaxed.sys x, 1  | st.relaxed.sys y, 1  ;
+ L0:                  | st.relaxed.sys x, 2  ;
+ ld.relaxed.sys r0, y | st.relaxed.sys y, )" + again +
+                                                R"(  ;
+ beq r0, 1, L0        |                      ;
+locations [x;P0:r0;]
+exists
+(x=1 /\ P0:r0=2)
+)",
+                                            "again");
+    const testing::Searched s = testing::search(test, coherent(), true);
+    CHECK(s.result.repeated == 0);
+    CHECK(missing(fuzzed(test, 500), s) == 0);
+    return s;
+  };
+  // x=2 with r0=0 and r0=2, x=1 with r0=2.
+  const testing::Searched ends = searched("2");
+  CHECK(ends.states.size() == 3);
+  CHECK(ends.hangs.empty());
+  // Not given back: x=2 with r0=0, or P0 waits for ever.
+  const testing::Searched hangs = searched("1");
+  CHECK(hangs.states.size() == 1);
+  CHECK_FALSE(hangs.hangs.empty());
+}
+
 TEST_CASE("a write of a narrower scope may land before one that is there, though it knows of it") {
   // P1 has heard of x=1, by y, without synchronisation; its x=2 may precede it in coherence.
   const litmus::Test test = litmus::parse(R"(PTX knows
