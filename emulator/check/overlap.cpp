@@ -24,6 +24,7 @@
 #include <cstdint>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <tuple>
 #include <vector>
 
@@ -62,20 +63,17 @@ bool Walk::can_start_late() const {
   std::map<Launch, std::uint32_t> left_of_launch;
   std::map<CellKey, std::vector<std::uint32_t>> left_of_cell;  // the last one is next
   std::map<Name, std::uint32_t> left_of_step;
-  const auto launch = [&](const Live& l) {
+  const auto launch_of = [&](const Live& l) -> std::optional<Launch> {
     const auto label = schedule::unpack(names_of_.label(l.event.self.agent));
+    if (label.role == schedule::Role::host) return {};
     return Launch{label.rank, label.call, label.group};
-  };
-  const auto of_launch = [&](const Live& l) {
-    const auto label = schedule::unpack(names_of_.label(l.event.self.agent));
-    return label.role != schedule::Role::host;
   };
   const auto ordered = [&](const Live& l) {
     return l.event.cell == kFences || (is_coherent() && l.event.cell != kLanes);
   };
   for (auto at = todo.rbegin(); at != todo.rend(); ++at) {
     const Live& l = lives_[*at];
-    if (of_launch(l)) ++left_of_launch[launch(l)];
+    if (const auto launch = launch_of(l)) ++left_of_launch[*launch];
     if (ordered(l)) left_of_cell[l.event.cell].push_back(*at);
     ++left_of_step[l.event.self];
   }
@@ -86,11 +84,10 @@ bool Walk::can_start_late() const {
     return lives_[next].event.self == lives_[event].event.self;
   };
   const auto has_begun = [&](const Live& l) {
-    if (!of_launch(l)) return true;
-    const Launch mine = launch(l);
-    const auto [rank, call, number] = mine;
-    for (auto at = left_of_launch.lower_bound({rank, call, 0});
-         at != left_of_launch.end() && at->first < mine; ++at) {
+    const auto mine = launch_of(l);
+    if (!mine) return true;
+    for (auto at = left_of_launch.lower_bound({std::get<0>(*mine), std::get<1>(*mine), 0});
+         at != left_of_launch.end() && at->first < *mine; ++at) {
       if (at->second != 0) return false;
     }
     return true;
@@ -103,7 +100,7 @@ bool Walk::can_start_late() const {
       Prefix with = done;
       with.add(l.event.self);
       if (!with.has(l.past) || !first_of_cell(event) || !has_begun(l)) return false;
-      if (of_launch(l)) --left_of_launch[launch(l)];
+      if (const auto launch = launch_of(l)) --left_of_launch[*launch];
       if (ordered(l)) std::erase(left_of_cell[l.event.cell], event);
       if (--left_of_step[l.event.self] == 0) done = with;
       return true;
