@@ -1,11 +1,9 @@
 #include "emulator/analysis/check.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
+#include "emulator/analysis/unknown.hpp"
 #include "emulator/schedule/interrupt.hpp"
-#include "emulator/schedule/label.hpp"
 
 namespace ringfence::analysis {
 
@@ -53,53 +51,6 @@ ExhaustiveMode coherent_by_stream(const Task& task, const ExhaustiveMode& stream
   m.result.ordered_cells = stream.result.ordered_cells;
   m.result.sum_orders = stream.result.sum_orders;
   return m;
-}
-
-std::vector<std::string> left_out_texts(const Task& task, const ExhaustiveMode& m) {
-  constexpr std::size_t kMost = 4;
-  std::vector<std::string> out;
-  const auto& orders = m.result.left_out;
-  if (orders.empty()) return out;
-  const auto program = task.subject->make_program();
-  for (std::size_t i = 0; i < std::min(orders.size(), kMost); ++i) {
-    const std::string first = program->site_name(orders[i].first);
-    const std::string second = program->site_name(orders[i].second);
-    const std::string warp = schedule::text(schedule::unpack(orders[i].label));
-    if (orders[i].what == check::LeftOut::What::unreached) {
-      out.push_back(fmt::format("an execution in which others wait for {}, at {}", warp, first));
-      continue;
-    }
-    if (orders[i].what == check::LeftOut::What::look) {
-      out.push_back(
-          fmt::format("a failed poll of {}, at {}, which writes the value that it read back over a "
-                      "write that it races with, at {}",
-                      warp, first, second));
-      continue;
-    }
-    if (orders[i].what == check::LeftOut::What::forgotten) {
-      out.push_back(fmt::format(
-          "reads of old values of a place with more than {} writes, the next by {} at {}",
-          machine::kMaxMessages, warp, first));
-      continue;
-    }
-    if (orders[i].what == check::LeftOut::What::resized) {
-      out.push_back(fmt::format(
-          "{} at {} later than it was made: its place was accessed in other sizes since", warp,
-          first));
-      continue;
-    }
-    if (orders[i].what == check::LeftOut::What::unordered) {
-      out.push_back(fmt::format("{} at {} and the write at {} in another order: they race", warp,
-                                first, second));
-      continue;
-    }
-    out.push_back(
-        first == second
-            ? fmt::format("the warp of {}, or another lane of it, first at {}", warp, first)
-            : fmt::format("two lanes of the warp of {}: one at {} after the other's {}", warp,
-                          first, second));
-  }
-  return out;
 }
 
 Notes notes_of_default_schedule(const Task& task, machine::Boundary mode) {
@@ -175,7 +126,8 @@ ExhaustiveResult explore(const Task& task, const ExhaustiveSpec& spec, const Bud
   }
   for (ExhaustiveMode& m : out.modes) {
     if (passes(m) && out.notes.leave_out()) m.result.verdict = check::Verdict::unknown;
-    if (m.verdict() == Verdict::unknown) m.left_out = left_out_texts(task, m);
+    if (m.verdict() != Verdict::unknown || m.result.left_out.empty()) continue;
+    m.left_out = left_out_texts(m.result.left_out, *task.subject->make_program());
   }
   return out;
 }

@@ -30,7 +30,7 @@ struct ExhaustiveMode {
   bool claimed = false, judged = false;
   check::CheckResult result;
   std::optional<Settled> settled;  // a finding, to be written by write_finding
-  // Lines on the orders of a warp's lanes that were left out, which is why it is unknown.
+  // The first few lines on what was left out, which is why it is unknown (unknown.hpp).
   std::vector<std::string> left_out;
 
   Verdict verdict() const;

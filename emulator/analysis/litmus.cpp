@@ -4,6 +4,7 @@
 
 #include "emulator/analysis/errors.hpp"
 #include "emulator/analysis/task.hpp"
+#include "emulator/analysis/unknown.hpp"
 #include "emulator/check/explorer.hpp"
 #include "emulator/litmus/polls.hpp"
 #include "emulator/machine/names.hpp"
@@ -82,7 +83,11 @@ LitmusOutcome explore_litmus(const litmus::Test& test, const std::string& file,
       r.seconds += one.seconds;
       r.out_of_order += one.out_of_order;
       r.load_buffering = r.load_buffering && one.unjudged == 0;
-      r.searched = r.searched && one.explored == 1 && one.bounded == 0 && one.left_out.empty();
+      r.searched = r.searched && one.explored == 1 && one.bounded == 0;
+      if (r.left_out.empty() && !one.left_out.empty()) {
+        const litmus::LitmusProgram program(test, reversed, of.bound);
+        r.left_out = left_out_texts(one.left_out, program);
+      }
     }
   } catch (const litmus::NotModelled& e) {
     r.not_modelled = fmt::format("{}: {}", file, e.what());

@@ -37,10 +37,11 @@ struct LitmusOutcome {
   // Who waits for ever, where, and in how many executions.
   std::map<std::vector<litmus::Waiting>, std::uint64_t> hangs;
   std::map<litmus::Waiting, std::uint64_t> given_up;  // loops, by the bound
-  bool searched = false;                              // the search itself came to its end
+  bool searched = false;                              // no limit ended the search
+  std::vector<std::string> left_out;                  // by it, the first few
 
   // Every execution was seen to its end.
-  bool whole() const { return searched && given_up.empty(); }
+  bool whole() const { return searched && left_out.empty() && given_up.empty(); }
 };
 
 // `file` names the test in errors.

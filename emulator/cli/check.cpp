@@ -10,6 +10,7 @@
 #include "emulator/analysis/check.hpp"
 #include "emulator/analysis/json.hpp"
 #include "emulator/analysis/memory.hpp"
+#include "emulator/analysis/unknown.hpp"
 #include "emulator/analysis/version.hpp"
 #include "emulator/cli/case_options.hpp"
 #include "emulator/cli/mode_results.hpp"
@@ -79,17 +80,33 @@ void print_left_out(const std::vector<ModeResult>& modes) {
   }
 }
 
+// Why a verdict is UNKNOWN.
+std::string_view why_unknown(const std::vector<ModeResult>& modes, const Notes& notes) {
+  const auto any = [&](auto&& of) {
+    return std::any_of(modes.begin(), modes.end(),
+                       [&](const ModeResult& m) { return m.judged && of(m); });
+  };
+  const auto left_out = [](const ModeResult& m) {
+    return m.verdict() == Verdict::unknown && !m.result.left_out.empty();
+  };
+  const auto torn = [](const ModeResult& m) { return m.result.torn > 0; };
+  const auto none_ends = [](const ModeResult& m) {
+    return m.verdict() == Verdict::unknown && m.result.explored == 1 && m.result.bounded == 0;
+  };
+  return text(schedule::interrupted()     ? Unknown::interrupted
+              : any(left_out)             ? Unknown::left_out
+              : !notes.unexplored.empty() ? Unknown::order
+              : !notes.time_outs.empty()  ? Unknown::time_out
+              : any(torn)                 ? Unknown::torn
+              : any(none_ends)            ? Unknown::none_completes
+                                          : Unknown::limit);
+}
+
 void print_verdict(Verdict verdict, const std::vector<ModeResult>& modes, const Notes& notes,
                    const std::string& judged) {
   const bool left_out = std::any_of(modes.begin(), modes.end(), [](const ModeResult& m) {
     return m.judged && m.verdict() == Verdict::unknown && !m.result.left_out.empty();
   });
-  const bool none_ends = std::any_of(modes.begin(), modes.end(), [](const ModeResult& m) {
-    return m.judged && m.verdict() == Verdict::unknown && m.result.explored == 1 &&
-           m.result.bounded == 0;
-  });
-  const bool torn = std::any_of(modes.begin(), modes.end(),
-                                [](const ModeResult& m) { return m.judged && m.result.torn > 0; });
   for (const ModeResult& m : modes) {
     if (!m.result.of_stream || m.verdict() != Verdict::pass) continue;
     fmt::print("mode coherent: every execution there is one of mode stream, which passes\n");
@@ -97,23 +114,14 @@ void print_verdict(Verdict verdict, const std::vector<ModeResult>& modes, const 
   if (left_out) print_left_out(modes);
   if (notes.any()) fmt::print("\n");
   print_notes(notes);
-  fmt::print(
-      "\n{} in {}\n",
-      verdict == Verdict::pass && !notes.left_out.empty()
-          ? "NO FINDING: no execution at these sizes fails, except for what was left out"
-      : verdict == Verdict::pass ? "PASS: no execution at these sizes fails (except load buffering)"
-      : verdict == Verdict::finding ? "FAIL"
-      : schedule::interrupted()     ? "UNKNOWN: interrupted"
-      : left_out ? "UNKNOWN: some executions were not explored, and could end otherwise"
-      : !notes.unexplored.empty() ? "UNKNOWN: an order that matters was not explored"
-      : !notes.time_outs.empty()
-          ? "UNKNOWN: a time-out after which the kernel continues was not explored"
-      : torn ? "UNKNOWN: an execution that tears what a policy makes one stopped early, and what "
-               "would follow is not known; fuzz never tears it"
-      : none_ends
-          ? "UNKNOWN: no execution completes, because the findings that stop them are ignored"
-          : "UNKNOWN: a limit ended the search",
-      judged);
+  fmt::print("\n{} in {}\n",
+             verdict == Verdict::pass && !notes.left_out.empty()
+                 ? "NO FINDING: no execution at these sizes fails, except for what was left out"
+             : verdict == Verdict::pass
+                 ? "PASS: no execution at these sizes fails (except load buffering)"
+             : verdict == Verdict::finding ? "FAIL"
+                                           : fmt::format("UNKNOWN: {}", why_unknown(modes, notes)),
+             judged);
 }
 
 ModeReport report_of(const ModeResult& m) {
@@ -204,8 +212,7 @@ Exit run(const CheckOptions& options) {
   if (verdict != Verdict::pass && !notes.leave_out()) notes = {};
   print_verdict(verdict, modes, notes, judged_modes(reports));
   write_reports(o.reports, result_json(o, c, reports, notes),
-                {junit_of("check", c.config(), reports,
-                          schedule::interrupted() ? "interrupted" : "a limit ended the search")});
+                {junit_of("check", c.config(), reports, why_unknown(modes, notes))});
   if (schedule::interrupted()) return Exit::interrupted;
   if (told.disagree) return Exit::internal;
   return exit_of(verdict);

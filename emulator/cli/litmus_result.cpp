@@ -118,6 +118,9 @@ void print(const TestResult& r) {
              r.out_of_order > 0 ? fmt::format(", of these {} out of order", r.out_of_order) : "",
              r.race ? ", with a data race" : "", r.load_buffering ? "" : ", except load buffering",
              r.searched ? "" : "; a limit ended the search, so there may be more");
+  for (const std::string& line : r.left_out) {
+    fmt::print("Not explored: {}; there may be more\n", line);
+  }
   for (const auto& [loop, executions] : r.given_up) {
     fmt::print("Left after --bound {} turns: {}, in {} executions; there may be more\n", r.bound,
                place(*r.test, loop), executions);
@@ -172,6 +175,7 @@ Json result_json(const std::vector<TestResult>& results, Verdict verdict) {
       }
       one["whole"] = r.whole();
       if (!r.given_up.empty()) one["bound"] = r.bound;
+      if (!r.left_out.empty()) one["left_out"] = r.left_out;
       if (!r.test->undeclared.empty()) one["undeclared"] = r.test->undeclared;
     } else {
       one["message"] = r.not_modelled;

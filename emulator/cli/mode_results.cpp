@@ -121,7 +121,7 @@ void add_modes(Json& j, const std::vector<ModeReport>& modes) {
 }
 
 verify::JunitSuite junit_of(const char* command, const trace::Configuration& config,
-                            const std::vector<ModeReport>& modes, const char* unknown) {
+                            const std::vector<ModeReport>& modes, std::string_view unknown) {
   using Status = verify::JunitCase::Status;
   verify::JunitSuite suite;
   suite.name = command;

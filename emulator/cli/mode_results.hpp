@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -40,7 +41,7 @@ void print_finding(const ModeReport& mode);
 void add_modes(Json& result, const std::vector<ModeReport>& modes);
 // `unknown` says why a mode ended without a verdict.
 verify::JunitSuite junit_of(const char* command, const trace::Configuration& config,
-                            const std::vector<ModeReport>& modes, const char* unknown);
+                            const std::vector<ModeReport>& modes, std::string_view unknown);
 
 struct Told {
   bool any = false;

@@ -7,8 +7,11 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <string_view>
 #include <vector>
 
+#include "emulator/analysis/unknown.hpp"
+#include "emulator/machine/location.hpp"
 #include "tests/cli/command.hpp"
 
 namespace ringfence::cli {
@@ -217,6 +220,66 @@ TEST_CASE("the table of barriers is what its commands say") {
     for (std::size_t m = 0; m < 3; ++m) CHECK(told(j, kModes[m], false) == cells[2 + m]);
   }
   CHECK(rows >= 16);
+}
+
+TEST_CASE(
+    "docs/check.md has every reason for UNKNOWN that check knows, as check says it, and no other") {
+  std::istringstream page(content("docs/check.md"));
+  std::vector<std::string> listed;
+  bool inside = false;
+  for (std::string line; std::getline(page, line);) {
+    if (line.starts_with("| `UNKNOWN: `") || line.starts_with("| `not explored: `")) {
+      inside = true;
+    } else if (!line.starts_with("| ")) {
+      inside = false;
+    } else if (inside && line.starts_with("| `")) {
+      // What is between backquotes in the first cell.
+      const std::string cell = line.substr(0, line.find(" |", 2));
+      for (std::size_t at = cell.find('`'); at != std::string::npos;) {
+        const std::size_t end = cell.find('`', at + 1);
+        listed.push_back(cell.substr(at + 1, end - at - 1));
+        at = cell.find('`', end + 1);
+      }
+    }
+  }
+  std::vector<std::string> known(std::begin(analysis::kUnknown), std::end(analysis::kUnknown));
+  for (const std::string_view of : analysis::kLeftOut) {
+    std::string line(of);
+    for (const std::string hole : {"{0}", "{1}", "{2}", "{3}"}) {
+      const std::size_t at = line.find(hole);
+      const std::string most = std::to_string(machine::kMaxMessages);
+      if (at != std::string::npos) line.replace(at, hole.size(), hole == "{3}" ? most : "...");
+    }
+    known.push_back(line);
+  }
+  std::sort(listed.begin(), listed.end());
+  std::sort(known.begin(), known.end());
+  CHECK(listed == known);
+}
+
+TEST_CASE(
+    "a 64-bit atomic past a race with a smaller access is refused with status 2, in one line") {
+  const Folder f;
+  const auto kernel = [&](const std::string& size, const std::string& reg) {
+    std::ofstream(f / "k.ptx")
+        << ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 data)\n{\n"
+           "  .reg .pred %p;\n  .reg .b32 %v, %id;\n  .reg .b64 %m, %t;\n"
+           "  ld.param.u64 %m, [data];\n  mov.u32 %id, %ctaid.x;\n  setp.eq.u32 %p, %id, 1;\n"
+           "  @%p bra B;\n  mov.u32 %v, 7;\n  st.relaxed.gpu.global.u32 [%m], %v;\n  ret;\nB:\n"
+           "  atom.relaxed.gpu.global.exch."
+        << size << " " << reg << ", [%m], 3;\n  ret;\n}\n";
+  };
+  std::ofstream(f / "k.toml")
+      << "version = 1\nranks = 1\n[memory.data]\nkind = \"local\"\nbytes = 128\ninit = \"zero\"\n"
+         "[[launch]]\nptx = \"k.ptx\"\nkernel = \"k\"\ngrid = [2]\nblock = [1]\n"
+         "args = [ {memory = \"data\"} ]\n";
+  const std::string check = "check --case k.toml --boundary strict --ignore data-race";
+  kernel("b64", "%t");
+  const Result wide = ringfence(f, check);
+  CHECK_MESSAGE(wide.status == 2, wide.out, wide.err);
+  CHECK(lines(wide.err) == 1);
+  kernel("b32", "%v");
+  CHECK(ringfence(f, check).status == 0);
 }
 
 TEST_CASE("a bound makes the verdict unknown, and the search goes on from its file") {

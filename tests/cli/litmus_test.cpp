@@ -51,6 +51,63 @@ TEST_CASE("litmus shows load buffering, and says so where it is switched off") {
   CHECK(wrong.err.find("off or on") != std::string::npos);
 }
 
+TEST_CASE("a bound leaves a litmus test undecided, with status 3, and is named") {
+  const Folder f;
+  const std::string test = "litmus " + kCorpus + "/LB+relaxed.litmus";
+  for (const std::string bound : {" --executions 1", " --time 0.000001"}) {
+    const Result r = ringfence(f, test + bound);
+    CHECK(r.status == 3);
+    CHECK(r.out.find("1 undecided") != std::string::npos);
+    CHECK(r.out.find("; a limit ended the search, so there may be more") != std::string::npos);
+  }
+  const Result whole = ringfence(f, test);
+  CHECK(whole.status == 0);
+  CHECK(whole.out.find("a limit ended the search") == std::string::npos);
+}
+
+TEST_CASE("where accesses of different sizes are not followed litmus says so, and of no limit") {
+  const Folder f;
+  const auto sizes = [&](const std::string& size) {
+    std::ofstream(f / "s.litmus")
+        << "PTX s\n{\nb32 buf[2]={0,0}; y=0;\n}\n P0@cta 0,gpu 0             | P1@cta 0,gpu 1 ;\n"
+           " ld.relaxed.sys." +
+               size +
+               " r0, buf | ld.relaxed.sys r0, y ;\n"
+               " st.relaxed.sys y, 1        | st.relaxed.sys.b32 buf[1], 1 ;\nexists\n(P1:r0=2)\n";
+    return ringfence(f, "litmus s.litmus --json r.json");
+  };
+  const Result r = sizes("b64");
+  CHECK(r.status == 3);
+  CHECK(r.out.find("a limit ended the search") == std::string::npos);
+  CHECK(r.out.find("Not explored: ") != std::string::npos);
+  CHECK(r.out.find("its place was accessed in other sizes since; there may be more") !=
+        std::string::npos);
+  const Json one = json_of(f / "r.json")["tests"][0];
+  CHECK(one["whole"] == false);
+  CHECK(one["load_buffering"] == false);
+  CHECK(one["left_out"].size() == 1);
+  const Result same = sizes("b32");
+  CHECK(same.status == 1);
+  CHECK(same.out.find("Not explored") == std::string::npos);
+  CHECK(json_of(f / "r.json")["tests"][0]["whole"] == true);
+}
+
+TEST_CASE("litmus says of each asynchronous test that it excepts load buffering") {
+  const Folder f;
+  const Result r =
+      ringfence(f, "litmus " + std::filesystem::absolute("tests/litmus/asynchronous").string() +
+                       " --json r.json");
+  const Json tests = json_of(f / "r.json")["tests"];
+  REQUIRE(tests.size() >= 20);
+  std::size_t said = 0;
+  for (std::size_t at = 0; (at = r.out.find(", except load buffering", at)) != std::string::npos;
+       ++at) {
+    ++said;
+  }
+  CHECK(said == tests.size());
+  for (const Json& one : tests) CHECK(one["load_buffering"] == false);
+}
+
 TEST_CASE("a litmus test that is not as expected is a mismatch") {
   const Folder f;
   std::ofstream(f / "expected.txt") << "SB+relaxed Never\n";

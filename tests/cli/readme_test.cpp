@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <regex>
+#include <set>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -57,6 +58,8 @@ TEST_CASE("the finding that README shows is what its command prints") {
   const std::string out =
       std::regex_replace(r.out, std::regex(fs::absolute(kExample).string()), std::string(kExample));
   check_in_order(shown, out);
+  // "Here the first one fails".
+  CHECK(out.find("(by the default schedule)") != std::string::npos);
 }
 
 TEST_CASE("the finding that docs/tour.md shows is what its command prints") {
@@ -103,6 +106,20 @@ TEST_CASE("README fits on three screens, and links of README and docs lead somew
     if (entry.path().extension() == ".md") look(entry.path());
   }
   CHECK(links > 40);
+}
+
+TEST_CASE("docs/check.md names each file of the search, and no other") {
+  const std::string page = content("docs/check.md");
+  const std::regex row(R"(\n\| `([a-z_]+)\.[ch]pp` \|)");
+  std::set<std::string> named, there;
+  for (std::sregex_iterator it(page.begin(), page.end(), row), end; it != end; ++it) {
+    named.insert((*it)[1]);
+  }
+  for (const auto& entry : fs::directory_iterator("emulator/check")) {
+    const std::string ending = entry.path().extension().string();
+    if (ending == ".cpp" || ending == ".hpp") there.insert(entry.path().stem().string());
+  }
+  CHECK(named == there);
 }
 
 TEST_CASE("every page of docs is in its index") {

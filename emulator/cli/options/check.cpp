@@ -16,12 +16,16 @@ void add_check(CLI::App& app, Exit& exit) {
       "check", "Explores every schedule and every read of a case, at the given sizes");
   sub->footer(
       "Exit status: 0 no execution fails, 1 one fails in a judged mode, 2 bad usage or input, 3 no "
-      "verdict: a limit ended the search, or an ordering was left out, 4 interrupted.");
+      "verdict: a limit ended the search, something was left out of it (docs/check.md has what "
+      "that "
+      "may be), or no execution completes, 4 interrupted.");
   add_case_options(*sub, o->c);
   add_model_options(*sub, o->c);
   const char* group = "Search";
-  sub->add_option("--executions,--schedules", o->executions,
-                  "Explore at most this many executions for each mode")
+  sub->add_option(
+         "--executions,--schedules", o->executions,
+         "Explore at most this many executions for each mode; runs that turn out to be none "
+         "count too")
       ->check(above_zero())
       ->group(group);
   sub->add_option("--time", o->seconds, "Search at most this many seconds, for all modes together")

@@ -46,7 +46,8 @@ void add_litmus(CLI::App& app, Exit& exit) {
       ->allow_extra_args(false);
   group = "Search";
   sub->add_option("--executions,--schedules", o->executions,
-                  "Explore at most this many executions of a test")
+                  "Explore at most this many executions of a test; runs that turn out to be none "
+                  "count too")
       ->check(above_zero())
       ->group(group);
   sub->add_option("--time", o->seconds, "Search at most this many seconds for a test")

@@ -23,7 +23,8 @@ void add_relax(CLI::App& app, Exit& exit) {
   add_model_options(*sub, o->c);
   const char* group = "Search";
   sub->add_option("--executions,--schedules", o->executions,
-                  "Explore at most this many executions for each variant")
+                  "Explore at most this many executions for each variant; runs that turn out to be "
+                  "none count too")
       ->check(above_zero())
       ->capture_default_str()
       ->group(group);

@@ -117,7 +117,7 @@ class _Search:
         calls: int | None = None, shrink: bool = True, remedies: bool | float = True, progress: bool | None = None,
         keep: bool = True, options: Sequence[str] = (),
     ) -> Result:  # fmt: skip
-        """Every schedule and every read, each execution once; `unknown` where a bound ends the search."""
+        """Every schedule and every read of a small case; `unknown` where a bound ends it or something is left out."""
         arguments = ["check", *self._options(boundary, modes, policy, ignore, set, options, payload_seed, calls)]
         if executions is not None:
             arguments += ["--schedules", str(executions)]
