@@ -53,13 +53,12 @@ ExhaustiveMode coherent_by_stream(const Task& task, const ExhaustiveMode& stream
   return m;
 }
 
-Notes notes_of_default_schedule(const Task& task, machine::Boundary mode) {
-  if (!task.subject->kernels()) return {};  // nothing to run for: others leave nothing open
-  const Instance instance = make_inline_instance(*task.subject);
-  schedule::RunSpec spec = run_spec(task, mode);
+Notes notes_of_default_schedule(const Subject& subject, schedule::RunSpec spec) {
+  if (!subject.kernels()) return {};  // nothing to run for: others leave nothing open
+  const Instance instance = make_inline_instance(subject);
   spec.strategy.kind = schedule::StrategySpec::Kind::first;
   instance.executor->run(spec);
-  return task.subject->notes(*instance.program);
+  return subject.notes(*instance.program);
 }
 
 }  // namespace
@@ -119,7 +118,7 @@ ExhaustiveResult explore(const Task& task, const ExhaustiveSpec& spec, const Bud
   }
   const auto passes = [](const ExhaustiveMode& m) { return m.verdict() == Verdict::pass; };
   if (std::any_of(out.modes.begin(), out.modes.end(), passes)) {
-    out.notes = notes_of_default_schedule(task, task.judged.front());
+    out.notes = notes_of_default_schedule(*task.subject, run_spec(task, task.judged.front()));
     add(out.notes, searched);
   } else {
     out.notes.unexplored = searched.unexplored;
@@ -132,13 +131,25 @@ ExhaustiveResult explore(const Task& task, const ExhaustiveSpec& spec, const Bud
   return out;
 }
 
+check::CheckResult explore_subject(const Subject& subject, check::CheckSpec spec, unsigned jobs) {
+  Notes notes;
+  spec.leaving = [&](const schedule::Program& program) { add(notes, subject.notes(program)); };
+  const auto make = [&] { return subject.make_program(); };
+  auto by_stream = check::check_by_stream(make, spec, jobs);
+  if (!by_stream) notes = {};
+  check::CheckResult r = by_stream ? *std::move(by_stream) : check::check_sums(make, spec, jobs);
+  if (r.verdict != check::Verdict::pass) return r;
+  add(notes, notes_of_default_schedule(subject, spec.run));
+  if (notes.leave_out()) r.verdict = check::Verdict::unknown;
+  return r;
+}
+
 schedule::SearchResult explore_mode(const Task& task, machine::Boundary mode,
                                     std::uint64_t executions, unsigned jobs) {
   check::CheckSpec spec;
   spec.run = run_spec(task, mode);
   spec.executions = executions;
-  check::CheckResult of =
-      check::check_sums([&] { return task.subject->make_program(); }, spec, jobs);
+  check::CheckResult of = explore_subject(*task.subject, spec, jobs);
   schedule::SearchResult r;
   r.schedules = r.distinct = of.complete + of.blocked;
   r.points = of.events;

@@ -46,6 +46,10 @@ struct ExhaustiveResult {
 ExhaustiveResult explore(const Task& task, const ExhaustiveSpec& spec, const Budget& budget,
                          LeftByMode& left, const Watch& watch);
 
+// Every execution of a subject in the mode of `spec.run`, with the verdict that explore() has: each
+// order of sums, and no pass where something that decides was not explored.
+check::CheckResult explore_subject(const Subject& subject, check::CheckSpec spec, unsigned jobs);
+
 // Every execution in one mode, told as a search by schedules is: each is one.
 schedule::SearchResult explore_mode(const Task& task, machine::Boundary mode,
                                     std::uint64_t executions, unsigned jobs);

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <stdexcept>
 
+#include "emulator/analysis/check.hpp"
 #include "emulator/analysis/errors.hpp"
 #include "emulator/analysis/finding.hpp"
 #include "emulator/check/explorer.hpp"
@@ -27,7 +28,8 @@ class Relaxer {
       : task_(task), mode_(mode), spec_(spec), watch_(watch) {}
 
   Answer judge(const Settings& set) {
-    const Answer a = exhaustive_ended_ ? check(set, spec_.seconds) : check(set, kAfterUnknown);
+    const Answer a = exhaustive_ended_ ? check(set, spec_.seconds)
+                                       : check(set, std::min(kAfterUnknown, spec_.seconds));
     if (a != Answer::undecided) return a;
     return fuzz(set);
   }
@@ -105,10 +107,7 @@ class Relaxer {
     const SubjectPtr subject = task_.subject->with(set);
     const schedule::TimeLimit limit(seconds);
     try {
-      const auto make = [&] { return subject->make_program(); };
-      auto by_stream = check::check_by_stream(make, spec, spec_.jobs);
-      check::CheckResult r =
-          by_stream ? *std::move(by_stream) : check::check(make, spec, spec_.jobs);
+      check::CheckResult r = explore_subject(*subject, spec, spec_.jobs);
       seconds_ += r.seconds;
       watch_.say({mode_, ++checks_, 0, seconds_, -1});
       if (r.verdict == check::Verdict::unknown) {
