@@ -334,6 +334,13 @@ bool KernelRun::look_once(machine::Machine& machine, Warp& warp, ptx::Request& r
   }
   if (seen) {
     value = *seen;
+    // This run makes no look in vain; with another value it would be one.
+    const auto vain = [&](std::uint64_t other) { return ends->traps(other); };
+    const std::uint64_t others[] = {0, ~std::uint64_t{0}, value - 1, value + 1};
+    if (!kernel_.program.looks->time_outs(request.instruction).empty() &&
+        std::any_of(std::begin(others), std::end(others), vain)) {
+      remark({Remark::Kind::time_out, kernel_.site[request.instruction], 0});
+    }
     if (ends->gives_up(value)) {
       request.lookahead->give_up(lane, std::span(&value, 1), std::move(stills));
     }

@@ -296,6 +296,13 @@ TEST_CASE("to give up is a choice where the kernel then goes on") {
     CHECK(searched(traps, "") == "deadlock");
     CHECK(checked(traps, "").found == "deadlock");
   }
+  // A trap under a guard is in the loop, whose attempts are then made.
+  const std::string guarded =
+      "  @!%one ret;\nL: ld.acquire.gpu.global.u32 %v, [%m+64];\n  add.u32 %n, %n, 1;\n"
+      "  setp.gt.u32 %p, %n, 10;\n  @%p trap;\n  setp.ne.u32 %p, %v, 1;\n  @%p bra L;\n";
+  CHECK(checked(guarded, kWriter).found == "rank-lost");
+  CHECK(checked(guarded, "").found == "rank-lost");
+  CHECK(searched(guarded, "") == "rank-lost");
 }
 
 TEST_CASE("a time-out that is not taken is told, and with what it is where it leads on") {
@@ -327,6 +334,7 @@ TEST_CASE("a time-out that is not taken is told, and with what it is where it le
   // Of one it is a choice where it leads on.
   CHECK(notes(one + counts + "D:", "") == std::pair<std::size_t, std::size_t>(0, 0));
   CHECK(notes(one + counts + " trap;\nD:", "") == std::pair<std::size_t, std::size_t>(1, 0));
+  CHECK(notes(one + counts + " trap;\nD:", kWriter) == std::pair<std::size_t, std::size_t>(1, 0));
 }
 
 namespace {
