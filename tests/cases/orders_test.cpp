@@ -242,6 +242,44 @@ TEST_CASE("which lane's atomic comes first at one word is explored where that ca
                            "  atom.global.add.u32 %v1, [%t], 1;\n$X:\n"}}) == 1);
 }
 
+TEST_CASE("eight lanes at one word come in any order, of nine it is left out by name") {
+  // Lane 0 as the last.
+  const auto draws = [](int n) {
+    const std::string most = std::to_string(n), last = std::to_string(n - 1);
+    return Threads{{"all:  setp.ge.u32 %q, %lane, " + most +
+                    ";\n  @%q bra $X;\n  atom.relaxed.gpu.global.add.u32 %v1, [%m], 1;\n"
+                    "  setp.eq.u32 %q, %lane, 0;\n  setp.eq.and.u32 %q, %v1, " +
+                    last + ", %q;\n  @%q trap;\n$X:\n"}};
+  };
+  CHECK(checked(draws(8)) == "rank-lost");
+  CHECK(checked(draws(9)) == "unknown");
+}
+
+TEST_CASE("the order of adds to a float is explored where it is asked for, and only there") {
+  const auto add = [](const char* bits) {
+    return "  mov.b32 %f1, " + std::string(bits) +
+           ";\n  red.relaxed.gpu.global.add.f32 [%m], %f1;\n"
+           "  red.release.gpu.global.add.u32 [%m+64], 1;\n";
+  };
+  const auto verdict = [&](const char* trapping, bool sets) {
+    const Threads t{
+        {add("0x4cbebc20"), add("0x3f800000"), add("0xccbebc20"),  // 1e8, 1, -1e8
+         "$L:\n  ld.acquire.gpu.global.u32 %v2, [%m+64];\n  setp.ne.u32 %p, %v2, 3;\n"
+         "  @%p bra $L;\n  ld.relaxed.gpu.global.u32 %v1, [%m];\n  setp.eq.u32 %q, %v1, " +
+             std::string(trapping) + ";\n  @%q trap;\n"}};
+    check::CheckSpec spec;
+    spec.run.policy.boundary = Boundary::strict;
+    spec.sets = sets;
+    return check::check([&] { return program_of(t); }, spec).verdict;
+  };
+  // 1e8 + 1 - 1e8 is 0, and 1e8 - 1e8 + 1 is 1.
+  CHECK(verdict("0", false) == check::Verdict::fail);
+  CHECK(verdict("0x3f800000", false) == check::Verdict::fail);
+  CHECK(verdict("0x40000000", false) == check::Verdict::pass);
+  CHECK((verdict("0", true) == check::Verdict::fail) !=
+        (verdict("0x3f800000", true) == check::Verdict::fail));
+}
+
 TEST_CASE("a red of one lane need not come before another lane's atomic") {
   const auto lanes = [](const std::string& between) {
     return Threads{

@@ -35,6 +35,7 @@ inline std::string text_of(const Threads& t, unsigned a_block) {
   .reg .pred %p, %q, %r;
   .reg .b32 %v<9>, %lane, %warp, %id;
   .reg .b64 %m, %s, %t;
+  .reg .f32 %f1;
   .shared .align 16 .b8 sm[256];
   ld.param.u64 %m, [data];
   mov.u32 %v0, %tid.x;

@@ -184,7 +184,7 @@ testing::Searched with_load_buffering(const std::string& text) {
 TEST_CASE("load buffering adds nothing to a barrier of compare-and-swaps: its waits are control") {
   for (const bool par : {false, true}) {
     INFO(par);
-    const auto right = with_load_buffering(testing::cas_barrier_litmus(3, par));
+    const auto right = with_load_buffering(testing::cas_barrier_litmus(8, par));
     CHECK(right.result.complete == 1);
     CHECK(right.result.out_of_order == 0);
     CHECK(right.result.unjudged == 0);

@@ -282,6 +282,22 @@ TEST_CASE("--time ends a search in the middle of a schedule, and one schedule is
   }
 }
 
+TEST_CASE("--time is for all modes of a check together") {
+  const Folder f;
+  const auto began = std::chrono::steady_clock::now();
+  const Result r = ringfence(f,
+                             "check --protocol multimem-counter --ranks 4 --blocks 1 --tokens 4 "
+                             "--hidden 8 --inner 8 --calls 2 --arrivals order --time 0.9 --json "
+                             "r.json");
+  // Far less than once for each of three modes.
+  CHECK(std::chrono::steady_clock::now() - began < 2s);
+  CHECK(r.status == 3);
+  for (const auto& [mode, verdict] : json_of(f / "r.json")["modes"].items()) {
+    CAPTURE(mode);
+    CHECK(verdict == "unknown");
+  }
+}
+
 TEST_CASE("a finding keeps its status where its trace cannot be written") {
   const Folder f;
   const Result r =
