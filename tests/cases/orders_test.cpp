@@ -280,6 +280,21 @@ TEST_CASE("the order of adds to a float is explored where it is asked for, and o
         (verdict("0x3f800000", true) == check::Verdict::fail));
 }
 
+TEST_CASE("of %smid and of the clock at a point one value is known, as docs/limits.md says") {
+  const auto decides = [](const std::string& reads) { return Threads{{reads + "  @%q trap;\n"}}; };
+  const auto smid = [&](int traps) {
+    return decides("  mov.u32 %v1, %smid;\n  setp.eq.u32 %q, %v1, " + std::to_string(traps) +
+                   ";\n");
+  };
+  judge("rank-lost", smid(0));  // the block's number
+  judge("clean", smid(5));
+  const auto clock = [&](int traps) {
+    return decides("  mov.u64 %t, %globaltimer;\n  and.b64 %t, %t, 1;\n  setp.eq.u64 %q, %t, " +
+                   std::to_string(traps) + ";\n");
+  };
+  CHECK((checked(clock(0)) == "rank-lost") != (checked(clock(1)) == "rank-lost"));
+}
+
 TEST_CASE("a red of one lane need not come before another lane's atomic") {
   const auto lanes = [](const std::string& between) {
     return Threads{

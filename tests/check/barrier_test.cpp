@@ -159,6 +159,23 @@ TEST_CASE("two workers find what one finds") {
   CHECK(r.complete == 216);
 }
 
+TEST_CASE("progress tells how many graphs wait, as it goes on") {
+  check::CheckSpec spec;
+  spec.run.policy.boundary = Boundary::strict;
+  spec.sets = false;
+  spec.seconds = 0.6;  // of a search of 24^4 executions
+  const auto make = [] {
+    return std::make_unique<CounterBarrier>(CounterBarrier::Shape{.ranks = 4});
+  };
+  std::uint64_t told = 0, waited = 0;
+  check::check(make, spec, 1, {}, [&](const check::CheckResult& r) {
+    ++told;
+    waited += r.waiting > 0 ? 1 : 0;
+  });
+  CHECK(told >= 1);
+  CHECK(waited == told);
+}
+
 TEST_CASE("a bound that ends the search makes no verdict") {
   check::CheckSpec spec;
   spec.run.policy.boundary = Boundary::strict;

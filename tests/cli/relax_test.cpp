@@ -130,6 +130,9 @@ TEST_CASE("what check does not decide, a time-out that is not taken, relax does 
       any = any || (row["exhaustive"] == true && row["alone"] != row["present"]);
     }
     CHECK(any == (check.status == 0));
+    std::filesystem::remove_all(f.path() / "c");
+    CHECK(ringfence(f, "fuzz --exhaustive --cases k.toml --boundary strict --campaign c").status ==
+          check.status);
     return any;
   };
   CHECK(proved(""));
