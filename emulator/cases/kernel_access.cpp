@@ -175,10 +175,32 @@ void KernelRun::find_groups(const ptx::Request& request, const Target* targets,
   groups.any = true;
 }
 
+// Who repeats an execution has the lanes of a warp act in its order, also where another part could
+// go on by now: one that waits, too.
+bool KernelRun::is_held(Warp& warp, std::uint32_t lanes, const machine::Access& how) {
+  schedule::Agent& agent = *warp.agent;
+  if (how.order == Order::weak && !agent.weak_points()) return false;
+  if (!agent.drops_looks()) return false;
+  std::uint32_t others = warp.waiting & ~warp.dependent;
+  execution_.ready(warp.block, warp.index, others_);
+  for (const ptx::SplitRef& s : others_) others |= s.mask & ~warp.held;
+  others &= ~lanes;
+  if (others != 0) {
+    const std::uint32_t parts[] = {lanes, others};
+    if (agent.choose_part(schedule::DecisionKind::behind, parts) == 1) {
+      warp.held |= lanes;
+      return true;
+    }
+  }
+  warp.held = 0;
+  return false;
+}
+
 // Lanes are threads: at the point of coherence what one does next may come before what another one
 // of its warp does first. A lane that has let others go on goes on itself when it comes again.
 bool KernelRun::lets_others(Warp& warp, const ptx::Request& request, const machine::Access& how) {
   const std::uint32_t lanes = request.agents.mask;
+  if (is_held(warp, lanes, how)) return true;
   const std::uint32_t came_again = warp.behind_others & lanes;
   warp.behind_others &= ~lanes;
   if (came_again != 0 || !warp.agent->order_shows(how)) return false;
@@ -245,9 +267,10 @@ void KernelRun::signalled(Warp& warp, machine::Address at, std::uint32_t bytes, 
 }
 
 std::uint32_t KernelRun::choose_lanes(Warp& warp, std::uint32_t lanes) {
-  const auto count = static_cast<std::uint32_t>(std::popcount(lanes));
-  if (count < 2) return lanes;
-  std::uint32_t ahead = warp.agent->choose(schedule::DecisionKind::split, count + 1);
+  if (std::popcount(lanes) < 2) return lanes;
+  parts_.assign(1, lanes);
+  each_lane(lanes, [&](std::uint32_t lane) { parts_.push_back(1U << lane); });
+  std::uint32_t ahead = warp.agent->choose_part(schedule::DecisionKind::split, parts_);
   if (ahead == 0) return lanes;
   while (--ahead > 0) lanes &= lanes - 1;
   return lanes & (0U - lanes);

@@ -142,7 +142,9 @@ void KernelRun::run(Warp& warp) {
     while (!execution_.exited(warp.block, warp.index)) {
       if (rounds_[warp.block].asleep) sleep(warp);
       execution_.ready(warp.block, warp.index, ready);
-      std::erase_if(ready, [&](const ptx::SplitRef& s) { return (s.mask & ~warp.waiting) == 0; });
+      std::erase_if(ready, [&](const ptx::SplitRef& s) {
+        return (s.mask & ~warp.waiting & ~warp.held) == 0;
+      });
       if (ready.empty()) {
         if (warp.dependent != 0 && settings_.before->ended) {
           warp.waiting &= ~warp.dependent;
@@ -154,14 +156,17 @@ void KernelRun::run(Warp& warp) {
         } else if (warp.waiting != 0) {
           tell_phases();
           wait(warp);
+          warp.held = 0;
+        } else if (warp.held != 0) {
+          warp.held = 0;
         } else {
           park(warp);
         }
         continue;
       }
-      const auto count = static_cast<std::uint32_t>(ready.size());
-      const std::uint32_t which =
-          count > 1 ? agent.choose(schedule::DecisionKind::split, count) : 0;
+      parts_.clear();
+      for (const ptx::SplitRef& s : ready) parts_.push_back(s.mask & ~warp.waiting & ~warp.held);
+      const std::uint32_t which = agent.choose_part(schedule::DecisionKind::split, parts_);
       warp.accessed = false;
       const ptx::Stop stop = execution_.run(ready[which]);
       settle(warp);

@@ -274,6 +274,7 @@ class KernelRun final : public ptx::GlobalMemory {
     std::uint32_t dependent = 0;      // lanes of `waiting` that wait for the launch before to end
     std::uint32_t behind = 0;         // lanes that have waited for it
     std::uint32_t behind_others = 0;  // lanes that let others go on (lets_others)
+    std::uint32_t held = 0;           // lanes that do until one of those has (is_held)
     bool parked = false;              // waits for other warps of the block or cluster
     bool sleeping = false;            // its block does, and it has stopped
     std::uint32_t looking = 0;        // lanes of `waiting` that wait for an mbarrier's phase alone
@@ -508,6 +509,7 @@ class KernelRun final : public ptx::GlobalMemory {
   // Which of the lanes act now: all of them, or one that runs ahead.
   std::uint32_t choose_lanes(Warp& warp, std::uint32_t lanes);
   bool lets_others(Warp& warp, const ptx::Request& request, const machine::Access& how);
+  bool is_held(Warp& warp, std::uint32_t lanes, const machine::Access& how);
   // `one(machine, lane)` for each of the lanes in a step of its own, with a point before all but
   // the first, whose point is made before lanes are chosen.
   template <class F>
@@ -557,7 +559,8 @@ class KernelRun final : public ptx::GlobalMemory {
   std::vector<machine::ThreadId> engines_;
   std::unordered_map<machine::ThreadId, std::uint32_t> engine_number_;
   std::vector<machine::Address> places_;
-  std::vector<ptx::SplitRef> others_;    // scratch of lets_others
+  std::vector<ptx::SplitRef> others_;    // scratch of lets_others and is_held
+  std::vector<std::uint32_t> parts_;     // of a question
   std::vector<std::byte> moved_;         // scratch of accesses side by side: [replica][lane][byte]
   std::vector<std::uint32_t> gathered_;  // scratch of load_reduce: [replica][element][lane]
   ptx::Execution execution_;

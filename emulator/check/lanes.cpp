@@ -353,8 +353,71 @@ bool Walk::note_lane_order() {
 }
 
 std::uint32_t Walk::choose_lanes(std::uint32_t options) {
-  const std::uint64_t label = current().label;
-  return sets_.orders_lanes(label) || sets_.parts_lanes(label) ? choose_option(options) : 0;
+  const AgentState& agent = current();
+  if (!sets_.orders_lanes(agent.label) && !sets_.parts_lanes(agent.label)) return steer(options);
+  // Not where the run that led to the graph had no choice.
+  const std::uint32_t given = find({agent.index, agent.nth}, piece_, false);
+  const bool none =
+      given == kNone ? !is_new({agent.index, agent.nth}) : lives_[given].event.cell != kLanes;
+  if (none) return steer(options);
+  parts_.clear();
+  return choose_option(options);
+}
+
+// The lane that the next event of the warp is of, or that of the one so far ahead, as the graph has
+// them.
+std::optional<std::uint8_t> Walk::due_lane(std::uint32_t ahead) {
+  if (remaining_ == 0) return {};
+  const AgentState& agent = current();
+  const Name self{agent.index, agent.nth + (piece_ > 0 ? 1 : 0) + ahead};
+  const std::uint32_t read = find(self, 0, false);
+  const std::uint32_t at = read != kNone ? read : find(self, 0, true);
+  if (at >= given_ || lives_[at].executed) return {};
+  const Event& e = lives_[at].event;
+  if (e.cell == kLanes || e.thread == Event::kNoThread) return {};
+  return e.thread;
+}
+
+// Which part of a warp has to go on now, where the graph has events of it. A part goes on as far as
+// it can by itself, so that what it does may come before, or behind, what another one did in the
+// run that led to the graph: whose wait is over first, for example, depends on which writes are
+// there.
+std::uint32_t Walk::steer(std::uint32_t options) {
+  const std::vector<std::uint32_t> parts = std::move(parts_);
+  parts_.clear();
+  const std::optional<std::uint8_t> due = due_lane(0);
+  if (parts.size() != options || abandoned_ || !due) return 0;
+  const auto has = [&](std::uint32_t k) { return (parts[k] >> *due & 1U) != 0; };
+  // All lanes of an instruction, one after the other, or one of them.
+  const bool all = (parts[0] & parts[1]) != 0;
+  bool in_turn = true;
+  for (std::uint32_t lane = 0, ahead = 0; all && in_turn && lane < kWarpLanes; ++lane) {
+    if ((parts[0] >> lane & 1U) == 0) continue;
+    const std::optional<std::uint8_t> next = due_lane(ahead++);
+    if (!next) break;
+    in_turn = *next == lane;
+  }
+  if (has(0) && in_turn) return 0;
+  for (std::uint32_t k = 1; k < options; ++k) {
+    if (has(k)) return k;
+  }
+  return 0;
+}
+
+// Nobody can go on, and a lane that could was held back for others.
+void Walk::note_held() {
+  for (const AgentState& agent : agents_) {
+    if (!agent.held || foresight_ != nullptr) continue;
+    std::uint16_t due = 0;
+    for (std::uint32_t at = 0; at < given_ && due == 0; ++at) {
+      if (!lives_[at].executed && lives_[at].event.self.agent == agent.index) {
+        due = lives_[at].event.site;
+      }
+    }
+    const std::uint16_t site = execution_->record(agent.id).last_site;
+    sets_.leave_out({agent.label, site, due != 0 ? due : site});
+    abandon();
+  }
 }
 
 // An event that nothing can change: each option but the first is a graph of its own. Whether it is

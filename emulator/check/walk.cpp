@@ -103,6 +103,7 @@ void Walk::start(Graph graph, schedule::Execution& execution) {
   lane_of_.clear();
   stuck_.clear();
   lanes_of_.clear();
+  parts_.clear();
   given_last_.clear();
   found_.clear();
   ends_.clear();
@@ -613,7 +614,11 @@ bool Walk::is_of_current(machine::ThreadId thread) const {
 // Asked while those that wait are still there. Whether those of them whose iteration repeats would
 // see nothing new: each of its reads returned what is newest, or one of several.
 bool Walk::admits_deadlock() {
-  if (abandoned_ || remaining_ > 0) return true;
+  if (abandoned_) return true;
+  if (remaining_ > 0) {
+    note_held();
+    return !abandoned_;
+  }
   leave_step();
   const std::vector<Incoming> due = std::move(due_);
   due_.clear();
@@ -683,6 +688,11 @@ std::uint32_t Walk::choose(schedule::DecisionKind kind, std::uint64_t, std::uint
   // Which lanes act first is no question of the machine's.
   if (kind == schedule::DecisionKind::split) return choose_lanes(options);
   if (kind == schedule::DecisionKind::behind) {
+    if (!parts_.empty()) {
+      const std::uint32_t answer = steer(options);
+      current().held = answer != 0;
+      return answer;
+    }
     return sets_.parts_lanes(current().label) ? choose_option(options) : 0;
   }
   // Bytes of a copy, which a look at their mbarrier may miss: the program asks, not the machine.

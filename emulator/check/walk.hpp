@@ -200,6 +200,9 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
   void on_lanes_leave(schedule::AgentId id, std::span<const machine::ThreadId> lanes,
                       const void* barrier) override;
   void on_exchange(schedule::AgentId id, std::span<const machine::ThreadId> lanes) override;
+  void on_parts(std::span<const std::uint32_t> lanes) override {
+    parts_.assign(lanes.begin(), lanes.end());
+  }
   schedule::AgentId pick(const schedule::ReadyView& ready, schedule::AgentId current,
                          bool current_ready, std::uint64_t label, std::uint32_t point) override;
   std::uint32_t choose(schedule::DecisionKind kind, std::uint64_t label, std::uint32_t point,
@@ -241,6 +244,7 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
     std::uint32_t yielded = 0;  // when it went round a loop last
     bool stuck = false;         // one of its polls is: it steps last
     bool late = false;
+    bool held = false;  // some of its lanes let others go on (steer)
     Prefix past;
     Prefix base;  // as a lane's past: what all its lanes have
   };
@@ -364,6 +368,9 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
   std::vector<Turn> turns(const LaneOrder& order) const;
   bool note_lane_order();
   std::uint32_t choose_lanes(std::uint32_t options);
+  std::optional<std::uint8_t> due_lane(std::uint32_t ahead);
+  std::uint32_t steer(std::uint32_t options);
+  void note_held();
   std::uint32_t choose_option(std::uint32_t options);
 
   // answer.cpp
@@ -514,10 +521,11 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
   std::uint32_t yields_ = 0;  // so often did somebody
   bool abandoned_ = false;
   bool unfair_ = false;
-  bool overlaps_ = false;           // a launch was asked whether it begins early
-  std::uint32_t executions_ = 0;    // events so far
-  bool in_vain_ = false;            // an iteration that repeats would see something new
-  std::optional<LeftOut> by_weak_;  // a poll goes on by a write that is no event (ends_by_weak)
+  bool overlaps_ = false;             // a launch was asked whether it begins early
+  std::uint32_t executions_ = 0;      // events so far
+  std::vector<std::uint32_t> parts_;  // of the question that comes: the lanes of each answer
+  bool in_vain_ = false;              // an iteration that repeats would see something new
+  std::optional<LeftOut> by_weak_;    // a poll goes on by a write that is no event (ends_by_weak)
 };
 
 bool commutes(machine::Combine combine);

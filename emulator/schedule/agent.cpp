@@ -360,6 +360,13 @@ void Agent::closed(const void* barrier) {
 
 bool Agent::free_running() const { return execution_.free_running(); }
 
+std::uint32_t Agent::choose_part(DecisionKind kind, std::span<const std::uint32_t> lanes) {
+  if (lanes.size() < 2 || execution_.free_running()) return 0;
+  Strategy& strategy = execution_.strategy();
+  if (strategy.follows_lanes()) strategy.on_parts(lanes);
+  return execution_.choose_for(id_, kind, static_cast<std::uint32_t>(lanes.size()));
+}
+
 std::uint32_t Agent::choose(DecisionKind kind, std::uint32_t options) {
   return execution_.choose_for(id_, kind, options);
 }

@@ -179,6 +179,49 @@ TEST_CASE("coherent: where a lane waits its orders are left out by name, and fou
   judge("clean", wait("  bar.warp.sync 3;\n"));
 }
 
+TEST_CASE("coherent: a lane's store before its wait may come behind what another lane waits for") {
+  const auto wait = [](const std::string& name, int at) {
+    return name + ":\n  ld.relaxed.sys.global.u32 %w, [%d+" + std::to_string(at) +
+           "];\n  setp.eq.u32 %q, %w, 0;\n  @%q bra " + name + ";\n";
+  };
+  const auto pair = [&](const std::string& between, unsigned stores) {
+    return Ranks{"  setp.gt.u32 %q, %lane, 1;\n  @%q ret;\n  setp.eq.u32 %a, %lane, " +
+                     std::to_string(stores) + ";\n  @%a " + kStoreY + between +
+                     "  @%a bra OTHER;\n" + wait("A", 0) + "  mov.u32 %v, 1;\n  " + kTell +
+                     "  ret;\nOTHER:\n" + wait("B", 384),
+                 "  st.relaxed.sys.global.u32 [%d], 1;\n  ld.relaxed.sys.global.u32 %w, [%d+256];\n"
+                 "  ld.relaxed.sys.global.u32 %v, [%d+128];\n  setp.eq.u32 %p, %v, 0;\n"
+                 "  setp.eq.and.u32 %p, %w, 1, %p;\n  @%p trap;\n"
+                 "  st.relaxed.sys.global.u32 [%d+384], 1;\n"};
+  };
+  for (const unsigned stores : {0U, 1U}) {
+    const std::string says = checked(pair("", stores));
+    CHECK((says == "lanes left out" || says == "rank-lost"));
+    CHECK(fuzzed(pair("", stores), 40000) == "rank-lost");
+    judge("clean", pair("  bar.warp.sync 3;\n", stores));
+  }
+}
+
+TEST_CASE("coherent: two values of one place, for which lanes wait apart, may be missed") {
+  const auto wait = [](const std::string& name, int value) {
+    return name + ":\n  ld.relaxed.sys.global.u32 %w, [%d];\n  setp.ne.u32 %q, %w, " +
+           std::to_string(value) + ";\n  @%q bra " + name + ";\n";
+  };
+  const auto lanes = [&](const std::string& between, int first) {
+    return Ranks{"  setp.gt.u32 %q, %lane, 1;\n  @%q ret;\n  setp.eq.u32 %a, %lane, " +
+                     std::to_string(first) + ";\n  @%a bra OTHER;\n" + wait("A", 2) +
+                     "  ret;\nOTHER:\n" + wait("B", 1) + kStoreY,
+                 "  st.relaxed.sys.global.u32 [%d], 1;\n" + between +
+                     "  st.relaxed.sys.global.u32 [%d], 2;\n"};
+  };
+  const std::string seen =
+      "W:\n  ld.relaxed.sys.global.u32 %w, [%d+128];\n  setp.ne.u32 %q, %w, 1;\n  @%q bra W;\n";
+  for (const int first : {0, 1}) {
+    judge("deadlock", lanes("", first));
+    judge("clean", lanes(seen, first));
+  }
+}
+
 TEST_CASE("coherent: lanes that act at one instruction do not do so at once") {
   // Lane 0 has not seen rank 1's first store, and the last lane has seen its second one.
   const auto lanes = [](unsigned count, const std::string& order) {

@@ -510,6 +510,39 @@ TEST_CASE("fences of two lanes with another warp's between them are explored, or
   CHECK(checked({{lanes, third("", {2, 2, 2, 2})}}) == "clean");
 }
 
+TEST_CASE("lanes that wait apart for values of one place may miss them, in whatever order") {
+  const auto wait = [](const std::string& name, int value) {
+    return "$" + name + ":\n  ld.acquire.gpu.global.u32 %v2, [%m];\n  setp.ne.u32 %q, %v2, " +
+           std::to_string(value) + ";\n  @%q bra $" + name + ";\n";
+  };
+  const std::string ack = "  st.release.gpu.global.u32 [%m+64], 1;\n";
+  const std::string acked =
+      "$W:\n  ld.acquire.gpu.global.u32 %v2, [%m+64];\n  setp.ne.u32 %q, %v2, 1;\n  @%q bra $W;\n";
+  const std::string sees =
+      "  ld.relaxed.gpu.global.u32 %v1, [%m+64];\n  setp.eq.u32 %q, %v1, 0;\n  @%q trap;\n";
+  // One lane waits for 1 and tells, another one waits for 2.
+  const auto lanes = [&](int first, const std::string& then = "") {
+    return "all:  setp.gt.u32 %q, %lane, 1;\n  @%q ret;\n  setp.eq.u32 %q, %lane, " +
+           std::to_string(first) + ";\n  @%q bra $A;\n" + wait("T", 2) + then + "  ret;\n$A:\n" +
+           wait("O", 1) + ack;
+  };
+  const auto writer = [](const std::string& between, const std::string& how = "release") {
+    return "  st.release.gpu.global.u32 [%m], 1;\n" + between + "  st." + how +
+           ".gpu.global.u32 [%m], 2;\n";
+  };
+  for (const int first : {0, 1}) {
+    judge("deadlock", {{lanes(first), writer("")}});
+    judge("clean", {{lanes(first), writer(acked)}});
+    judge("clean", {{writer(acked), lanes(first)}});
+    // Behind its wait a lane loads what the other one stored behind its own.
+    judge("clean", {{lanes(first, sees), writer(acked)}});
+    judge("rank-lost", {{lanes(first, sees), writer(acked, "relaxed")}});
+  }
+  // In warps of their own.
+  judge("deadlock", {{wait("O", 1) + ack, wait("T", 2), writer("")}});
+  judge("clean", {{wait("O", 1) + ack, wait("T", 2), writer(acked)}});
+}
+
 TEST_CASE("a plain store that ends a poll which came later is a race, whoever comes first") {
   const auto lock = [](const std::string& how, const std::string& unlock) {
     return "$L:\n  atom.acquire.gpu.global." + how +
