@@ -58,14 +58,16 @@ lit::Test without_instruction(lit::Test test, std::size_t t, std::size_t i) {
   auto& code = test.threads[t].instructions;
   code.erase(code.begin() + static_cast<std::ptrdiff_t>(i));
   // A branch to what went away leads to nothing: it goes as well.
-  for (std::size_t k = 0; k < code.size();) {
+  constexpr int kNowhere = -1;
+  std::optional<std::size_t> dangling;
+  for (std::size_t k = 0; k < code.size(); ++k) {
     auto* branch = std::get_if<lit::Branch>(&code[k].what);
-    if (branch != nullptr && index(branch->target) == i) {
-      return without_instruction(std::move(test), t, k);
-    }
-    if (branch != nullptr && index(branch->target) > i) --branch->target;
-    ++k;
+    if (branch == nullptr) continue;
+    if (branch->target == static_cast<int>(i)) branch->target = kNowhere;
+    if (branch->target > static_cast<int>(i)) --branch->target;
+    if (branch->target == kNowhere) dangling = k;
   }
+  if (dangling) return without_instruction(std::move(test), t, *dangling);
   // What only it wrote is now a register that nothing writes: declared, and not observed.
   std::vector<bool> written(test.threads[t].registers.size(), false);
   for (const lit::Instruction& instruction : code) {
