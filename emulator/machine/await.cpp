@@ -132,6 +132,38 @@ std::optional<std::uint64_t> Machine::try_cas_until(ThreadId id, Address at, con
   return compare;
 }
 
+// A look in vain that writes back what it read is a write, which nothing makes here. One behind a
+// message that nobody took is in some execution with all that was done so far, and nobody has seen
+// its write; a read that came before the wait is over, and not before the waiter, races with it. Of
+// a message that somebody took, the taker sees the look: a read before that in its own thread is
+// not behind the look by that either.
+void MachineState::tell_races_of_looks(const Now& now, const Cell& cell, const Past& past,
+                                       const Wanted& wanted) {
+  if (cell.readers == nullptr || wanted.condition == nullptr) return;
+  const auto is_in_vain = [&](const Message& m, const Reader& r) {
+    const std::uint64_t value = load(m.value.data(), cell.size);
+    if ((past.overwritten & bit(m)) != 0 || wanted.holds(value) ||
+        !wanted.condition->writes(value)) {
+      return false;
+    }
+    for (const Message* x = cell.newest; x != nullptr; x = x->older) {
+      if (x->source == &m && !(x->at.thread == r.at.thread && r.at.time < x->at.time)) return false;
+    }
+    return true;
+  };
+  for (const Reader* r = cell.readers; r != nullptr; r = r->next) {
+    if (!races(now, *r)) continue;
+    bool any = false;
+    for (const Message* m = cell.newest; m != nullptr && !any; m = m->older) {
+      any = is_in_vain(*m, *r);
+    }
+    if (any && report_race(now, r->at, AccessKind::read, r->order, r->scope, r->proxy, r->element,
+                           r->site, r->step)) {
+      return;
+    }
+  }
+}
+
 std::optional<std::uint64_t> Machine::try_rmw_until(ThreadId id, Address at, const Access& access,
                                                     const Wanted& wanted,
                                                     const std::uint64_t* compare,
@@ -146,6 +178,7 @@ std::optional<std::uint64_t> Machine::try_rmw_until(ThreadId id, Address at, con
                               : rmw(id, at, access, operand, combine);
   }
   const Past before_it = past(cell, now);
+  tell_races_of_looks(now, cell, before_it, wanted);
   Message* source = choose_ending(now, cell, before_it, wanted, true, compare, operand);
   if (source == nullptr) return std::nullopt;
   const std::uint64_t old = load(source->value.data(), cell.size);

@@ -355,6 +355,8 @@ class MachineState : protected MachineRecords {
   Cell& place_of_pieces(const Now& now, Cell& first, bool as_one);
   // Tells the races of an access with what is in the pieces of its place.
   void tell_races_of_pieces(const Now& now);
+  void tell_races_of_looks(const Now& now, const Cell& cell, const Past& past,
+                           const Wanted& wanted);
   // The same; throws NotModelled where there is none.
   void refuse(const Now& now, const Cell& cell);
   MeetingState& meeting_at(Meeting m) { return *meetings_[static_cast<std::uint32_t>(m)]; }

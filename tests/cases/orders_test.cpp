@@ -309,6 +309,26 @@ TEST_CASE("a red of one lane need not come before another lane's atomic") {
   judge("clean", lanes("  bar.warp.sync 3;\n"));
 }
 
+TEST_CASE(
+    "a look that adds nothing is a write, and races with a weak read before the wait is over") {
+  const auto poll = [](const std::string& look) {
+    return "$W:\n  " + look + ";\n  setp.ne.u32 %q, %v1, 6;\n  @%q bra $W;\n";
+  };
+  const std::string add = poll("atom.acquire.gpu.global.add.u32 %v1, [%m], 0");
+  const std::string read = "  ld.weak.global.u32 %v2, [%m];\n";
+  const std::string raise = "  st.release.gpu.global.u32 [%m], 6;\n";
+  // The one that ends the wait is behind the read, no other one is.
+  judge("data-race", {{add, read + raise}});
+  judge("clean", {{poll("ld.acquire.gpu.global.u32 %v1, [%m]"), read + raise}});
+  judge("clean", {{poll("atom.acquire.gpu.global.cas.b32 %v1, [%m], 6, 6"), read + raise}});
+  judge("clean", {{add, "  ld.relaxed.gpu.global.u32 %v2, [%m];\n" + raise}});
+  // Nor where the wait begins behind it.
+  const std::string first =
+      "$V:\n  ld.acquire.gpu.global.u32 %v3, [%m+64];\n"
+      "  setp.ne.u32 %q, %v3, 1;\n  @%q bra $V;\n";
+  judge("clean", {{first + add, read + "  st.release.gpu.global.u32 [%m+64], 1;\n" + raise}});
+}
+
 TEST_CASE("what comes behind a reduction need not come behind others of the same place") {
   const std::string red = "  red.relaxed.gpu.global.add.u32 [%m], 1;\n";
   const auto look = [&](const std::string& how) {
