@@ -322,6 +322,21 @@ void Walk::sticks(const Question& q, std::uint32_t given) {
   ++piece_;
 }
 
+// At the point of coherence a read returns what is newest when it runs: nothing that what it
+// depends on has overwritten.
+bool Walk::is_overwritten(const Question& q, const Message& m) {
+  const Prefix& past = current().past;
+  for (const Message* x = q.cell->newest; x != nullptr && q.pointed; x = x->older) {
+    if ((x->before & bit(m)) == 0) continue;
+    const Live* const w = writer(*x, cell_asked(q));
+    if (w != nullptr) {
+      left_out(current().index, q.access->site, past, lane(current_, q.who).past, *w);
+    }
+    if (name_of(*x) == kUnknown || past.has(name_of(*x))) return true;
+  }
+  return false;
+}
+
 // The graphs in which this read returns something else.
 void Walk::offer_reads(const Question& q, const Event& event,
                        const std::vector<const Message*>& candidates, const Message* chosen) {
@@ -332,23 +347,8 @@ void Walk::offer_reads(const Question& q, const Event& event,
     g.back().stuck = stuck;
     follow(std::move(g));
   };
-  // At the point of coherence a read returns what is newest when it runs: nothing that what it
-  // depends on has overwritten.
-  const auto overwrites = [&](const Message& x) {
-    const Live* const w = writer(x, event.cell);
-    if (w != nullptr)
-      left_out(current().index, q.access->site, current().past, lane(current_, q.who).past, *w);
-    return current().past.has(name_of(x));
-  };
-  const auto overwritten = [&](const Message& m) {
-    for (const Message* x = q.cell->newest; x != nullptr && q.pointed; x = x->older) {
-      if ((x->before & bit(m)) == 0) continue;
-      if (name_of(*x) == kUnknown || overwrites(*x)) return true;
-    }
-    return false;
-  };
   for (const Message* m : candidates) {
-    if (m != chosen && !overwritten(*m)) offer(name_of(*m), false);
+    if (m != chosen && !is_overwritten(q, *m)) offer(name_of(*m), false);
   }
   if (q.wanted != nullptr) {
     MessageSet before = 0;

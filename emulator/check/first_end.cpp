@@ -236,7 +236,11 @@ void Walk::note_overtaken() {
       const bool may = std::any_of(others.begin(), others.end(), [&](std::uint32_t i) {
         return !is_ahead_of(lives_[i], *next) && may_overtake(lives_[i], e);
       });
-      if (!may) continue;
+      // A wait that is blocked, but might have ended before e came.
+      const bool waits = std::any_of(sooner_.begin(), sooner_.end(), [&](const Sooner& s) {
+        return s.event.cell == e.event.cell && s.event.self.agent != e.event.self.agent;
+      });
+      if (!may && !waits) continue;
       if (!asked && !may_stand_in(*wait.wanted, *cell)) break;
       asked = true;
       sets_.note_overtaken(e.event.cell);

@@ -90,6 +90,7 @@ void Walk::on_blocked(const Question& q) {
   if (abandoned_) return;
   const CellKey cell{q.at.region, q.at.offset, q.size};
   if (asking_blocked_ != kNoAgent) {
+    if (q.pointed && is_coherent() && q.wanted != nullptr) note_sooner(q);
     if (q.kind != machine::AccessKind::rmw) return;
     Event read;
     read.self = {agents_[asking_blocked_].index, agents_[asking_blocked_].nth};

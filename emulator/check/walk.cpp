@@ -107,6 +107,7 @@ void Walk::start(Graph graph, schedule::Execution& execution) {
   given_last_.clear();
   found_.clear();
   ends_.clear();
+  sooner_.clear();
   current_ = asking_blocked_ = kNoAgent;
   piece_ = prepared_ = 0;
   yields_ = executions_ = 0;
@@ -553,29 +554,6 @@ AgentId Walk::extend(const schedule::ReadyView& ready) {
   return best != kNoAgent ? best : stuck;
 }
 
-// A compare-and-swap that waits although somebody took what it waits for could have been first. One
-// that is stuck because the graph says so is no choice of the fixed rule's, and others stand for
-// those in which it is not.
-void Walk::ask_blocked() {
-  machine::Machine& machine = execution_->machine();
-  const AgentId stepping = current_;
-  for (AgentId id = 0; id < execution_->agent_count() && !abandoned_; ++id) {
-    const schedule::AgentRecord& r = execution_->record(id);
-    if (r.status != schedule::AgentStatus::awaiting || agents_[id].late) continue;
-    current_ = asking_blocked_ = id;
-    if (r.wait_count == 0 && !stuck_.contains(r.thread)) {
-      machine.can_end(r.thread, r.await.at, r.await.access, r.await.wanted, r.await.by_rmw);
-    }
-    for (std::uint32_t i = 0; i < r.wait_count && !abandoned_; ++i) {
-      const schedule::AwaitInfo& w = r.waits[i].await;
-      if (r.waits[i].of_iteration || stuck_.contains(r.waits[i].thread)) continue;
-      machine.can_end(r.waits[i].thread, w.at, w.access, w.wanted, w.by_rmw);
-    }
-  }
-  asking_blocked_ = kNoAgent;
-  current_ = stepping;
-}
-
 // Whether what a stuck poll sees is the last one in coherence order, or one of several.
 bool Walk::is_last(const Live& stuck) const {
   if (!stuck.wanted) return false;
@@ -609,68 +587,6 @@ bool Walk::is_of_current(machine::ThreadId thread) const {
     nearest = *from;
   }
   return owner == current_;
-}
-
-// Asked while those that wait are still there. Whether those of them whose iteration repeats would
-// see nothing new: each of its reads returned what is newest, or one of several.
-bool Walk::admits_deadlock() {
-  if (abandoned_) return true;
-  if (remaining_ > 0) {
-    note_held();
-    return !abandoned_;
-  }
-  leave_step();
-  const std::vector<Incoming> due = std::move(due_);
-  due_.clear();
-  for (const Incoming& w : due) revisit(w);
-  ask_blocked();
-  if (abandoned_) return false;
-  machine::Machine& machine = execution_->machine();
-  for (const Live& l : lives_) {
-    if (!l.executed || !l.event.stuck || is_last(l)) continue;
-    in_vain_ = true;
-    return false;
-  }
-  for (AgentId id = 0; id < execution_->agent_count(); ++id) {
-    const schedule::AgentRecord& r = execution_->record(id);
-    if (r.status != schedule::AgentStatus::awaiting) continue;
-    for (std::uint32_t i = 0; i < r.wait_count; ++i) {
-      const schedule::LaneWait& w = r.waits[i];
-      if (!w.of_iteration) continue;
-      const Live* read = nullptr;
-      for (const Live& l : lives_) {
-        const CellKey& cell = l.event.cell;
-        if (l.executed && !l.event.write && l.thread == w.thread &&
-            cell.region == w.await.at.region && cell.offset == w.await.at.offset &&
-            (read == nullptr || read->event.self.nth < l.event.self.nth)) {
-          read = &l;
-        }
-      }
-      bool newest = false;
-      if (read == nullptr) {
-        std::uint64_t there = 0;
-        machine.peek(w.await.at,
-                     std::as_writable_bytes(std::span(&there, 1)).first(w.await.access.element));
-        newest = !w.await.wanted.holds(there);
-      } else if (const machine::Cell* cell = history_of(*read); cell != nullptr) {
-        for (const Message* m = cell->newest; m != nullptr; m = m->older) {
-          const bool total = read->event.from == kTotal;
-          if (name_of(*m) != read->event.from && !total) continue;
-          newest = !total || !w.await.wanted.holds(value_of(*m, read->event.cell.size));
-          // One behind it with the same value is nothing new: an atomic that looks writes such.
-          for (const Message* x = cell->newest; x != nullptr; x = x->older) {
-            newest = newest && ((x->before & bit(*m)) == 0 ||
-                                !w.await.wanted.holds(value_of(*x, read->event.cell.size)));
-          }
-          if (newest) break;
-        }
-      }
-      if (newest) continue;
-      in_vain_ = true;
-      return false;
-    }
-  }
-  return true;
 }
 
 std::uint32_t Walk::choose(schedule::DecisionKind kind, std::uint64_t, std::uint32_t,

@@ -323,7 +323,6 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
   void follow(Graph graph) { found_.push_back({std::move(graph), lives_.size()}); }
   bool source_is_there(std::uint32_t event) const;
   bool is_of_current(machine::ThreadId thread) const;
-  void ask_blocked();
   bool is_last(const Live& stuck) const;
   bool is_event(schedule::AgentId id) const;
   schedule::AgentId repeat(const schedule::ReadyView& ready);
@@ -388,8 +387,18 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
   void offer_reads(const Question& q, const Event& event,
                    const std::vector<const machine::Message*>& candidates,
                    const machine::Message* chosen);
+  bool is_overwritten(const Question& q, const machine::Message& m);
   bool lands_as_given(std::uint32_t event, const machine::Message& m,
                       const machine::Cell& cell) const;
+
+  // blocked.cpp
+  struct Sooner {
+    Event event;             // the wait that reads what is newest
+    std::vector<Name> from;  // what would have ended it
+  };
+  void ask_blocked();
+  void note_sooner(const Question& q);
+  void follow_sooner();
 
   // fences.cpp
   bool strong_fences(const Live& a, const Live& b) const;
@@ -518,7 +527,8 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
   bool asked_ = false;                    // the machine told of the choice that comes next
   std::shared_ptr<const Before> before_;  // of the cell of the read-modify-write in progress
   schedule::AgentId asking_blocked_ = schedule::kNoAgent;
-  std::uint32_t yields_ = 0;  // so often did somebody
+  std::vector<Sooner> sooner_;  // waits at the point of coherence, behind ask_blocked
+  std::uint32_t yields_ = 0;    // so often did somebody
   bool abandoned_ = false;
   bool unfair_ = false;
   bool overlaps_ = false;             // a launch was asked whether it begins early

@@ -165,4 +165,34 @@ std::string difference_of_waits(const litmus::Test& test) {
   return out;
 }
 
+std::string difference_of_rules(const litmus::Test& test, bool& spared) {
+  machine::Policy policy;
+  policy.boundary = machine::Boundary::coherent;
+  const Searched with = search(test, policy);
+  const Searched without = search(test, policy, false, 0, false, Races::passed_over, false);
+  spared = with.result.complete < without.result.complete;
+  const auto variables = litmus::observed_variables(test);
+  std::string out;
+  const auto compare = [&](const Searched& a, const Searched& b, const std::string& who) {
+    for (const auto& [state, n] : a.states) {
+      if (b.states.contains(state)) continue;
+      out += "only " + who + ":";
+      for (std::size_t i = 0; i < variables.size(); ++i) {
+        out += " " + litmus::print(test, variables[i]) + "=" + std::to_string(state[i]);
+      }
+      out += "\n";
+    }
+    if (a.race && !b.race) out += "only " + who + ": a race\n";
+    for (const auto& hang : a.hangs) {
+      if (b.hangs.contains(hang)) continue;
+      out += "only " + who + ": for ever wait";
+      for (const litmus::Waiting& w : hang) out += " P" + std::to_string(w.thread);
+      out += "\n";
+    }
+  };
+  compare(with, without, "with the rules");
+  compare(without, with, "without the rules");
+  return out;
+}
+
 }  // namespace ringfence::testing

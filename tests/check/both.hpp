@@ -48,4 +48,8 @@ std::string difference(const litmus::Test& test,
 // without barriers.
 std::string difference_of_waits(const litmus::Test& test);
 
+// What the search with the rules of waits (CheckSpec::sets) lacks in mode coherent of what it has
+// without them, or the other way round. `spared`: whether the rules spare executions.
+std::string difference_of_rules(const litmus::Test& test, bool& spared);
+
 }  // namespace ringfence::testing
