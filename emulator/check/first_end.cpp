@@ -9,9 +9,13 @@
 //   - all that r acquires by w1 it acquires by w2: w1 precedes w2 in program order, and each
 //     release pattern that w1 publishes has one of the same thread, scope and kind, no earlier,
 //     that w2 does (is_published). So base causality and causality order of the second are part of
-//     those of the first. Coherence, Fence-SC and No Thin Air, which forbid what causality order
-//     (or dependency and reads-from) has too much of, stay kept; Atomicity says nothing of a read;
-//     two accesses that no order separates in the first are not separated in the second.
+//     those of the first, but for one thing: r observes w1, which comes before what follows r, and
+//     not w2. Coherence, Fence-SC and No Thin Air, which forbid what causality order (or dependency
+//     and reads-from) has too much of, stay kept: what follows r has seen w1, or what overwrites
+//     it, in the first execution as well. Atomicity says nothing of a read. Two accesses that no
+//     order separates in the first are not separated in the second, but for w1 and one behind r of
+//     the flag itself. Such a one that is not morally strong with its writes is asked for in each
+//     run (note_raced), and turns the rule off for the cell.
 //   - new are the edges of from-reads from r to w2 and what coherence puts between w1 and it.
 //     Causality: none of those writes precedes r in causality order. What does is in r's past
 //     without w2, which is there before r and which no revisit changes unless it drops r, and w1 is
@@ -70,6 +74,12 @@ CellKey overtaken(CellKey cell) {
   return cell;
 }
 
+// The key of a cell that is accessed otherwise behind a wait than waits and their writes do.
+CellKey raced(CellKey cell) {
+  cell.size |= 0x40;
+  return cell;
+}
+
 machine::Access access_of(const Message& m) {
   return {.order = m.order, .scope = m.scope, .element = m.element, .proxy = m.proxy};
 }
@@ -119,6 +129,10 @@ bool Sets::is_overtaken(const CellKey& cell) const { return has(overtaken(cell))
 
 void Sets::note_overtaken(const CellKey& cell) { note(overtaken(cell)); }
 
+bool Sets::is_raced(const CellKey& cell) const { return has(raced(cell)); }
+
+void Sets::note_raced(const CellKey& cell) { note(raced(cell)); }
+
 bool Walk::takes_first(const Question& q) const {
   const machine::Access& a = *q.access;
   if (sets_.all_off() || q.wanted == nullptr || q.kind != machine::AccessKind::read ||
@@ -128,7 +142,8 @@ bool Walk::takes_first(const Question& q) const {
   }
   // A signal that nobody saw before the next one came is a finding.
   if (execution_->machine().region(q.at.region).kind == machine::RegionKind::signal) return false;
-  if (is_coherent() && !sets_.has_one_writer({q.at.region, q.at.offset, q.size})) return false;
+  const CellKey key{q.at.region, q.at.offset, q.size};
+  if (sets_.is_raced(key) || (is_coherent() && !sets_.has_one_writer(key))) return false;
   const Prefix& past = agents_[current_].past;
   const std::vector<std::uint32_t>& fences = events_at(kFences);
   return std::none_of(fences.begin(), fences.end(), [&](std::uint32_t i) {
@@ -245,6 +260,36 @@ void Walk::note_overtaken() {
       asked = true;
       sets_.note_overtaken(e.event.cell);
     }
+  }
+}
+
+// The flags that somebody accesses, behind a wait, in a way that may race with their writes.
+void Walk::note_raced() {
+  if (sets_.all_off()) return;
+  const machine::Machine& machine = execution_->machine();
+  for (const Live& wait : lives_) {
+    if (!wait.executed || !wait.takes_first || sets_.is_raced(wait.event.cell)) continue;
+    const machine::Cell* const cell = cell_of(wait.event.cell);
+    if (cell == nullptr || !may_stand_in(*wait.wanted, *cell)) continue;
+    const auto races = [&](machine::ThreadId thread, const machine::Access& access) {
+      for (const Message* m = cell->newest; m != nullptr; m = m->older) {
+        if (!m->initial && m->at.thread != thread &&
+            !machine.morally_strong(m->at.thread, access_of(*m), thread, access)) {
+          return true;
+        }
+      }
+      return false;
+    };
+    bool any = false;
+    for (const machine::Reader* r = cell->readers; r != nullptr && !any; r = r->next) {
+      any = r->step >= wait.steps &&
+            races(r->at.thread,
+                  {.order = r->order, .scope = r->scope, .element = r->element, .proxy = r->proxy});
+    }
+    for (const Message* m = cell->newest; m != nullptr && !any; m = m->older) {
+      any = !m->initial && m->step >= wait.steps && races(m->at.thread, access_of(*m));
+    }
+    if (any) sets_.note_raced(wait.event.cell);
   }
 }
 

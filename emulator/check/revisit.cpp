@@ -17,6 +17,7 @@ using schedule::kNoAgent;
 void Walk::finish() {
   note_unordered();
   note_overtaken();
+  note_raced();
   if (abandoned_) note_unsettled();
   if (abandoned_ || remaining_ > 0) return;
   leave_step();

@@ -106,6 +106,9 @@ class Sets {
   // Whether somebody may come to this cell before a write that is in a wait's past (first_end.cpp).
   bool is_overtaken(const CellKey& cell) const;
   void note_overtaken(const CellKey& cell);
+  // Whether somebody accesses this flag, behind a wait, so that it may race with its writes.
+  bool is_raced(const CellKey& cell) const;
+  void note_raced(const CellKey& cell);
   // Whether one thread alone waits at this counter; no more.
   bool has_one_waiter(const CellKey& cell) const;
   void note_waiters(const CellKey& cell);
@@ -431,6 +434,7 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
   bool may_overtake(const Live& y, const Live& e) const;
   const Live* behind_first_end(const Live& wait) const;
   void note_overtaken();
+  void note_raced();
   bool has_points_of(const Live& wait, const machine::Message& m) const;
   bool has_stand_in(const Live& wait, const machine::Cell& cell, const machine::Message& m) const;
   bool has_stand_in(const Live& wait, const Incoming& w) const;

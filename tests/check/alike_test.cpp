@@ -56,3 +56,38 @@ exists
   CHECK(searched.states.size() == 2);
   CHECK(searched.result.repeated == 0);
 }
+
+TEST_CASE("a wait that takes the first write hides no race of the flag with what is behind it") {
+  const auto searched = [](const std::string& last, machine::Boundary boundary) {
+    const litmus::Test test = litmus::parse(R"(PTX flag
+{
+x=0;
+}
+ P0@cta 0,gpu 0      | P1@cta 0,gpu 0       ;
+ st.relaxed.sys x, 1 | L0:                  ;
+ st.relaxed.sys x, 2 | ld.relaxed.sys r0, x ;
+                     | beq r0, 0, L0        ;
+                     | L1:                  ;
+                     | ld.relaxed.sys r1, x ;
+                     | beq r1, 1, L1        ;
+                     | )" + last + R"( ;
+locations [x;]
+exists
+(0 == 0)
+)",
+                                            "flag");
+    machine::Policy policy;
+    policy.boundary = boundary;
+    return testing::search(test, policy, true);
+  };
+  for (const machine::Boundary boundary :
+       {machine::Boundary::strict, machine::Boundary::coherent}) {
+    // Who saw x=2 alone has not observed x=1.
+    CHECK(searched("ld.weak r2, x", boundary).race);
+    CHECK(searched("st.weak x, 3", boundary).race);
+    const testing::Searched strong = searched("ld.relaxed.sys r2, x", boundary);
+    CHECK_FALSE(strong.race);
+    CHECK(strong.result.complete == 1);
+    CHECK(strong.result.repeated == 0);
+  }
+}
