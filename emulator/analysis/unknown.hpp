@@ -34,6 +34,7 @@ inline constexpr std::string_view kLeftOut[] = {
     "reads of old values of a place with more than {3} writes, the next by {0} at {1}",
     "{0} at {1} later than it was made: its place was accessed in other sizes since",
     "{0} at {1} and the write at {2} in another order: they race",
+    "what {0} does at {1} at one replica, after what it does at another",
     "two lanes of the warp of {0}: one at {1} after the other's {2}"};
 static_assert(std::size(kLeftOut) == std::size(check::LeftOut::kWords) + 1);
 

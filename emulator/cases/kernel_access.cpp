@@ -329,7 +329,7 @@ void KernelRun::store(Warp& warp, ptx::Request& request, const Target* targets,
       request.shared && rounds_[warp.block].met != 0 && !machine::releases(written.order);
   Groups groups;
   find_groups(request, targets, written, groups);
-  const auto one = [&](machine::Machine& m, std::uint32_t lane) {
+  const auto one = [&](machine::Machine& m, std::uint32_t lane, std::size_t replica) {
     alignas(16) std::byte buffer[64];
     if (size == 4 && request.lane_bytes == 4) {
       for (std::uint32_t e = 0; e < access.elements; ++e) {
@@ -345,18 +345,17 @@ void KernelRun::store(Warp& warp, ptx::Request& request, const Target* targets,
       m.peek(place(targets[lane]), {there, bytes});
       in_block = std::memcmp(there, buffer, bytes) == 0;
     }
-    note_taken(m, warp, lane, targets[lane], access.bytes());
+    if (replica == 0) note_taken(m, warp, lane, targets[lane], access.bytes());
     // A plain store may be to a multicast address, too.
     machine::Access how = written;
     how.as_one = groups.at(lane);
     if (targets[lane].mapping->multicast) how.proxy = machine::Proxy::multicast;
-    const std::size_t replicas = targets[lane].mapping->regions.size();
-    for (std::size_t r = 0; r < replicas; ++r) {
-      m.write(agent.lane_thread(lane), place(targets[lane], r), how, {buffer, bytes});
-      if (how.order != Order::weak) {
-        signalled(warp, place(targets[lane], r), bytes, false, how.site);
-      }
+    const machine::Address at = place(targets[lane], replica);
+    if (how.order != Order::weak) {
+      how.share = machine::share_of(replica, targets[lane].mapping->regions.size());
     }
+    m.write(agent.lane_thread(lane), at, how, {buffer, bytes});
+    if (how.order != Order::weak) signalled(warp, at, bytes, false, how.site);
   };
   machine::Access how = written;
   const bool strong = how.order != Order::weak;
@@ -371,7 +370,9 @@ void KernelRun::store(Warp& warp, ptx::Request& request, const Target* targets,
     agent.act(how.site, [&](machine::Machine& m) {
       if (!m.write_together(agent.lane_threads(), to, how,
                             std::span(moved_).first(machine::kBlockBytes))) {
-        each_lane(lanes, [&](std::uint32_t lane) { one(m, lane); });
+        each_lane(lanes, [&](std::uint32_t lane) {
+          for (std::size_t r = 0; r < to.size(); ++r) one(m, lane, r);
+        });
       }
     });
     request.completed = lanes;

@@ -305,18 +305,17 @@ void KernelRun::reduce(Warp& warp, ptx::Request& request, const Target* targets,
   const ptx::Access& access = *request.access;
   const std::uint32_t size = size_of(access.type);
   const std::uint32_t lanes = request.agents.mask;
-  const auto one = [&](machine::Machine& m, std::uint32_t lane) {
+  const auto one = [&](machine::Machine& m, std::uint32_t lane, std::size_t replica) {
     alignas(16) std::byte buffer[64];
     for (std::uint32_t e = 0; e < access.elements; ++e) {
       std::memcpy(buffer + e * size, request.elements[e] + lane * request.lane_bytes, size);
     }
     current_operator = {access.combine, half_of(access.type), access.flush};
-    const std::size_t replicas = targets[lane].mapping->regions.size();
-    for (std::size_t r = 0; r < replicas; ++r) {
-      m.reduce(agent.lane_thread(lane), place(targets[lane], r), how, {buffer, access.bytes()},
-               apply);
-      signalled(warp, place(targets[lane], r), access.bytes(), true, how.site);
-    }
+    const machine::Address at = place(targets[lane], replica);
+    machine::Access part = how;
+    part.share = machine::share_of(replica, targets[lane].mapping->regions.size());
+    m.reduce(agent.lane_thread(lane), at, part, {buffer, access.bytes()}, apply);
+    signalled(warp, at, access.bytes(), true, how.site);
   };
   had_effect(warp, lanes);
   agent.point(pending(targets[first_lane(lanes)], how, machine::AccessKind::rmw, request));

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "emulator/cases/kernel_run.hpp"
 #include "emulator/ptx/lanes.hpp"
@@ -51,22 +52,37 @@ void KernelRun::in_turn(Warp& warp, const ptx::Request& request, const Target* t
   }
 }
 
+// What a multimem instruction does at each replica. Nothing orders those parts (PTX ISA: no
+// sentence makes it one operation), so where schedules are explored each is a step of its own.
 template <class F>
 void KernelRun::write_lanes(Warp& warp, ptx::Request& request, const Target* targets,
                             const machine::Access& how, machine::AccessKind kind, bool together,
                             const F& one) {
   schedule::Agent& agent = *warp.agent;
   const std::uint32_t lanes = request.agents.mask;
+  const auto replicas = [&](std::uint32_t lane) { return targets[lane].mapping->regions.size(); };
+  const auto whole = [&](machine::Machine& m, std::uint32_t lane) {
+    for (std::size_t r = 0; r < replicas(lane); ++r) one(m, lane, r);
+  };
   if (together) {
     agent.act(how.site, [&](machine::Machine& m) {
-      ptx::each_lane(lanes, [&](std::uint32_t lane) { one(m, lane); });
+      ptx::each_lane(lanes, [&](std::uint32_t lane) { whole(m, lane); });
     });
     request.completed = lanes;
     return;
   }
   const std::uint32_t todo = choose_lanes(warp, lanes);
   request.completed = todo;
-  in_turn(warp, request, targets, how, kind, todo, one);
+  if (!agent.drops_looks()) return in_turn(warp, request, targets, how, kind, todo, whole);
+  bool first = true;
+  ptx::each_lane(todo, [&](std::uint32_t lane) {
+    for (std::size_t r = 0; r < replicas(lane); ++r) {
+      schedule::PendingAccess next = pending(targets[lane], how, kind, request);
+      next.at = place(targets[lane], r);
+      if (!std::exchange(first, false)) agent.point(next);
+      agent.act(how.site, [&](machine::Machine& m) { one(m, lane, r); });
+    }
+  });
 }
 
 }  // namespace ringfence::cases

@@ -182,7 +182,7 @@ void Walk::on_read(const Question& q, std::span<Message* const> options) {
     live.event.cell = cell;
     live.event.pointed = q.pointed;
     describe(q, live);
-    name_lane(live.event, q.who, q.access->site);
+    name_lane(live.event, q);
     if (counter && ((q.wanted == nullptr && possible != 1) || !fits_counter(q, live))) {
       return not_a_counter(cell);
     }
@@ -194,7 +194,7 @@ void Walk::on_read(const Question& q, std::span<Message* const> options) {
   }
   if (given != kNone) {
     describe(q, live);
-    name_lane(live.event, q.who, q.access->site);
+    name_lane(live.event, q);
   }
   if (q.kind == machine::AccessKind::rmw) {
     auto now = std::make_shared<Before>();
@@ -215,7 +215,8 @@ void Walk::on_read(const Question& q, std::span<Message* const> options) {
   const bool joins = !set || (!red && !q.access->of_barrier);
   if (source != nullptr && joins) live.past.join(source->carried);
   live.past.add(self);
-  live.lane = lane_step(q.who);
+  live.lane = lane_step(q);
+  live.instruction = instruction_of(q);
   const bool sum = live.event.from == kSome;
   const bool total = set && (red || (source != nullptr && source->red));
   if (given == kNone && !sum) {
@@ -231,7 +232,10 @@ void Walk::on_read(const Question& q, std::span<Message* const> options) {
     }
   }
   agent.past = live.past;
-  if (source != nullptr && joins) lane(current_, q.who).past.join(source->lane_carried);
+  if (source != nullptr && joins) {
+    lane_of(q).past.join(source->lane_carried);
+    lane(current_, q.who).past.join(source->lane_carried);
+  }
   for (std::size_t i = 0; i < options.size(); ++i) {
     if (options[i] == chosen) prepared_ = static_cast<std::uint32_t>(i);
   }
@@ -259,11 +263,7 @@ void Walk::describe(const Question& q, Live& live) const {
   if (q.wanted == nullptr) return;
   if (sets_.is_counter(live.event.cell)) {
     live.ahead = agents_[current_].past;
-    for (const Message* m = q.cell->newest; !m->initial && m->older != nullptr; m = m->older) {
-      if (execution_->machine().knows(q.who, m->at.thread, m->at.time)) {
-        live.known_reds.push_back(name_of(*m));
-      }
-    }
+    note_known_reds(q, live);
   }
   live.wanted = *q.wanted;
   live.event.waits = true;
@@ -316,8 +316,8 @@ void Walk::sticks(const Question& q, std::uint32_t given) {
   stuck_.insert(q.who);
   agent.past.add(live.event.self);
   live.past = agent.past;
-  name_lane(live.event, q.who, q.access->site);
-  live.lane = lane_step(q.who);
+  name_lane(live.event, q);
+  live.lane = lane_step(q);
   keep(given, std::move(live));
   ++piece_;
 }
@@ -330,7 +330,7 @@ bool Walk::is_overwritten(const Question& q, const Message& m) {
     if ((x->before & bit(m)) == 0) continue;
     const Live* const w = writer(*x, cell_asked(q));
     if (w != nullptr) {
-      left_out(current().index, q.access->site, past, lane(current_, q.who).past, *w);
+      left_out(current().index, q.access->site, past, lane_of(q).past, *w);
     }
     if (name_of(*x) == kUnknown || past.has(name_of(*x))) return true;
   }
@@ -416,8 +416,8 @@ void Walk::on_place(const Question& q, std::span<const MessageSet> options) {
       if (q.pointed && (name_of(*m) == kUnknown || current().past.has(name_of(*m)))) {
         possible = false;
         const Live* const w = writer(*m, cell);
-        if (w != nullptr && left_out(current().index, q.access->site, current().past,
-                                     lane(current_, q.who).past, *w))
+        if (w != nullptr &&
+            left_out(current().index, q.access->site, current().past, lane_of(q).past, *w))
           return;
       }
     }
@@ -489,8 +489,9 @@ void Walk::on_message(const Question& q, const Message& m) {
   live.access = *q.access;
   live.past = live.carried = agent.past;
   name_lane_of_write(live.event, q);
-  live.lane = read != kNone ? lives_[read].lane : lane_step(q.who);
-  live.lane_carried = lane(current_, q.who).past;
+  live.lane = read != kNone ? lives_[read].lane : lane_step(q);
+  live.lane_carried = lane_of(q).past;
+  live.instruction = instruction_of(q);
   Incoming w{self,     cell, live.past, live.lane_carried,       value_of(m, cell.size),
              live.red, 0,    {},        rmw ? before_ : nullptr, q.access->site};
   if (live.red) {

@@ -27,6 +27,19 @@
 // each reduction that is left out has the smaller sum in its past. At the point of coherence (mode
 // coherent) order of execution is what it is: there each sum is explored.
 //
+// Reductions by one instruction at several replicas (multimem.red) have no order, but a run makes
+// them one after another, in one order of the replicas: so its past puts f.c, what instruction f
+// does at the counter c, before whatever comes behind another part of f made later. Let S be the
+// sum of a wait in an execution in which nothing else orders them, and S+ all of S with those f.c
+// of which such a part is in the past of the wait or of a reduction of S. The sums S+ are subsets
+// of one another where the sums S are (between two waits of which one is in the other's past), are
+// closed under the run's past, and end the waits, as later totals do. Where whoever comes behind f
+// has acquired what f released, and hands it on by a release to waits that acquire (hands_on), the
+// execution with the sums S+ has the causality order of the other one, but for f.c itself, which
+// only c knows of: the same races, and the same values elsewhere. So it stands for it. Of parts in
+// the past by no such way, by relaxed waits, and at the point of coherence this is not known: then
+// the order is noted as left out.
+//
 // As for reads-from, a graph is reached once: the fixed rule gives a wait a sum that is a function
 // of the reductions and the other sums that are there (usual_sum), and a reduction that comes later
 // revisits a wait with each sum that contains it.
@@ -53,6 +66,10 @@ CellKey as_counter(CellKey cell) {
 }
 CellKey several_waiters(CellKey cell) {
   cell.size |= 0x20;
+  return cell;
+}
+CellKey handed_on(CellKey cell) {
+  cell.size |= 0x60;
   return cell;
 }
 
@@ -89,6 +106,10 @@ bool Sets::is_set_or_counter(const CellKey& cell) const { return on_ && !ordered
 bool Sets::has_one_waiter(const CellKey& cell) const { return !has(several_waiters(cell)); }
 
 void Sets::note_waiters(const CellKey& cell) { note(several_waiters(cell)); }
+
+bool Sets::is_handed_on(const CellKey& cell) const { return has(handed_on(cell)); }
+
+void Sets::note_handed_on(const CellKey& cell) { note(handed_on(cell)); }
 
 std::uint32_t Sets::ordered_cells() const {
   const auto counted = std::count_if(ordered_.begin(), ordered_.end(),
@@ -158,6 +179,51 @@ std::optional<Walk::Counter> Walk::counter_of(const CellKey& key) const {
   return out;
 }
 
+// The reductions that causality puts before a wait: those that it knows of, and the sums of waits
+// that it knows of.
+void Walk::note_known_reds(const Question& q, Live& wait) const {
+  const machine::Machine& machine = execution_->machine();
+  std::vector<const Message*> reds;
+  for (const Message* m = q.cell->newest; !m->initial && m->older != nullptr; m = m->older) {
+    if (machine.knows(q.who, m->at.thread, m->at.time)) wait.known_reds.push_back(name_of(*m));
+    reds.push_back(m);
+  }
+  for (const std::uint32_t i : events_at(wait.event.cell)) {
+    const Live& l = lives_[i];
+    const std::size_t sum = l.event.after.size();
+    if (&l == &wait || !is_wait_of(wait.event.cell, l) || sum == 0 || sum > reds.size()) continue;
+    bool known = l.thread == q.who;
+    for (const auto* o = reds[reds.size() - sum]->observers; o != nullptr && !known; o = o->next) {
+      known = o->at.thread == l.thread && machine.knows(q.who, o->at.thread, o->at.time);
+    }
+    if (!known) continue;
+    wait.known_reds.insert(wait.known_reds.end(), l.event.after.begin(), l.event.after.end());
+  }
+}
+
+// Whether a reduction or a wait needs no order with a reduction that comes before it here only
+// because of what that one's instruction does at another replica (see above).
+bool Walk::hands_on(const Question& q, const Live& red) const {
+  const machine::Machine& machine = execution_->machine();
+  const machine::Policy& policy = machine.policy();
+  if (policy.multicast_flag != machine::MulticastFlag::cohere ||
+      policy.alias_data != machine::AliasData::cohere) {
+    return false;
+  }
+  const Message* m = q.cell->newest;
+  while (m != nullptr && (m->initial || name_of(*m) != red.event.self)) m = m->older;
+  if (m == nullptr) return false;
+  for (const machine::Entry* e = m->entries; e != nullptr; e = e->next) {
+    if (e->at.thread != red.thread) continue;
+    if (!machine.knows(q.who, e->at.thread, e->at.time)) return false;
+    if (q.kind == machine::AccessKind::rmw &&
+        (!machine::releases(q.access->order) || q.access->scope < e->scope)) {
+      return false;
+    }
+  }
+  return true;
+}
+
 // Whether an access, about to be made, leaves the cell what it is taken for.
 bool Walk::fits_counter(const Question& q, const Live& live) {
   const CellKey& cell = live.event.cell;
@@ -166,14 +232,22 @@ bool Walk::fits_counter(const Question& q, const Live& live) {
   if (q.access->of_barrier || (q.kind == machine::AccessKind::rmw && !red)) return false;
   const machine::Machine& machine = execution_->machine();
   const Prefix& past = agents_[current_].past;
-  const Prefix& lane_past = lane(current_, q.who).past;
+  const Prefix& of_lane = lane_of(q).past;
+  bool handed_on = false, apart = false, relaxed = wait && !machine::acquires(q.access->order);
   if (has_fence()) return false;
   for (const std::uint32_t i : events_at(cell)) {
     const Live& l = lives_[i];
     if (!l.executed || l.event.write) continue;
     const bool before = past.has(l.event.self);
     // Lanes of a warp act in one order, of which nothing here may depend.
-    if (before && l.lane != kUnknown && !lane_past.has(l.lane)) return false;
+    if (before && l.lane != kUnknown && !of_lane.has(l.lane)) {
+      // Any other access could be made without that one: see above for reductions and waits alone.
+      if (!(red || wait) || !l.red || !by_other_replica(of_lane, l) || !hands_on(q, l))
+        return false;
+      handed_on = true;
+    }
+    apart = apart || (wait && !l.red && !before);
+    relaxed = relaxed || (!l.red && l.wanted && !machine::acquires(l.access.order));
     const bool other = !l.red && l.event.from != kSome;
     if (other || !(red || wait)) {
       if (!before && (l.red || red)) return false;
@@ -187,6 +261,12 @@ bool Walk::fits_counter(const Question& q, const Live& live) {
       sets_.note_waiters(cell);
     }
   }
+  if (handed_on && is_coherent()) {
+    const std::uint16_t site = q.access->site;
+    sets_.leave_out({current().label, site, site, LeftOut::What::replicas});
+  }
+  if (handed_on && !sets_.is_handed_on(cell)) sets_.note_handed_on(cell);
+  if ((relaxed || apart) && sets_.is_handed_on(cell)) return false;
   return !red || commutes(q.access->combine);
 }
 

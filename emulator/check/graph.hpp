@@ -128,15 +128,18 @@ struct LeftOut {
     // A write of this warp, at `first`, and the one at `second`, which race, in another order,
     // where
     // something at the point of coherence (mode coherent) or a poll that is stuck could tell.
-    unordered
+    unordered,
+    // What this warp does at `first` at one replica came before what it does at another one, and of
+    // the latter somebody had heard who had not heard of the former.
+    replicas
   };
   std::uint64_t label = 0;
   std::uint16_t first = 0;
   std::uint16_t second = 0;
   What what = What::lanes;
   friend auto operator<=>(const LeftOut&, const LeftOut&) = default;
-  static constexpr std::string_view kWords[] = {"lanes",     "unreached", "look",
-                                                "forgotten", "resized",   "unordered"};
+  static constexpr std::string_view kWords[] = {"lanes",   "unreached", "look",    "forgotten",
+                                                "resized", "unordered", "replicas"};
   std::string_view word() const { return kWords[static_cast<std::size_t>(what)]; }
 };
 

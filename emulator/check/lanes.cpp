@@ -82,6 +82,14 @@ std::uint32_t Walk::lane_number(AgentId agent, ThreadId thread) {
   return names_of_.lane(agents_[agent].index, lane);
 }
 
+// The same of a part of an instruction (lane_of).
+std::uint32_t Walk::part_number(ThreadId thread, std::uint32_t part) {
+  if (!is_coherent()) return static_cast<std::uint32_t>(lanes_.size());
+  const std::uint8_t number = thread_number(current_, thread);
+  const std::uint32_t lane = number != Event::kNoThread ? number : kWarpLanes + others_++;
+  return names_of_.lane(agents_[current_].index, (part + 1) << 16 | lane);
+}
+
 // Which of the agent's threads this is, and not an asynchronous operation's.
 std::uint8_t Walk::thread_number(AgentId agent, ThreadId thread) const {
   const ThreadId first = execution_->record(agent).thread;
@@ -98,11 +106,77 @@ Name Walk::lane_step(ThreadId thread) {
   return name;
 }
 
+// What a lane does at one of several replicas, by one instruction. Those parts come one after
+// another here, but are ordered with nothing but what comes before the instruction and behind it:
+// each is a lane of its own, as long as it lasts.
+Walk::Lane& Walk::lane_of(const Question& q) {
+  Lane& lane = this->lane(current_, q.who);
+  if (q.access->share == machine::Share::whole) return lane;
+  const auto whole = static_cast<std::uint32_t>(&lane - lanes_.data());
+  const std::uint32_t step = execution_->machine().steps();
+  if (lane.part_step != step) {
+    lane.part_step = step;
+    if (q.access->share == machine::Share::first) {
+      lane.instruction = step;
+      lane.part = 0;
+      lane.before = lane.past;
+    } else {
+      ++lane.part;
+    }
+  }
+  const std::uint32_t part = lane.part;
+  const Prefix before = lane.before;
+  const auto [at, fresh] = part_of_.emplace(std::uint64_t{whole} << 32 | part, 0);
+  if (fresh) {
+    at->second = part_number(q.who, part);
+    if (lanes_.size() <= at->second) lanes_.resize(at->second + 1);
+    lanes_[at->second].agent = current_;
+  }
+  Lane& of_part = lanes_[at->second];
+  if (of_part.part_step != step) {
+    of_part.part_step = step;
+    of_part.past = before;
+  }
+  return of_part;
+}
+
+Name Walk::lane_step(const Question& q) {
+  Lane& l = lane_of(q);
+  const Name name{static_cast<std::uint32_t>(&l - lanes_.data()), l.nth++};
+  l.past.add(name);
+  lane(current_, q.who).past.add(name);
+  return name;
+}
+
+// Of the last one at several replicas, if this is a part of it.
+std::uint32_t Walk::instruction_of(const Question& q) {
+  return q.access->share == machine::Share::whole ? 0 : lane(current_, q.who).instruction;
+}
+
+// Whether what the event's instruction did at another replica is in this past of a lane.
+bool Walk::by_other_replica(const Prefix& lane_past, const Live& event) const {
+  return event.instruction != 0 && std::any_of(lives_.begin(), lives_.end(), [&](const Live& l) {
+           return l.executed && l.instruction == event.instruction && l.thread == event.thread &&
+                  l.lane != kUnknown && lane_past.has(l.lane);
+         });
+}
+
 // An event of the graph as the next one of its lane, which has not made that step.
 void Walk::name_lane(Event& event, ThreadId thread, std::uint16_t site) {
   event.thread = thread_number(current_, thread);
-  if (!is_coherent() || event.thread == Event::kNoThread) return;
-  Lane& l = lane(current_, thread);
+  if (is_coherent() && event.thread != Event::kNoThread) {
+    name_lane(event, lane(current_, thread), site);
+  }
+}
+
+void Walk::name_lane(Event& event, const Question& q) {
+  event.thread = thread_number(current_, q.who);
+  if (is_coherent() && event.thread != Event::kNoThread) {
+    name_lane(event, lane_of(q), q.access->site);
+  }
+}
+
+void Walk::name_lane(Event& event, const Lane& l, std::uint16_t site) {
   event.lane = {static_cast<std::uint32_t>(&l - lanes_.data()), l.nth};
   event.lane_past = l.past;
   event.lane_past.add(event.lane);
@@ -113,7 +187,7 @@ void Walk::name_lane(Event& event, ThreadId thread, std::uint16_t site) {
 void Walk::name_lane_of_write(Event& event, const Question& q) {
   const std::uint32_t read =
       q.kind == machine::AccessKind::rmw ? find(event.self, event.piece, false) : kNone;
-  if (read == kNone) return name_lane(event, q.who, q.access->site);
+  if (read == kNone) return name_lane(event, q);
   event.thread = lives_[read].event.thread;
   event.lane = lives_[read].event.lane;
   event.lane_past = lives_[read].event.lane_past;
@@ -184,6 +258,11 @@ bool Walk::left_out(std::uint32_t by, std::uint16_t site, const Prefix& past,
       lane_past.has(event.lane)) {
     return false;
   }
+  if (by_other_replica(lane_past, event)) {
+    const std::uint64_t label = names_of_.label(event.event.self.agent);
+    sets_.leave_out({label, event.access.site, site, LeftOut::What::replicas});
+    return false;
+  }
   // Of each warp: the last event in the lane's past, and the first one that is not.
   struct Found {
     std::optional<std::uint32_t> in, out;
@@ -195,6 +274,7 @@ bool Walk::left_out(std::uint32_t by, std::uint16_t site, const Prefix& past,
     const Name& self = l.event.self;
     Found& f = found[self.agent];
     if (!lane_past.has(l.lane)) {
+      if (by_other_replica(lane_past, l)) continue;
       f.out = std::min(f.out.value_or(self.nth), self.nth);
       continue;
     }

@@ -97,7 +97,7 @@ void Walk::on_blocked(const Question& q) {
     read.self = {agents_[asking_blocked_].index, agents_[asking_blocked_].nth};
     read.pointed = q.pointed;
     read.cell = cell;
-    name_lane(read, q.who, q.access->site);
+    name_lane(read, q);
     revisit_taken(q, read);
     return;
   }
@@ -185,7 +185,7 @@ void Walk::check_barrier_step(const Question& q, const Live& live) {
     const Live& l = lives_[i];
     if (!l.executed || l.event.write || l.red) continue;
     if (!past.has(l.event.self)) return not_a_set(cell);
-    if (left_out(current().index, q.access->site, past, lane(current_, q.who).past, l)) return;
+    if (left_out(current().index, q.access->site, past, lane_of(q).past, l)) return;
   }
 }
 
@@ -196,7 +196,7 @@ void Walk::check_barrier_step(const Question& q, const Live& live) {
 bool Walk::was_awaited(const Question& q, std::uint32_t phases) {
   const CellKey cell{q.at.region, q.at.offset, q.size};
   const Prefix& past = agents_[current_].past;
-  const Prefix& lane_past = lane(current_, q.who).past;
+  const Prefix& of_lane = lane_of(q).past;
   Name init = kUnknown;
   for (const Message* m = q.cell->newest; m != nullptr && init == kUnknown; m = m->older) {
     if (!m->initial && machine::unpack(value_of(*m, q.size)).joined == 0) init = name_of(*m);
@@ -209,7 +209,7 @@ bool Walk::was_awaited(const Question& q, std::uint32_t phases) {
         (init != kUnknown && !l.past.has(init))) {
       continue;
     }
-    if (l.lane == kUnknown || lane_past.has(l.lane)) return true;
+    if (l.lane == kUnknown || of_lane.has(l.lane)) return true;
     other_lanes = &l;
   }
   if (other_lanes == nullptr) return false;
@@ -268,9 +268,9 @@ void Walk::check_set_read(const Question& q, const Live& live, std::size_t candi
   const CellKey& cell = live.event.cell;
   const Prefix& past = agents_[current_].past;
   // Lanes of a warp are threads: what another one did need not come before, though the warp did it.
-  const Prefix& lane_past = lane(current_, q.who).past;
+  const Prefix& of_lane = lane_of(q).past;
   const auto before = [&](const Live& l) {
-    return past.has(l.event.self) && (l.lane == kUnknown || lane_past.has(l.lane));
+    return past.has(l.event.self) && (l.lane == kUnknown || of_lane.has(l.lane));
   };
   bool reds = live.red, others = false, mixed = false, unlike = false, strong = true;
   std::uint64_t operand = live.operand;
@@ -353,7 +353,7 @@ void Walk::revisit_as_first(const Question& q, const Event& read, const Message&
   w.self = read.self;
   w.cell = read.cell;
   w.past = agents_[current_].past;
-  w.lane_past = lane(current_, q.who).past;
+  w.lane_past = lane_of(q).past;
   w.site = q.access->site;
   // Axiom Atomicity: what took the message is in the way only where the write lands behind it.
   const machine::Access other{

@@ -101,6 +101,7 @@ void Walk::start(Graph graph, schedule::Execution& execution) {
   lanes_.clear();
   others_ = 0;
   lane_of_.clear();
+  part_of_.clear();
   stuck_.clear();
   lanes_of_.clear();
   parts_.clear();

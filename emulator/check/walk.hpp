@@ -112,6 +112,9 @@ class Sets {
   // Whether one thread alone waits at this counter; no more.
   bool has_one_waiter(const CellKey& cell) const;
   void note_waiters(const CellKey& cell);
+  // Whether a reduction at this counter stands for one that it hands on (Walk::hands_on).
+  bool is_handed_on(const CellKey& cell) const;
+  void note_handed_on(const CellKey& cell);
   std::uint32_t ordered_cells() const;  // whose reductions are neither
   std::uint32_t generation() const;     // moves when something was turned off
   bool all_off() const;
@@ -257,6 +260,10 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
     Prefix past;
     std::uint32_t nth = 0;
     schedule::AgentId agent = schedule::kNoAgent;
+    // Of the last instruction at several replicas: its first step of the machine and what came
+    // before it, and the last part of it with that one's step.
+    std::uint32_t instruction = 0, part = 0, part_step = 0;
+    Prefix before{};
   };
   // An event with what the run showed of it.
   struct Live {
@@ -275,6 +282,7 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
     Prefix carried;  // a write: what a reader takes over; differs from `past` in a set
     Name lane = kUnknown;
     Prefix lane_carried;
+    std::uint32_t instruction = 0;                        // Lane::instruction, if it is of one
     machine::MessageSet known = 0;                        // reads: what it could not fall behind
     std::uint32_t steps = 0;                              // reads: the machine's step
     std::optional<machine::Wanted> wanted;                // awaits
@@ -358,7 +366,14 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
   std::uint8_t thread_number(schedule::AgentId agent, machine::ThreadId thread) const;
   Name lane_step(machine::ThreadId thread);
   void name_lane(Event& event, machine::ThreadId thread, std::uint16_t site);
+  void name_lane(Event& event, const Question& q);
+  void name_lane(Event& event, const Lane& lane, std::uint16_t site);
   void name_lane_of_write(Event& event, const Question& q);
+  Lane& lane_of(const Question& q);
+  std::uint32_t part_number(machine::ThreadId thread, std::uint32_t part);
+  Name lane_step(const Question& q);
+  std::uint32_t instruction_of(const Question& q);
+  bool by_other_replica(const Prefix& lane_past, const Live& event) const;
   void join_lanes(schedule::AgentId agent, const Prefix& past);
   Prefix lanes_past(schedule::AgentId agent) const;
   bool left_out(std::uint32_t by, std::uint16_t site, const Prefix& past, const Prefix& lane_past,
@@ -451,7 +466,9 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
   std::optional<Counter> counter_of(const CellKey& cell) const;
   bool is_wait_of(const CellKey& cell, const Live& l) const;
   bool may_count(const CellKey& cell) const;
+  void note_known_reds(const Question& q, Live& wait) const;
   bool fits_counter(const Question& q, const Live& live);
+  bool hands_on(const Question& q, const Live& red) const;
   bool fits_waits(const CellKey& cell, const Counter& counter) const;
   Reds reds_of(const Counter& counter, std::span<const Name> names) const;
   std::vector<Name> names_of(const Counter& counter, Reds reds) const;
@@ -516,6 +533,7 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
   std::vector<Lane> lanes_;
   std::uint32_t others_ = 0;  // of these, of threads that are no lanes of a warp
   std::unordered_map<machine::ThreadId, std::uint32_t> lane_of_;
+  std::unordered_map<std::uint64_t, std::uint32_t> part_of_;  // lanes, by lane and part
   std::set<machine::ThreadId> stuck_;
   std::vector<std::vector<std::uint32_t>> lanes_of_;  // by AgentId
   std::vector<Incoming> due_;

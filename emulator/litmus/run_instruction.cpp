@@ -192,10 +192,12 @@ void LitmusProgram::execute(schedule::Agent& agent, std::size_t thread, const St
                             std::uint16_t site, bool reversed) {
   std::vector<std::int64_t> values;
   for (const Operand& o : store.values) values.push_back(value(thread, o));
-  const auto write = [&](Place p, std::size_t element) {
+  const auto write = [&](Place p, std::size_t element,
+                         machine::Share share = machine::Share::whole) {
     const Type type = type_at(p, store.type);
     p.at.offset += element * index(type.bits / 8);
     machine::Access a = access(p, store.order, store.scope, type, site);
+    if (machine::is_strong(a.order)) a.share = share;
     a.write_depends =
         from(thread, store.address) | from(thread, store.values[element]) | states_[thread].control;
     agent.write(p.at, a, std::as_bytes(std::span(&values[element], 1)).first(index(type.bits / 8)));
@@ -208,10 +210,12 @@ void LitmusProgram::execute(schedule::Agent& agent, std::size_t thread, const St
       continue;
     }
     const Location& m = test_.locations[index(std::get<LocationId>(store.address.base))];
-    for (const LocationId replica : directed(m.replicas, reversed)) {
+    const std::size_t count = m.replicas.size();
+    for (std::size_t r = 0; r < count; ++r) {
+      const LocationId replica = m.replicas[reversed ? count - 1 - r : r];
       Place p = place(thread, on(replica, store.address), store.proxy, store.type);
       p.proxy = machine::Proxy::multicast;
-      write(p, i);
+      write(p, i, machine::share_of(r, count));
     }
   }
 }
@@ -247,12 +251,13 @@ void LitmusProgram::execute(schedule::Agent& agent, std::size_t thread, const At
   const std::uint64_t read_depends = from(thread, atomic.address);
   std::uint64_t write_depends = read_depends | from(thread, atomic.value) | states_[thread].control;
   if (atomic.desired) write_depends |= from(thread, *atomic.desired);
-  const auto reduce = [&](Place p) {
+  const auto reduce = [&](Place p, machine::Share share = machine::Share::whole) {
     const Type type = type_at(p, atomic.type);
     machine::Access a = access(p, atomic.order, atomic.scope, type, site);
     a.read_depends = read_depends;
     a.write_depends = write_depends;
     a.combine = atomic.op;
+    a.share = share;
     next_read(thread);
     agent.reduce(p.at, a, std::as_bytes(std::span(&operand, 1)).first(index(type.bits / 8)),
                  combine(atomic.op, type));
@@ -260,10 +265,12 @@ void LitmusProgram::execute(schedule::Agent& agent, std::size_t thread, const At
   };
   if (atomic.multimem) {
     const Location& m = test_.locations[index(std::get<LocationId>(atomic.address.base))];
-    for (const LocationId replica : directed(m.replicas, reversed)) {
+    const std::size_t count = m.replicas.size();
+    for (std::size_t r = 0; r < count; ++r) {
+      const LocationId replica = m.replicas[reversed ? count - 1 - r : r];
       Place p = place(thread, on(replica, atomic.address), atomic.proxy, atomic.type);
       p.proxy = machine::Proxy::multicast;
-      reduce(p);
+      reduce(p, machine::share_of(r, count));
     }
     return;
   }

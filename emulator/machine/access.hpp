@@ -1,6 +1,7 @@
 #pragma once
 // What an access to memory is made of: where, how, and what a wait wants of it.
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -21,6 +22,15 @@ struct Address {
 };
 
 struct AsOne;
+
+// Which of an instruction's accesses this is, where it makes one at each of several replicas.
+// Nothing orders those: what one of them releases came before the instruction.
+enum class Share : std::uint8_t { whole, first, inner, last };
+
+constexpr Share share_of(std::size_t replica, std::size_t replicas) {
+  if (replicas < 2) return Share::whole;
+  return replica == 0 ? Share::first : replica + 1 == replicas ? Share::last : Share::inner;
+}
 
 // How an access is made. `element` is the size in bytes of one scalar operation: a vector access
 // is a set of scalar ones (PTX ISA 8.2.4), and packed halves are 2-byte ones (8.2.5).
@@ -46,6 +56,7 @@ struct Access {
   std::uint8_t operation = 0;
   // What it is part of; null: it stands by itself. Only for as long as the call takes.
   AsOne* as_one = nullptr;
+  Share share = Share::whole;  // of a strong write
   // A weak read that a policy lets see all that precedes it in observed time (FreshLines).
   bool fresh = false;
 };

@@ -284,7 +284,7 @@ bool MachineState::write_alike(const Now& now, const Together& who, Block& block
   for (const Message* m = cell.newest; m != nullptr; m = m->older) {
     if (m->initial || m->at.slot != who.slot) continue;
     for (const Entry* e = m->entries; e != nullptr; e = e->next) {
-      if (e->at.time == m->at.time) return false;
+      if (e->at.time == released(*m).time) return false;
     }
   }
   return true;

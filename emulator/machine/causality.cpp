@@ -218,7 +218,7 @@ void MachineState::publish(const Now& now, Cell& cell, Message& m, const Message
     e->next = m.entries;
     m.entries = e;
   };
-  if (releases(now.access->order)) add(m.at, now.access->scope, t.view, m.proxy, false);
+  if (releases(now.access->order)) add(released(m), now.access->scope, t.view, m.proxy, false);
   for (int d = kInits + 1; t.fences_set != 0 && d-- > 0;) {
     if ((t.fences_set >> d & 1) == 0) continue;
     const FenceView& f = t.fences[d];
@@ -228,7 +228,7 @@ void MachineState::publish(const Now& now, Cell& cell, Message& m, const Message
     if (x->entries == nullptr || x->at.thread != now.id || x->initial) continue;
     if (by_proxy() && !same_address(x->proxy, m.proxy, false)) continue;
     for (const Entry* e = x->entries; e != nullptr; e = e->next) {
-      if (e->at.thread == now.id && e->at.time == x->at.time) {
+      if (e->at.thread == now.id && e->at.time == released(*x).time) {
         add(e->at, e->scope, e->view, e->proxy, e->fence);
       }
     }
@@ -247,6 +247,11 @@ void MachineState::publish(const Now& now, Cell& cell, Message& m, const Message
 bool MachineState::observe_new(const Now& now, const Message& m) {
   View& view = now.thread->view;
   const bool were_one = view.observed.same_as(view.seen);
+  if (m.shared) {  // what the instruction does at other replicas is not observed
+    view.observed.join(m.observed);
+    view.observed.join_thread(m.at.thread, m.at.slot, m.at.time);
+    return false;
+  }
   if (alone(m.at)) {
     view.observed.join_beyond(m.observed, m.at.slot, m.at.time + 1);
   } else {

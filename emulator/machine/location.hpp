@@ -76,6 +76,7 @@ struct Message {
   bool rmw = false;
   bool source_strong = false;  // the read-modify-write is morally strong with what it read
   bool of_set = false;         // it stands for all orders of several (Arbiter::as_set)
+  bool shared = false;         // of an instruction that writes at several replicas (Share)
   bool consumed = false;       // a wait ended on it, or a read-modify-write took it over
   MessageSet before = 0;       // what coherence puts before it
   // What some reader of it knew: coherence can no longer come to put it before those.
@@ -91,6 +92,12 @@ struct Message {
   std::byte* values = nullptr;
   Run run{};
 };
+
+// PTX ISA 8.9.1: a release pattern begins with this write, and what came before it by program order
+// comes along; what its instruction does at other replicas (Share) does not.
+inline Epoch released(const Message& m) {
+  return {m.at.thread, m.at.slot, m.shared ? m.at.time - 1 : m.at.time};
+}
 
 // A read that a later conflicting write must be ordered after. `mask` names the bytes of the cell.
 struct Reader {

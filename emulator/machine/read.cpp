@@ -59,6 +59,10 @@ const Message* MachineState::newer_than(const Now& now, const Cell& cell, const 
   for (const Message* x = cell.newest; x != nullptr; x = x->older) {
     if (x == &m || (x->before & bit(m)) == 0) continue;
     if (x->at.thread == now.id || now.thread->view.observed.covers(x->at)) return x;
+    // Of an instruction at several replicas this one alone was observed.
+    for (const Observer* o = x->observers; x->shared && o != nullptr; o = o->next) {
+      if (o->at.thread == now.id || now.thread->view.observed.covers(o->at)) return x;
+    }
   }
   return nullptr;
 }

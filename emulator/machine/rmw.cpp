@@ -88,7 +88,8 @@ Message* MachineState::insert_rmw(const Now& now, Cell& cell, Message& source, c
   if (!of_barrier) publish(now, cell, m, &source, strong_link);
   if (set && !source.initial && !of_barrier) {
     m.observed.join(source.observed);
-    m.observed.join_thread(source.at.thread, source.at.slot, source.at.time + 1);
+    m.observed.join_thread(source.at.thread, source.at.slot,
+                           source.at.time + (source.shared ? 0 : 1));
   }
   insert_message(cell, &m, after);
   tell_message(now, cell, m);

@@ -98,6 +98,7 @@ class MachineState : protected MachineRecords {
     Message* const m = messages_.take(
         nullptr, Epoch{now.id, now.thread->slot, now.thread->time}, now.step, a.site, a.order,
         a.scope, a.proxy, operation_bytes(a), static_cast<std::uint8_t>(std::countr_one(cell.ids)));
+    m->shared = a.share != Share::whole;
     if (a.as_one != nullptr) {
       if (a.as_one->group == 0) a.as_one->group = now.step;
       m->group = a.as_one->group;

@@ -134,6 +134,7 @@ void MachineState::drop_readers(const Now& now, Cell& cell) {
 
 MachineState::Now MachineState::begin(ThreadId id, Address at, const Access& access,
                                       AccessKind kind) {
+  if (access.share == Share::first) ++threads_[id]->time;  // what came before is no part of it
   const Now now = now_at(id, access, at, ++step_, kind);
   if (kind != AccessKind::write) prepare(now);
   return now;
@@ -148,8 +149,11 @@ void MachineState::report_range(const Now& now, std::uint64_t bytes, bool inside
   report(f);
 }
 
-// Own later accesses are not part of what a strong write publishes.
+// Own later accesses are not part of what a strong write publishes. (Those at several replicas have
+// one time.)
 void MachineState::finish_strong_write(const Now& now) {
+  const Share share = now.access->share;
+  if (share == Share::first || share == Share::inner) return;
   if (is_strong(now.access->order)) ++now.thread->time;
 }
 

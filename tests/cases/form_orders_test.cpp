@@ -297,6 +297,66 @@ args = [ {memory = "data"}, {memory = "data", peer = 1}, {memory = "flag"}, {mul
   }
 }
 
+// Rank 1 traps where it sees what the instruction does at its first replica and not what it does at
+// the second one.
+TEST_CASE("orders of forms: what multimem does at one replica orders nothing at another") {
+  const auto text = [](const std::string& put) {
+    return R"(
+.visible .entry k(.param .u64 one, .param .u64 other, .param .u64 all, .param .u32 rank)
+{
+  .reg .pred %p;
+  .reg .b32 %v<4>;
+  .reg .b64 %m, %o, %f;
+  ld.param.u32 %v0, [rank];
+  mov.u32 %v3, 1;
+  setp.eq.u32 %p, %v0, 1;
+  ld.param.u64 %m, [one];
+  ld.param.u64 %o, [other];
+  ld.param.u64 %f, [all];
+  @%p bra LOOK;
+)" + put +
+           R"(
+  ret;
+LOOK:
+  ld.acquire.sys.global.u32 %v1, [%m];
+  setp.eq.u32 %p, %v1, 0;
+  @%p ret;
+  ld.relaxed.sys.global.u32 %v2, [%o];
+  setp.eq.u32 %p, %v2, 0;
+  @%p trap;
+  ret;
+}
+)";
+  };
+  const auto case_of = [](const std::string& args) {
+    return "ranks = 2\n[memory.flag]\nkind = \"symmetric\"\nbytes = 4\n[[launch]]\n"
+           "ptx = \"k.ptx\"\nkernel = \"k\"\ngrid = [1]\nblock = [1]\nargs = [ " +
+           args + ", {multicast = \"flag\"}, \"rank\" ]\n";
+  };
+  const std::string own_first = case_of("{memory = \"flag\"}, {memory = \"flag\", peer = 1}");
+  const std::string own_last = case_of("{memory = \"flag\", peer = 1}, {memory = \"flag\"}");
+  const auto judge = [](const Written& w, const std::string& file, const std::string& due) {
+    const auto program = w.open(file);
+    CHECK(found(fuzz(*program, Boundary::stream, 400, {})) == due);
+    check::CheckSpec spec;
+    spec.run.policy.boundary = Boundary::stream;
+    const check::CheckResult r = check::check([&] { return w.open(file); }, spec);
+    CHECK(r.verdict == (due == kClean ? check::Verdict::pass : check::Verdict::fail));
+  };
+  const std::string trapped = "rank-lost";
+  const Written st(text("  multimem.st.release.sys.global.u32 [%f], %v3;\n"));
+  const Written red(text("  multimem.red.release.sys.global.add.u32 [%f], %v3;\n"));
+  for (const std::string& file : {own_first, own_last}) {
+    judge(st, file, trapped);
+    judge(red, file, trapped);
+  }
+  // Two instructions are ordered: rank 1 looks first at what rank 0 stores last, or not.
+  const std::string one = "  st.release.sys.global.u32 [%m], %v3;\n";
+  const std::string other = "  st.release.sys.global.u32 [%o], %v3;\n";
+  judge(Written(text(one + other)), own_first, kClean);
+  judge(Written(text(other + one)), own_first, trapped);
+}
+
 TEST_CASE("orders of forms: another address of a place needs fence.proxy.alias by the letter") {
   const auto text = [](const std::string& fence) {
     return R"(

@@ -142,6 +142,21 @@ TEST_CASE("calls and a second block do not multiply the executions of compiled b
   }
 }
 
+TEST_CASE("a counter of all ranks, compiled, costs an execution for what its waits have seen") {
+  for (const Boundary mode : {Boundary::strict, Boundary::stream, Boundary::coherent}) {
+    CAPTURE(machine::name(mode));
+    const check::CheckResult r = checked("multimem-counter", 3, mode, 0);
+    CHECK(verdict(r) == kPass);
+    CHECK(r.complete == 91);
+    CHECK(r.repeated == 0);
+    CHECK(r.left_out.empty());
+    CHECK(r.of_stream == (mode == Boundary::coherent));
+    const check::CheckResult two = checked("multimem-counter", 2, mode, 0);
+    CHECK(verdict(two) == kPass);
+    CHECK(two.complete == 1);
+  }
+}
+
 TEST_CASE("what breaks it is found in the compiled barrier as well") {
   const std::vector<Row> rows = {
       {"cas-slots-start-wait-relaxed", kRace, kRace, kPass},

@@ -15,9 +15,9 @@ machine::Policy letter() {
   return policy;
 }
 
-Searched search(const litmus::Test& test, const machine::Policy& policy, bool fingerprints,
-                std::uint64_t executions, bool all_run, Races races, bool sets) {
-  Searched out;
+namespace {
+
+check::CheckSpec spec_of(const litmus::Test& test, const machine::Policy& policy, Races races) {
   check::CheckSpec spec;
   spec.run.policy = policy;
   if (litmus::is_asynchronous(test)) spec.run.policy.load_buffering = machine::LoadBuffering::off;
@@ -28,34 +28,57 @@ Searched search(const litmus::Test& test, const machine::Policy& policy, bool fi
     spec.run.ignore.push_back(kind);
   }
   spec.all = true;
+  spec.straight = litmus::straight;
+  return spec;
+}
+
+void search_one(Searched& out, const litmus::Test& test, std::uint32_t reversed, bool all_run,
+                const check::CheckSpec& spec) {
+  out.result = check::check(
+      [&] {
+        return std::make_unique<litmus::LitmusProgram>(test, reversed,
+                                                       litmus::LitmusProgram::kBound, all_run);
+      },
+      spec, 1,
+      [&](const check::Execution& e) {
+        const auto& run = dynamic_cast<const litmus::LitmusProgram&>(e.program);
+        out.bounded = out.bounded || run.bounded();
+        const auto final_values = [&](machine::Address at, std::uint32_t n) {
+          return e.final_values(at, n);
+        };
+        if (e.outcome.end != schedule::RunEnd::complete) {
+          out.race_of_blocked = out.race_of_blocked || e.race();
+          const auto who = run.hanging(final_values);
+          if (!who.empty()) out.hangs.insert(who);
+          return;
+        }
+        out.race = out.race || e.race();
+        for (const litmus::State& s : run.final_states(final_values)) ++out.states[s];
+      });
+}
+
+}  // namespace
+
+Searched search(const litmus::Test& test, const machine::Policy& policy, bool fingerprints,
+                std::uint64_t executions, bool all_run, Races races, bool sets) {
+  Searched out;
+  check::CheckSpec spec = spec_of(test, policy, races);
   spec.fingerprints = fingerprints;
   spec.executions = executions;
   spec.sets = sets;
-  spec.straight = litmus::straight;
   for (std::uint32_t reversed = 0; reversed < 1u << litmus::LitmusProgram::unordered(test);
        ++reversed) {
-    out.result = check::check(
-        [&] {
-          return std::make_unique<litmus::LitmusProgram>(test, reversed,
-                                                         litmus::LitmusProgram::kBound, all_run);
-        },
-        spec, 1,
-        [&](const check::Execution& e) {
-          const auto& run = dynamic_cast<const litmus::LitmusProgram&>(e.program);
-          out.bounded = out.bounded || run.bounded();
-          const auto final_values = [&](machine::Address at, std::uint32_t n) {
-            return e.final_values(at, n);
-          };
-          if (e.outcome.end != schedule::RunEnd::complete) {
-            out.race_of_blocked = out.race_of_blocked || e.race();
-            const auto who = run.hanging(final_values);
-            if (!who.empty()) out.hangs.insert(who);
-            return;
-          }
-          out.race = out.race || e.race();
-          for (const litmus::State& s : run.final_states(final_values)) ++out.states[s];
-        });
+    search_one(out, test, reversed, all_run, spec);
   }
+  return out;
+}
+
+Searched search_reversed(const litmus::Test& test, const machine::Policy& policy,
+                         std::uint32_t reversed, bool sets) {
+  Searched out;
+  check::CheckSpec spec = spec_of(test, policy, Races::passed_over);
+  spec.sets = sets;
+  search_one(out, test, reversed, false, spec);
   return out;
 }
 

@@ -29,6 +29,9 @@ enum class Races { passed_over, end };
 Searched search(const litmus::Test& test, const machine::Policy& policy, bool fingerprints = false,
                 std::uint64_t executions = 0, bool all_run = false,
                 Races races = Races::passed_over, bool sets = true);
+// The same, with those instructions reversed (LitmusProgram) and no others.
+Searched search_reversed(const litmus::Test& test, const machine::Policy& policy,
+                         std::uint32_t reversed, bool sets);
 
 // The manual's letter: nothing at kernel boundaries, fences between second names.
 machine::Policy letter();

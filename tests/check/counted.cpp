@@ -11,7 +11,8 @@ namespace {
 
 class Counted {
  public:
-  explicit Counted(std::uint64_t seed) : random_(seed), narrow_(seed % 4 == 0) {}
+  explicit Counted(std::uint64_t seed, bool multimem = false)
+      : random_(seed), narrow_(!multimem && seed % 4 == 0), multimem_(multimem) {}
 
   litmus::Test make() {
     litmus::Test test;
@@ -23,7 +24,14 @@ class Counted {
       test.locations.back().typed = true;
       test.locations.back().initial = {0};
     }
-    const int threads = random_.between(2, 4);
+    if (multimem_) {
+      test.locations.emplace_back();
+      test.locations.back().name = "m";
+      test.locations.back().type = {'u', 32};
+      test.locations.back().typed = true;
+      test.locations.back().replicas = {0, 1};
+    }
+    const int threads = multimem_ ? random_.between(2, 3) : random_.between(2, 4);
     int left = random_.between(threads + 2, 8);
     for (int t = 0; t < threads; ++t) {
       test.threads.emplace_back();
@@ -59,6 +67,11 @@ class Counted {
       red.order = random_.percent(50) ? litmus::Order::release : litmus::Order::relaxed;
       red.scope = scope;
       red.address = {counter, 0};
+      if (multimem_ && random_.percent(70)) {
+        red.multimem = true;
+        red.order = litmus::Order::release;
+        red.address = {4, 0};
+      }
       return instruction(red);
     }
     if (kind < 65 && (counter != 0 || waiter_ < 0 || waiter_ == t)) {
@@ -115,7 +128,7 @@ class Counted {
   }
 
   axiomatic::Random random_;
-  bool narrow_;
+  bool narrow_, multimem_;
   int waiter_ = -1, labels_ = 0;
   std::int64_t value_ = 0;
 };
@@ -123,5 +136,6 @@ class Counted {
 }  // namespace
 
 litmus::Test counted(std::uint64_t seed) { return Counted(seed).make(); }
+litmus::Test counted_by_multimem(std::uint64_t seed) { return Counted(seed, true).make(); }
 
 }  // namespace ringfence::testing

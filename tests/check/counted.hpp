@@ -11,5 +11,8 @@ namespace ringfence::testing {
 // pass values on in `x` and `y`; now and then something else touches a counter. What the waits read
 // nobody asks for, all other registers and all locations are observed.
 litmus::Test counted(std::uint64_t seed);
+// The same with two threads or three, most of whose additions are to both counters at once, by
+// multimem.red.release.
+litmus::Test counted_by_multimem(std::uint64_t seed);
 
 }  // namespace ringfence::testing

@@ -101,7 +101,9 @@ std::string verdict(const programs::Config& config, Boundary mode,
   check::CheckSpec spec;
   spec.run.policy.boundary = mode;
   spec.run.ignore = std::move(ignore);
-  const auto r = check::check([&] { return programs::make_program(config); }, spec);
+  const auto make = [&] { return programs::make_program(config); };
+  auto by_stream = check::check_by_stream(make, spec);
+  const auto r = by_stream ? *std::move(by_stream) : check::check(make, spec);
   if (r.verdict == Verdict::pass) {
     CHECK(r.complete >= 1);
     if (one) CHECK(r.complete == 1);
@@ -228,7 +230,8 @@ TEST_CASE("what is said to be explored is within 3 times of it at each tenth of 
       return r.complete + r.blocked + r.abandoned;
     };
     const auto whole = check::check(make, spec);
-    CHECK(whole.verdict == Verdict::pass);
+    CHECK(whole.verdict != Verdict::fail);
+    CHECK(whole.explored == 1);
     REQUIRE(runs(whole) > 500);
     check::CheckResult part;
     for (std::uint64_t tenth = 1; tenth < 10; ++tenth) {

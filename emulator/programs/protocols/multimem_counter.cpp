@@ -41,6 +41,7 @@ class MultimemCounter final : public Pull {
                                                          sizeof(std::uint32_t));
       const std::uint32_t one = 1;
       for (std::uint16_t r = 0; r < ranks(); ++r) {
+        t.signal.share = machine::share_of(r, ranks());
         t.lane.agent.reduce(
             counter_of(t, r), t.signal, std::as_bytes(std::span(&one, 1)),
             [](std::uint64_t old, std::uint64_t operand) { return (old + operand) & 0xffffffffu; });
