@@ -116,6 +116,8 @@ void Walk::on_read(const Question& q, std::span<Message* const> options) {
   note_look_over(q);
   AgentState& agent = current();
   const CellKey cell = cell_asked(q);
+  const bool adds = q.kind == machine::AccessKind::rmw && !q.result;
+  if (shows_parts(cell, adds || q.wanted != nullptr)) return;
   if (stuck_.contains(q.who)) {
     if (ends_by_weak(q, options)) return;
     // Nobody else can step, and what is newest ends the wait: no execution.
@@ -156,6 +158,7 @@ void Walk::on_read(const Question& q, std::span<Message* const> options) {
       chosen = candidates.empty() ? nullptr : candidates.front();
     } else if (live.event.from == kSome) {
       chosen = sum_of(q, live.event);
+      if (chosen == nullptr && !q.pointed) sets_.turn_off(cell);
     } else {
       for (const Message* m : candidates) {
         if (name_of(*m) == live.event.from) chosen = m;
@@ -440,6 +443,7 @@ void Walk::on_message(const Question& q, const Message& m) {
   if (step_names_.size() <= m.step) step_names_.resize(m.step + 1, kUnknown);
   step_names_[m.step] = self;
   const bool rmw = q.kind == machine::AccessKind::rmw;
+  if (shows_parts(cell, rmw)) return;
   const std::uint32_t piece = rmw ? piece_ - 1 : piece_++;
   const std::uint32_t given = find(self, piece, true);
   Live live;

@@ -25,7 +25,10 @@
 // that is in the wait's past. It has to fit the sums of the other waits: those of the same thread
 // are part of its past or contain the larger one; of another thread's sum that is known only if
 // each reduction that is left out has the smaller sum in its past. At the point of coherence (mode
-// coherent) order of execution is what it is: there each sum is explored.
+// coherent) order of execution is what it is: there each sum is explored. What the smaller sum
+// lacks comes behind it, by reads-from along the chain. With the sums of another counter that may
+// be a cycle of program order and reads-from, which no run has: then nobody can step along the
+// graph, and each sum is explored (note_crossed_sums).
 //
 // Reductions by one instruction at several replicas (multimem.red) have no order, but a run makes
 // them one after another, in one order of the replicas: so its past puts f.c, what instruction f
@@ -36,9 +39,11 @@
 // closed under the run's past, and end the waits, as later totals do. Where whoever comes behind f
 // has acquired what f released, and hands it on by a release to waits that acquire (hands_on), the
 // execution with the sums S+ has the causality order of the other one, but for f.c itself, which
-// only c knows of: the same races, and the same values elsewhere. So it stands for it. Of parts in
-// the past by no such way, by relaxed waits, and at the point of coherence this is not known: then
-// the order is noted as left out.
+// only c knows of: the same races, and the same values elsewhere. So it stands for it, as long as
+// nothing but reductions and waits comes to c behind the first reduction: a read of c, a store or a
+// weak access, by one whose wait has f.c in S+ and not in S, may see less there or race with it
+// (shows_parts). Of parts in the past by no such way, by relaxed waits, and at the point of
+// coherence this is not known: then the order is noted as left out.
 //
 // As for reads-from, a graph is reached once: the fixed rule gives a wait a sum that is a function
 // of the reductions and the other sums that are there (usual_sum), and a reduction that comes later
@@ -59,7 +64,8 @@ namespace {
 // Sums that are looked at for one wait; where there are more, orders are explored.
 constexpr std::uint32_t kMostSums = 1u << 16;
 
-// The keys of a cell among those of Sets: it is tried as a counter; several threads wait at it.
+// The keys of a cell among those of Sets: it is tried as a counter; several threads wait at it; a
+// reduction there is handed on; each sum is explored (note_crossed_sums).
 CellKey as_counter(CellKey cell) {
   cell.size |= 0x40;
   return cell;
@@ -68,8 +74,12 @@ CellKey several_waiters(CellKey cell) {
   cell.size |= 0x20;
   return cell;
 }
-CellKey handed_on(CellKey cell) {
+CellKey of_parts(CellKey cell) {
   cell.size |= 0x60;
+  return cell;
+}
+CellKey crossed(CellKey cell) {
+  cell.size |= 0xA0;
   return cell;
 }
 
@@ -107,9 +117,22 @@ bool Sets::has_one_waiter(const CellKey& cell) const { return !has(several_waite
 
 void Sets::note_waiters(const CellKey& cell) { note(several_waiters(cell)); }
 
-bool Sets::is_handed_on(const CellKey& cell) const { return has(handed_on(cell)); }
+bool Sets::is_handed_on(const CellKey& cell) const { return has(of_parts(cell)); }
 
-void Sets::note_handed_on(const CellKey& cell) { note(handed_on(cell)); }
+void Sets::note_handed_on(const CellKey& cell) { note(of_parts(cell)); }
+
+bool Sets::crosses_sums(const CellKey& cell) const { return has(crossed(cell)); }
+
+void Sets::cross_sums(const CellKey& cell) { note(crossed(cell)); }
+
+std::vector<CellKey> Sets::handed_on() const {
+  std::vector<CellKey> out;
+  for (const CellKey& c : ordered_) {
+    const CellKey cell{c.region, c.offset, static_cast<std::uint8_t>(c.size & 0x1F)};
+    if (c == of_parts(cell)) out.push_back(cell);
+  }
+  return out;
+}
 
 std::uint32_t Sets::ordered_cells() const {
   const auto counted = std::count_if(ordered_.begin(), ordered_.end(),
@@ -224,6 +247,28 @@ bool Walk::hands_on(const Question& q, const Live& red) const {
   return true;
 }
 
+// Whether an access, about to be made, could tell of a counter that is handed on which parts have
+// come (see above): then it is none. `counts`: it adds or waits, if it is of that cell.
+bool Walk::shows_parts(const CellKey& cell, bool counts) {
+  for (const CellKey& c : handed_on_) {
+    if (c.region != cell.region || c.offset + c.size <= cell.offset ||
+        cell.offset + cell.size <= c.offset || (c == cell && counts) || !sets_.is_counter(c)) {
+      continue;
+    }
+    const std::vector<std::uint32_t>& events = events_at(c);
+    if (std::any_of(events.begin(), events.end(),
+                    [&](std::uint32_t i) { return lives_[i].executed && lives_[i].red; })) {
+      not_a_counter(c);
+      return true;
+    }
+  }
+  return false;
+}
+
+void Walk::on_uncounted(machine::Address at, std::uint8_t size) {
+  if (!abandoned_) shows_parts({at.region, at.offset, size}, false);
+}
+
 // Whether an access, about to be made, leaves the cell what it is taken for.
 bool Walk::fits_counter(const Question& q, const Live& live) {
   const CellKey& cell = live.event.cell;
@@ -315,7 +360,7 @@ Walk::Reds Walk::ahead_of(const Counter& counter, const Live& wait) const {
 
 // Whether a part of this sum stands for it.
 bool Walk::has_fewer(const Counter& counter, const Live& wait, Reds sum) const {
-  if (wait.event.pointed) return false;
+  if (wait.event.pointed || sets_.crosses_sums(wait.event.cell)) return false;
   const auto size = static_cast<std::size_t>(std::popcount(sum));
   const Reds needed = ahead_of(counter, wait) & sum;
   std::size_t least = static_cast<std::size_t>(std::popcount(needed));
@@ -545,6 +590,26 @@ void Walk::check_blocked(const Question& q) {
     ends = ends || q.wanted == nullptr || q.wanted->holds(value_of(*m, cell.size));
   }
   if (reds && (ends || q.kind == machine::AccessKind::rmw)) not_a_counter(cell);
+}
+
+// Nobody can step along the graph: whether a reduction stands behind one of its cell that a sum has
+// and that is still to come. Sums are consistent cell by cell; with those of another cell they may
+// not be those of any order of execution (see above).
+bool Walk::note_crossed_sums() {
+  bool fresh = false;
+  for (std::uint32_t at = 0; at < given_; ++at) {
+    const Live& l = lives_[at];
+    if (l.executed || !l.event.write || l.event.pointed || !sets_.is_counter(l.event.cell))
+      continue;
+    for (const std::uint32_t other : waits_for_[at]) {
+      const Live& first = lives_[other];
+      if (!waits(at, other) || !first.event.write || first.event.cell != l.event.cell) continue;
+      if (!sets_.crosses_sums(l.event.cell)) fresh = true;
+      sets_.cross_sums(l.event.cell);
+    }
+  }
+  if (fresh) abandon();
+  return fresh;
 }
 
 // What of the given graph must be executed before a reduction: the sum of a wait that it is not

@@ -121,7 +121,7 @@ bool stream_stands_for_coherent(const schedule::RunSpec& run, const schedule::Pr
 
 // Of a program in mode coherent: its search in mode stream where that decides it, that is, where it
 // passes there within `executions` of the spec and half the time, or `kMostByStream` executions.
-constexpr std::uint64_t kMostByStream = 500;
+constexpr std::uint64_t kMostByStream = 1000;
 std::optional<CheckResult> check_by_stream(const Factory& make, const CheckSpec& spec,
                                            unsigned jobs = 1, const Progress& progress = {});
 

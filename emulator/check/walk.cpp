@@ -115,6 +115,7 @@ void Walk::start(Graph graph, schedule::Execution& execution) {
   abandoned_ = unfair_ = in_vain_ = overlaps_ = false;
   by_weak_.reset();
   generation_ = sets_.generation();
+  handed_on_ = sets_.handed_on();
   given_ = remaining_ = graph.size();
   for (Event& e : graph) {
     Live live;
@@ -496,7 +497,7 @@ bool Walk::note_diverged(const schedule::ReadyView& ready) {
 // come to somewhere, and one stands before an access that the graph does not have, the graph lacks
 // what its events need: such a wait is missing in their pasts.
 void Walk::note_unreached(const schedule::ReadyView& ready) {
-  if (note_diverged(ready) || note_lane_order()) return;
+  if (note_diverged(ready) || note_crossed_sums() || note_lane_order()) return;
   bool any = false;
   for (std::uint32_t at = 0; at < given_; ++at) {
     const Live& l = lives_[at];

@@ -115,6 +115,10 @@ class Sets {
   // Whether a reduction at this counter stands for one that it hands on (Walk::hands_on).
   bool is_handed_on(const CellKey& cell) const;
   void note_handed_on(const CellKey& cell);
+  std::vector<CellKey> handed_on() const;
+  // Whether a smaller sum there may be none of an order of execution, with another counter's sums.
+  bool crosses_sums(const CellKey& cell) const;
+  void cross_sums(const CellKey& cell);
   std::uint32_t ordered_cells() const;  // whose reductions are neither
   std::uint32_t generation() const;     // moves when something was turned off
   bool all_off() const;
@@ -220,6 +224,7 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
   bool counts(const machine::Access& access) const override {
     return weak_events_ || machine::is_strong(access.order);
   }
+  void on_uncounted(machine::Address at, std::uint8_t size) override;
   void on_read(const Question& q, std::span<machine::Message* const> options) override;
   void on_place(const Question& q, std::span<const machine::MessageSet> options) override;
   void on_message(const Question& q, const machine::Message& m) override;
@@ -469,6 +474,8 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
   void note_known_reds(const Question& q, Live& wait) const;
   bool fits_counter(const Question& q, const Live& live);
   bool hands_on(const Question& q, const Live& red) const;
+  bool shows_parts(const CellKey& cell, bool counts);
+  bool note_crossed_sums();
   bool fits_waits(const CellKey& cell, const Counter& counter) const;
   Reds reds_of(const Counter& counter, std::span<const Name> names) const;
   std::vector<Name> names_of(const Counter& counter, Reds reds) const;
@@ -540,6 +547,7 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
   std::vector<Found> found_;
   std::vector<OpenEnd> ends_;
   std::uint32_t generation_ = 0;           // of `sets_`, when the run began
+  std::vector<CellKey> handed_on_;         // counters that were handed on by then
   std::size_t given_ = 0;                  // events of the graph given
   std::vector<std::uint32_t> given_last_;  // of each agent, the last of its events among these
   std::size_t remaining_ = 0;              // of these, not executed yet

@@ -65,7 +65,7 @@ void MachineState::tell_read(const Now& now, const Cell& cell, const Past& past,
 }
 
 void MachineState::tell_arbiter(const Now& now, const Cell& cell, const Message& m) {
-  if (!ask(*now.access)) return;
+  if (!ask(*now.access)) return arbiter_->on_uncounted(now.address, cell.size);
   Arbiter::Question q{now.id, now.address, cell.size, now.kind, now.access, &cell, 0};
   q.pointed = goes_to_coherence_point(*now.access);
   arbiter_->on_message(q, m);

@@ -41,6 +41,8 @@ class Arbiter {
 
   // Whether accesses of this kind are of interest: the others are not told, and may share cells.
   virtual bool counts(const Access& access) const = 0;
+  // One of the others is made, to a cell of so many bytes.
+  virtual void on_uncounted(Address at, std::uint8_t size) = 0;
   // `options` in the order in which the Chooser's answers count; for an await whose condition the
   // newest message does not satisfy, answer 0 is to miss and 1 the first option.
   virtual void on_read(const Question& q, std::span<Message* const> options) = 0;

@@ -170,6 +170,7 @@ void MachineState::read_cell(const Now& now, Cell& cell, const Past& past, Messa
   const bool of_barrier = now.access->of_barrier;
   if (kind_of(now.access->proxy) == ProxyKind::readonly) check_coherent(now, cell);
   if (!of_barrier) check_race(now, cell, past.known);
+  if (arbiter_ != nullptr && !ask(*now.access)) arbiter_->on_uncounted(now.address, cell.size);
   Message* m = cell.newest;
   while ((may & bit(*m)) == 0) m = m->older;
   if (now.access->as_one != nullptr) {

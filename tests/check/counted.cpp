@@ -39,6 +39,14 @@ class Counted {
       test.threads.back().gpu = t;
     }
     waiter_ = random_.percent(50) ? random_.below(threads) : -1;
+    // What is handed on: P1 adds to one counter behind what P0 has added to the other one.
+    if (multimem_ && random_.percent(60)) {
+      const int other = random_.below(2);
+      test.threads[0].instructions.push_back({added(4, litmus::Scope::sys), {}});
+      wait(test.threads[1], 1 - other, litmus::Scope::sys);
+      test.threads[1].instructions.push_back({added(other, litmus::Scope::sys), {}});
+      left -= 2;
+    }
     for (; left > 0; --left) {
       const int t = random_.below(threads);
       if (test.threads[static_cast<std::size_t>(t)].instructions.size() < 10) add(test, t);
@@ -61,32 +69,10 @@ class Counted {
     const int counter = random_.percent(75) ? 0 : 1, data = random_.between(2, 3);
     if (kind < 40) {
       if (random_.percent(25)) instruction(store_to(random_.between(2, 3)));
-      litmus::Atomic red;
-      red.op = litmus::Combine::add;
-      red.value = litmus::Constant{1};
-      red.order = random_.percent(50) ? litmus::Order::release : litmus::Order::relaxed;
-      red.scope = scope;
-      red.address = {counter, 0};
-      if (multimem_ && random_.percent(70)) {
-        red.multimem = true;
-        red.order = litmus::Order::release;
-        red.address = {4, 0};
-      }
-      return instruction(red);
+      return instruction(added(multimem_ && random_.percent(70) ? 4 : counter, scope));
     }
     if (kind < 65 && (counter != 0 || waiter_ < 0 || waiter_ == t)) {
-      litmus::Load load;
-      load.order = random_.percent(50) ? litmus::Order::acquire : litmus::Order::relaxed;
-      load.scope = scope;
-      load.address = {counter, 0};
-      load.destinations = {fresh(thread)};
-      const int label = static_cast<int>(thread.instructions.size());
-      instruction(litmus::Label{"L" + std::to_string(labels_++)});
-      instruction(load);
-      const bool exact = random_.percent(5);
-      instruction(litmus::Branch{exact ? litmus::Compare::ne : litmus::Compare::lt,
-                                 litmus::Register{load.destinations.front()},
-                                 litmus::Constant{random_.between(1, 3)}, label});
+      wait(thread, counter, scope);
       if (random_.percent(40)) instruction(load_of(test, t, random_.between(2, 3)));
       return;
     }
@@ -95,7 +81,38 @@ class Counted {
           random_.percent(30) ? litmus::Order::sc : litmus::Order::acq_rel, litmus::Scope::sys});
     }
     if (kind < 83) return instruction(store_to(random_.percent(3) ? counter : data));
-    instruction(load_of(test, t, random_.percent(5) ? counter : data));
+    instruction(load_of(test, t, random_.percent(multimem_ ? 30 : 5) ? counter : data));
+  }
+
+  // To a counter, or to both at once (4).
+  litmus::Atomic added(int location, litmus::Scope scope) {
+    litmus::Atomic red;
+    red.op = litmus::Combine::add;
+    red.value = litmus::Constant{1};
+    red.order = random_.percent(50) ? litmus::Order::release : litmus::Order::relaxed;
+    red.scope = scope;
+    red.address = {location, 0};
+    red.multimem = location == 4;
+    if (multimem_ && random_.percent(70)) red.order = litmus::Order::release;
+    return red;
+  }
+
+  void wait(litmus::Thread& thread, int counter, litmus::Scope scope) {
+    litmus::Load load;
+    load.order =
+        random_.percent(multimem_ ? 80 : 50) ? litmus::Order::acquire : litmus::Order::relaxed;
+    load.scope = scope;
+    load.address = {counter, 0};
+    load.destinations = {fresh(thread)};
+    const int label = static_cast<int>(thread.instructions.size());
+    thread.instructions.push_back({litmus::Label{"L" + std::to_string(labels_++)}, {}});
+    thread.instructions.push_back({load, {}});
+    const bool exact = random_.percent(5);
+    thread.instructions.push_back(
+        {litmus::Branch{exact ? litmus::Compare::ne : litmus::Compare::lt,
+                        litmus::Register{load.destinations.front()},
+                        litmus::Constant{random_.between(1, multimem_ ? 2 : 3)}, label},
+         {}});
   }
 
   litmus::Store store_to(int location) {
