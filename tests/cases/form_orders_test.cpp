@@ -357,6 +357,110 @@ LOOK:
   judge(Written(text(other + one)), own_first, trapped);
 }
 
+// Rank 1 adds 1 at all ranks. The adder waits for that at itself and adds 1 at the looker, whom it
+// tells. What rank 1 adds there may come behind all of that. By the order in which a run makes it,
+// it does where the adder is rank 0 (so the failure is one of the model), and not where it is rank
+// 2: there check must not pass, either.
+TEST_CASE("orders of forms: who looks at a counter of all ranks may miss a part of an addition") {
+  const auto text = [](int adder, const std::string& enough, const std::string& add,
+                       const std::string& look) {
+    const std::string looker = std::to_string(8 * (2 - adder));
+    return R"(
+.visible .entry k(.param .u64 mine, .param .u64 counters, .param .u64 flags, .param .u64 all,
+                  .param .u32 rank)
+{
+  .reg .pred %p;
+  .reg .b32 %v<5>;
+  .reg .b64 %m, %t, %f, %a;
+  ld.param.u32 %v0, [rank];
+  ld.param.u64 %m, [mine];
+  ld.param.u64 %t, [counters];
+  ld.u64 %t, [%t+)" +
+           looker + R"(];
+  ld.param.u64 %f, [flags];
+  ld.u64 %f, [%f+)" +
+           looker + R"(];
+  ld.param.u64 %a, [all];
+  mov.u32 %v3, 1;
+  mov.u32 %v2, 2;
+  setp.eq.u32 %p, %v0, 1;
+  @%p bra SEND;
+  setp.eq.u32 %p, %v0, )" +
+           std::to_string(adder) + R"(;
+  @%p bra ADD;
+WAIT:
+  ld.acquire.sys.global.u32 %v1, [%f];
+  setp.eq.u32 %p, %v1, 0;
+  @%p bra WAIT;
+ENOUGH:
+  ld.acquire.sys.global.u32 %v1, [%t];
+  setp.lt.u32 %p, %v1, )" +
+           enough + ";\n  @%p bra ENOUGH;\n" + look + R"(
+  setp.eq.u32 %p, %v2, 1;
+  @%p trap;
+  ret;
+ADD:
+  ld.acquire.sys.global.u32 %v1, [%m];
+  setp.eq.u32 %p, %v1, 0;
+  @%p bra ADD;
+)" + add + R"(
+  st.release.sys.global.u32 [%f], 1;
+  setp.eq.u32 %p, %v2, 1;
+  @%p trap;
+  ret;
+SEND:
+  multimem.red.release.sys.global.add.u32 [%a], %v3;
+  ret;
+}
+)";
+  };
+  const auto judged = [&](int adder, const std::string& enough, const std::string& add,
+                          const std::string& look) {
+    const std::string file =
+        "ranks = 3\n[memory.c]\nkind = \"symmetric\"\nbytes = 4\n"
+        "[memory.flag]\nkind = \"symmetric\"\nbytes = 4\n[[launch]]\nptx = \"k.ptx\"\n"
+        "kernel = \"k\"\ngrid = [1]\nblock = [1]\nargs = [ {memory = \"c\"}, {peers = \"c\"}, "
+        "{peers = \"flag\"}, {multicast = \"c\"}, \"rank\" ]\n";
+    const Written w(text(adder, enough, add, look));
+    check::CheckSpec spec;
+    spec.run.policy.boundary = Boundary::stream;
+    return check::check([&] { return w.open(file); }, spec);
+  };
+  const std::string red = "  red.release.sys.global.add.u32 [%t], 1;\n";
+  const std::string plain = "  ld.relaxed.sys.global.u32 %v2, [%t];\n";
+  struct Look {
+    std::string enough, add, look;
+  };
+  const Look looks[] = {
+      {"1", red, plain},
+      {"1", red, "  ld.acquire.sys.global.u32 %v2, [%t];\n"},
+      {"1", red, "  ld.weak.global.u32 %v2, [%t];\n"},
+      {"1", red + plain, ""},
+      {"1", "  atom.release.sys.global.add.u32 %v4, [%t], 1;\n  add.u32 %v2, %v4, 1;\n", ""},
+  };
+  for (const Look& l : looks) {
+    CAPTURE(l.add);
+    CAPTURE(l.look);
+    CHECK(judged(0, l.enough, l.add, l.look).verdict == check::Verdict::fail);
+    CHECK(judged(2, l.enough, l.add, l.look).verdict != check::Verdict::pass);
+    if (l.look.empty()) continue;
+    // Behind both additions nothing is missed. (Behind a weak one orders of additions are
+    // explored.)
+    const bool weak = l.look.find("weak") != std::string::npos;
+    for (const int adder : {0, 2}) {
+      const check::CheckResult r = judged(adder, "2", l.add, l.look);
+      CHECK(r.verdict != check::Verdict::fail);
+      if (weak) continue;
+      CHECK(r.verdict == check::Verdict::pass);
+      CHECK(r.left_out.empty());
+    }
+  }
+  // Nor is there anything to miss where the looker only waits.
+  for (const int adder : {0, 2}) {
+    CHECK(judged(adder, "1", red, "").verdict == check::Verdict::pass);
+  }
+}
+
 TEST_CASE("orders of forms: another address of a place needs fence.proxy.alias by the letter") {
   const auto text = [](const std::string& fence) {
     return R"(
