@@ -76,7 +76,7 @@ CellKey overtaken(CellKey cell) {
 
 // The key of a cell that is accessed otherwise behind a wait than waits and their writes do.
 CellKey raced(CellKey cell) {
-  cell.size |= 0x40;
+  cell.size |= 0xE0;
   return cell;
 }
 
