@@ -493,6 +493,22 @@ void KernelRun::close_tokens(Warp& warp) {
   for (const std::uint32_t& block : live_) warp.agent->closed(&block);
 }
 
+// In which order the lanes of one instruction make their fences, where an exhaustive search asks.
+std::vector<std::uint32_t> KernelRun::fence_order(Warp& warp, std::uint32_t lanes, bool sc) {
+  constexpr int kMostFences = 4;  // whose orders are 24
+  std::vector<std::uint32_t> order;
+  const bool asks = sc && std::popcount(lanes) <= kMostFences && warp.agent->drops_looks();
+  while (lanes != 0) {
+    parts_.clear();
+    each_lane(lanes, [&](std::uint32_t lane) { parts_.push_back(1U << lane); });
+    const std::uint32_t which =
+        asks ? warp.agent->choose_part(schedule::DecisionKind::behind, parts_, true) : 0;
+    order.push_back(ptx::first_lane(parts_[which]));
+    lanes &= ~parts_[which];
+  }
+  return order;
+}
+
 void KernelRun::fence(const ptx::Agents& agents, const ptx::Fence& fence,
                       std::uint32_t instruction) {
   Warp& warp = warp_of(agents);
@@ -524,15 +540,16 @@ void KernelRun::fence(const ptx::Agents& agents, const ptx::Fence& fence,
                     : fence.order == ptx::Order::release ? Kind::release
                                                          : Kind::acq_rel;
   warp.agent->point_at_fence(kind);
+  const std::vector<std::uint32_t> order = fence_order(warp, agents.mask, kind == Kind::sc);
   warp.agent->act(site, [&](machine::Machine& m) {
-    each_lane(agents.mask, [&](std::uint32_t lane) {
+    for (const std::uint32_t lane : order) {
       const machine::ThreadId thread = warp.agent->lane_thread(lane);
       if (alias) {
         m.alias_fence(thread, site);
       } else {
         m.fence(thread, kind, fence.scope, site);
       }
-    });
+    }
   });
 }
 

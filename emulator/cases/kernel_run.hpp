@@ -509,6 +509,7 @@ class KernelRun final : public ptx::GlobalMemory {
   // Which of the lanes act now: all of them, or one that runs ahead.
   std::uint32_t choose_lanes(Warp& warp, std::uint32_t lanes);
   bool lets_others(Warp& warp, const ptx::Request& request, const machine::Access& how);
+  std::vector<std::uint32_t> fence_order(Warp& warp, std::uint32_t lanes, bool sc);
   bool is_held(Warp& warp, std::uint32_t lanes, const machine::Access& how);
   // `one(machine, lane)` for each of the lanes in a step of its own, with a point before all but
   // the first, whose point is made before lanes are chosen.

@@ -30,6 +30,7 @@ constexpr std::uint32_t kWarpLanes = 32;
 // The keys of a warp among the cells of Sets.
 CellKey key_of(std::uint64_t label) { return {kLanes.region, label, 2}; }
 CellKey key_of_parts(std::uint64_t label) { return {kLanes.region, label, 0x42}; }
+CellKey key_of_fences(std::uint64_t label) { return {kLanes.region, label, 0x43}; }
 
 }  // namespace
 
@@ -49,6 +50,14 @@ bool Sets::part_lanes(std::uint64_t label) {
   return fresh;
 }
 
+bool Sets::orders_fences(std::uint64_t label) const { return has(key_of_fences(label)); }
+
+bool Sets::order_fences(std::uint64_t label) {
+  const bool fresh = ordered_.insert(key_of_fences(label)).second;
+  if (fresh) ++generation_;
+  return fresh;
+}
+
 void Sets::leave_out(const LeftOut& order) { left_out_.insert(order); }
 
 std::vector<LeftOut> Sets::left_out() const { return {left_out_.begin(), left_out_.end()}; }
@@ -62,8 +71,13 @@ Walk::Lane& Walk::lane(AgentId agent, ThreadId thread) {
       execution_->record(lanes_[at->second].agent).status == schedule::AgentStatus::done;
   if (fresh || next) {
     Lane made;
-    if (next) made.past = lanes_[at->second].past;
+    if (next) {
+      made.past = lanes_[at->second].past;
+      made.fenced = lanes_[at->second].fenced;
+      made.published = lanes_[at->second].published;
+    }
     made.past.join(agents_[agent].base);
+    made.fenced.join(agents_[agent].base_fenced);
     made.agent = agent;
     at->second = lane_number(agent, thread);
     if (lanes_.size() <= at->second) lanes_.resize(at->second + 1);
@@ -194,10 +208,14 @@ void Walk::name_lane_of_write(Event& event, const Question& q) {
   event.site = lives_[read].event.site;
 }
 
-void Walk::join_lanes(AgentId agent, const Prefix& past) {
+void Walk::join_lanes(AgentId agent, const Prefix& past, const Fenced& fenced) {
   agents_[agent].base.join(past);
+  agents_[agent].base_fenced.join(fenced);
   if (lanes_of_.size() <= agent) return;
-  for (const std::uint32_t l : lanes_of_[agent]) lanes_[l].past.join(past);
+  for (const std::uint32_t l : lanes_of_[agent]) {
+    lanes_[l].past.join(past);
+    lanes_[l].fenced.join(fenced);
+  }
 }
 
 Prefix Walk::lanes_past(AgentId agent) const {
@@ -207,10 +225,18 @@ Prefix Walk::lanes_past(AgentId agent) const {
   return all;
 }
 
+Walk::Fenced Walk::lanes_fenced(AgentId agent) const {
+  Fenced all = agents_[agent].base_fenced;
+  if (lanes_of_.size() <= agent) return all;
+  for (const std::uint32_t l : lanes_of_[agent]) all.join(lanes_[l].fenced);
+  return all;
+}
+
 void Walk::on_lanes_arrive(AgentId id, std::span<const ThreadId> lanes, const void* barrier) {
   // A host has none: what it knows it hands on to the lanes of its launches.
   if (execution_->record(id).thread == machine::kNoThread) {
     lane_arrivals_[barrier].join(lanes_past(id));
+    fenced_arrivals_[barrier].join(lanes_fenced(id));
   }
   Prefix& arrivals = lane_arrivals_[barrier];
   Prefix last;  // that has been joined
@@ -220,12 +246,17 @@ void Walk::on_lanes_arrive(AgentId id, std::span<const ThreadId> lanes, const vo
     arrivals.join(past);
     last = past;
   }
+  if (!fenced_) return;
+  Prefix& met = fenced_arrivals_[barrier].met;
+  for (const ThreadId thread : lanes) met.join(lane(id, thread).fenced.met);
 }
 
 void Walk::on_lanes_leave(AgentId id, std::span<const ThreadId> lanes, const void* barrier) {
   const auto at = lane_arrivals_.find(barrier);
   if (at == lane_arrivals_.end()) return;
-  if (execution_->record(id).thread == machine::kNoThread) join_lanes(id, at->second);
+  if (execution_->record(id).thread == machine::kNoThread) {
+    join_lanes(id, at->second, fenced_arrivals_[barrier]);
+  }
   Prefix before, after;  // of the lane before
   bool known = false;
   for (const ThreadId thread : lanes) {
@@ -238,6 +269,26 @@ void Walk::on_lanes_leave(AgentId id, std::span<const ThreadId> lanes, const voi
     before = past;
     past.join(at->second);
     after = past;
+  }
+  if (!fenced_) return;
+  const Prefix& met = fenced_arrivals_[barrier].met;
+  for (const ThreadId thread : lanes) lane(id, thread).fenced.met.join(met);
+}
+
+// One that went on behind its arrival may have made fences since.
+void Walk::on_block_barrier(std::span<const ThreadId> arriving, std::span<const ThreadId> syncing) {
+  if (record_ != nullptr) record_->on_block_barrier(arriving, syncing);
+  if (!fenced_) return;
+  const std::set<ThreadId> waiting(syncing.begin(), syncing.end());
+  Prefix met;
+  for (const ThreadId thread : arriving) {
+    const auto at = lane_of_.find(thread);
+    if (at != lane_of_.end() && waiting.contains(thread))
+      met.join(lanes_[at->second].fenced.synced);
+  }
+  for (const ThreadId thread : waiting) {
+    const auto at = lane_of_.find(thread);
+    if (at != lane_of_.end()) lanes_[at->second].fenced.synced.join(met);
   }
 }
 
@@ -434,7 +485,10 @@ bool Walk::note_lane_order() {
 
 std::uint32_t Walk::choose_lanes(std::uint32_t options) {
   const AgentState& agent = current();
-  if (!sets_.orders_lanes(agent.label) && !sets_.parts_lanes(agent.label)) return steer(options);
+  const bool asks = std::exchange(fences_asked_, false)
+                        ? sets_.orders_fences(agent.label)
+                        : sets_.orders_lanes(agent.label) || sets_.parts_lanes(agent.label);
+  if (!asks) return steer(options);
   // Not where the run that led to the graph had no choice.
   const std::uint32_t given = find({agent.index, agent.nth}, piece_, false);
   const bool none =

@@ -98,6 +98,7 @@ void Walk::start(Graph graph, schedule::Execution& execution) {
   due_.clear();
   arrivals_.clear();
   lane_arrivals_.clear();
+  fenced_arrivals_.clear();
   lanes_.clear();
   others_ = 0;
   lane_of_.clear();
@@ -112,7 +113,7 @@ void Walk::start(Graph graph, schedule::Execution& execution) {
   current_ = asking_blocked_ = kNoAgent;
   piece_ = prepared_ = 0;
   yields_ = executions_ = 0;
-  abandoned_ = unfair_ = in_vain_ = overlaps_ = false;
+  abandoned_ = unfair_ = in_vain_ = overlaps_ = fences_asked_ = fenced_ = false;
   by_weak_.reset();
   generation_ = sets_.generation();
   handed_on_ = sets_.handed_on();
@@ -198,6 +199,10 @@ void Walk::executed(std::uint32_t event) {
 }
 
 std::uint32_t Walk::keep(std::uint32_t given, Live live) {
+  if (fenced_ && live.lane != kUnknown) {
+    live.fenced = lanes_[live.lane.agent].fenced;
+    live.published = lanes_[live.lane.agent].published;
+  }
   if (given == kNone) {
     live.executed = true;
     live.at = ++executions_;
@@ -294,9 +299,11 @@ void Walk::on_spawn(AgentId id, std::uint64_t label) {
   if (id_of_.size() <= a.index) id_of_.resize(a.index + 1, kNoAgent);
   id_of_[a.index] = id;
   a.base = {};
+  a.base_fenced = {};
   if (current_ != kNoAgent) {
     a.past = agents_[current_].past;
     a.base = lanes_past(current_);
+    a.base_fenced = lanes_fenced(current_);
   }
 }
 
@@ -321,8 +328,12 @@ void Walk::on_barrier(std::span<const AgentId> met, const void* barrier) {
   for (const AgentId id : met) all.join(agents_[id].past);
   for (const AgentId id : met) agents_[id].past = all;
   Prefix lanes;
-  for (const AgentId id : met) lanes.join(lanes_past(id));
-  for (const AgentId id : met) join_lanes(id, lanes);
+  Fenced fenced;
+  for (const AgentId id : met) {
+    lanes.join(lanes_past(id));
+    fenced.join(lanes_fenced(id));
+  }
+  for (const AgentId id : met) join_lanes(id, lanes, fenced);
 }
 
 void Walk::on_leave(AgentId id, const void* barrier) {
@@ -352,13 +363,13 @@ void Walk::on_late(AgentId id, const void* barrier, const schedule::Late& late) 
 
 void Walk::on_order(AgentId earlier, AgentId later) {
   agents_[later].past.join(agents_[earlier].past);
-  join_lanes(later, lanes_past(earlier));
+  join_lanes(later, lanes_past(earlier), lanes_fenced(earlier));
 }
 
 void Walk::on_end(AgentId id, AgentId parent) {
   if (parent == kNoAgent) return;
   agents_[parent].past.join(agents_[id].past);
-  join_lanes(parent, lanes_past(id));
+  join_lanes(parent, lanes_past(id), lanes_fenced(id));
 }
 
 void Walk::leave_step() {
@@ -604,7 +615,7 @@ std::uint32_t Walk::choose(schedule::DecisionKind kind, std::uint64_t, std::uint
     return sets_.starts_late() ? choose_option(options) : 0;
   }
   // Which lanes act first is no question of the machine's.
-  if (kind == schedule::DecisionKind::split) return choose_lanes(options);
+  if (kind == schedule::DecisionKind::split || fences_asked_) return choose_lanes(options);
   if (kind == schedule::DecisionKind::behind) {
     if (!parts_.empty()) {
       const std::uint32_t answer = steer(options);

@@ -94,6 +94,9 @@ class Sets {
   // Besides, whether they may be anywhere behind one another, access by access.
   bool parts_lanes(std::uint64_t label) const;
   bool part_lanes(std::uint64_t label);
+  // The same of the fences of one instruction alone.
+  bool orders_fences(std::uint64_t label) const;
+  bool order_fences(std::uint64_t label);
   // Whether launches that may begin early also begin late, each by itself (overlap.cpp).
   bool starts_late() const;
   void start_late();
@@ -200,6 +203,7 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
   void on_close(const void* barrier) override {
     arrivals_.erase(barrier);
     lane_arrivals_.erase(barrier);
+    fenced_arrivals_.erase(barrier);
   }
   void on_barrier(std::span<const schedule::AgentId> met, const void* barrier) override;
   void on_order(schedule::AgentId earlier, schedule::AgentId later) override;
@@ -210,8 +214,9 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
   void on_lanes_leave(schedule::AgentId id, std::span<const machine::ThreadId> lanes,
                       const void* barrier) override;
   void on_exchange(schedule::AgentId id, std::span<const machine::ThreadId> lanes) override;
-  void on_parts(std::span<const std::uint32_t> lanes) override {
+  void on_parts(std::span<const std::uint32_t> lanes, bool fences) override {
     parts_.assign(lanes.begin(), lanes.end());
+    fences_asked_ = fences;
   }
   schedule::AgentId pick(const schedule::ReadyView& ready, schedule::AgentId current,
                          bool current_ready, std::uint64_t label, std::uint32_t point) override;
@@ -237,9 +242,7 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
                                         std::uint8_t size) const override;
   bool orders_fence_sc() const override { return foresight_ == nullptr; }
   void on_block_barrier(std::span<const machine::ThreadId> arriving,
-                        std::span<const machine::ThreadId> syncing) override {
-    if (record_ != nullptr) record_->on_block_barrier(arriving, syncing);
-  }
+                        std::span<const machine::ThreadId> syncing) override;
 
   // Listener, of runs that are recorded
   void on_event(const machine::Event& e) override;
@@ -247,6 +250,17 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
  private:
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
 
+  // The fences.sc that are before what a lane does next otherwise than by memory and their order:
+  // by program order, barriers of a block or warp, and launches; besides, by whatever else it meets
+  // others at.
+  struct Fenced {
+    Prefix synced;
+    Prefix met;
+    void join(const Fenced& o) {
+      synced.join(o.synced);
+      met.join(o.met);
+    }
+  };
   struct AgentState {
     schedule::AgentId id = schedule::kNoAgent;
     std::uint64_t label = 0;
@@ -258,11 +272,14 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
     bool held = false;  // some of its lanes let others go on (steer)
     Prefix past;
     Prefix base;  // as a lane's past: what all its lanes have
+    Fenced base_fenced;
   };
   // A thread of the machine, as it acts for itself: its events have names among those of lanes
   // (Live::lane), and its past holds such names.
   struct Lane {
     Prefix past;
+    Fenced fenced;
+    Prefix published;  // `fenced.synced` at its last fence.sc: what a relaxed write hands on
     std::uint32_t nth = 0;
     schedule::AgentId agent = schedule::kNoAgent;
     // Of the last instruction at several replicas: its first step of the machine and what came
@@ -287,10 +304,13 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
     Prefix carried;  // a write: what a reader takes over; differs from `past` in a set
     Name lane = kUnknown;
     Prefix lane_carried;
-    std::uint32_t instruction = 0;                        // Lane::instruction, if it is of one
-    machine::MessageSet known = 0;                        // reads: what it could not fall behind
-    std::uint32_t steps = 0;                              // reads: the machine's step
-    std::optional<machine::Wanted> wanted;                // awaits
+    std::uint32_t instruction = 0;          // Lane::instruction, if it is of one
+    std::vector<std::uint32_t> unknown;     // of a lane's fence.sc: see unknown_to()
+    Fenced fenced;                          // behind such a fence: its lane's, when it was executed
+    Prefix published;                       // the same
+    machine::MessageSet known = 0;          // reads: what it could not fall behind
+    std::uint32_t steps = 0;                // reads: the machine's step
+    std::optional<machine::Wanted> wanted;  // awaits
     std::shared_ptr<const machine::Condition> condition;  // keeps that of `wanted`
     machine::ThreadId thread = machine::kNoThread;
     machine::Access access;
@@ -379,8 +399,9 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
   Name lane_step(const Question& q);
   std::uint32_t instruction_of(const Question& q);
   bool by_other_replica(const Prefix& lane_past, const Live& event) const;
-  void join_lanes(schedule::AgentId agent, const Prefix& past);
+  void join_lanes(schedule::AgentId agent, const Prefix& past, const Fenced& fenced);
   Prefix lanes_past(schedule::AgentId agent) const;
+  Fenced lanes_fenced(schedule::AgentId agent) const;
   bool left_out(std::uint32_t by, std::uint16_t site, const Prefix& past, const Prefix& lane_past,
                 const Live& event);
   struct Turn {
@@ -427,6 +448,11 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
   bool strong_fences(const Live& a, const Live& b) const;
   void offer_fences(const Live& fence);
   bool acts(machine::ThreadId thread) const;
+  std::vector<std::uint32_t> unknown_to(machine::ThreadId who) const;
+  bool is_behind(const Live& l, const Live& fence) const;
+  std::vector<const Live*> carriers(const Live& earlier, const Live& later) const;
+  bool is_told(const Live& earlier, const Live& later) const;
+  void note_fence_order(const Live& earlier, const Live& later);
   void note_fences();
 
   // overlap.cpp
@@ -537,6 +563,7 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
   std::unordered_map<std::uint64_t, std::uint32_t> writes_;  // by step and offset
   std::unordered_map<const void*, Prefix> arrivals_;         // by barrier
   std::unordered_map<const void*, Prefix> lane_arrivals_;
+  std::unordered_map<const void*, Fenced> fenced_arrivals_;
   std::vector<Lane> lanes_;
   std::uint32_t others_ = 0;  // of these, of threads that are no lanes of a warp
   std::unordered_map<machine::ThreadId, std::uint32_t> lane_of_;
@@ -564,6 +591,8 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
   bool overlaps_ = false;             // a launch was asked whether it begins early
   std::uint32_t executions_ = 0;      // events so far
   std::vector<std::uint32_t> parts_;  // of the question that comes: the lanes of each answer
+  bool fences_asked_ = false;         // it is about fences of one instruction
+  bool fenced_ = false;               // a second lane of a warp has made a fence.sc
   bool in_vain_ = false;              // an iteration that repeats would see something new
   std::optional<LeftOut> by_weak_;    // a poll goes on by a write that is no event (ends_by_weak)
 };

@@ -42,8 +42,8 @@ void Machine::fence(ThreadId id, Fence kind, Scope scope, std::uint16_t site) {
   Thread& t = *threads_[id];
   ++step_;
   const bool in_order = arbiter_ == nullptr || arbiter_->orders_fence_sc();
-  if (arbiter_ != nullptr && kind == Fence::sc && in_order) arbiter_->on_fence_sc(id, scope, site);
   if (kind != Fence::release) acquire_parked(t, id, scope);
+  if (arbiter_ != nullptr && kind == Fence::sc && in_order) arbiter_->on_fence_sc(id, scope, site);
   if (kind == Fence::sc && in_order) {
     // Fence-SC order: every earlier morally strong fence.sc precedes this one, pair by pair.
     for (const FenceSc& f : fence_sc_) {

@@ -360,10 +360,11 @@ void Agent::closed(const void* barrier) {
 
 bool Agent::free_running() const { return execution_.free_running(); }
 
-std::uint32_t Agent::choose_part(DecisionKind kind, std::span<const std::uint32_t> lanes) {
+std::uint32_t Agent::choose_part(DecisionKind kind, std::span<const std::uint32_t> lanes,
+                                 bool fences) {
   if (lanes.size() < 2 || execution_.free_running()) return 0;
   Strategy& strategy = execution_.strategy();
-  if (strategy.follows_lanes()) strategy.on_parts(lanes);
+  if (strategy.follows_lanes()) strategy.on_parts(lanes, fences);
   return execution_.choose_for(id_, kind, static_cast<std::uint32_t>(lanes.size()));
 }
 

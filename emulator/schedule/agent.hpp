@@ -174,8 +174,10 @@ class Agent {
   bool free_running() const;
   // A choice of the program's own, for example the order of a sum. 0 is the default.
   std::uint32_t choose(DecisionKind kind, std::uint32_t options);
-  // Which part of a warp goes on; by each answer, its lanes.
-  std::uint32_t choose_part(DecisionKind kind, std::span<const std::uint32_t> lanes);
+  // Which part of a warp goes on; by each answer, its lanes. `fences`: which of those at a fence
+  // makes it next.
+  std::uint32_t choose_part(DecisionKind kind, std::span<const std::uint32_t> lanes,
+                            bool fences = false);
 
   // Reports a finding made by the program itself (replicas differ, wrong numbers, ...): the run
   // ends here, unless it is passed over.

@@ -22,7 +22,7 @@ enum class DecisionKind : std::uint8_t {
   split,      // value: which part of a warp goes first; 0 = all its lanes together, in order
   timeout,    // value: 1 = a loop that waits, and may give up, does so now
   looks,      // value: 1 = of the whole run: Strategy::drops_looks
-  behind,     // value: 1 = lanes at an access let others of their warp, that could go on, do so
+  behind,     // value: 1 = lanes let others of their warp act first; at a fence.sc: who is next
   overlap,    // value: 1 = a launch that may begin before the one ahead of it ends does not
   // Faults (faults.hpp); asked only in a run that may have some.
   fault,  // value: encode(StepFault), what befalls the agent or its rank

@@ -103,8 +103,9 @@ class Strategy {
   virtual void on_lanes_leave(AgentId, std::span<const machine::ThreadId>,
                               const void* /*barrier*/) {}
   virtual void on_exchange(AgentId, std::span<const machine::ThreadId>) {}
-  // Which lanes go on by each answer to the question that comes next.
-  virtual void on_parts(std::span<const std::uint32_t> /*lanes*/) {}
+  // Which lanes go on by each answer to the question that comes next; whether only their fences of
+  // one instruction do.
+  virtual void on_parts(std::span<const std::uint32_t> /*lanes*/, bool /*fences*/) {}
   virtual void on_close(const void* /*barrier*/) {}
   virtual void on_barrier(std::span<const AgentId> /*met*/, const void* /*barrier*/) {}
   virtual void on_order(AgentId /*earlier*/, AgentId /*later*/) {}

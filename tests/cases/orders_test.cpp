@@ -563,6 +563,125 @@ TEST_CASE("lanes that wait apart for values of one place may miss them, in whate
   judge("clean", {{wait("O", 1) + ack, wait("T", 2), writer(acked)}});
 }
 
+TEST_CASE("fences of two lanes at one instruction come in either order") {
+  // Each stores to a place of its own, and loads what another one stored.
+  const auto lanes = [](const std::string& count, const std::string& between,
+                        const std::string& fence, const std::string& tells) {
+    return Threads{{"all:  setp.ge.u32 %q, %lane, " + count +
+                    ";\n  @%q ret;\n  mul.wide.u32 %s, %lane, 64;\n  add.u64 %s, %s, %m;\n"
+                    "  add.u32 %v1, %lane, 1;\n  rem.u32 %v1, %v1, " +
+                    count +
+                    ";\n  mul.wide.u32 %t, %v1, 64;\n  add.u64 %t, %t, %m;\n"
+                    "  st.relaxed.gpu.global.u32 [%s], 1;\n" +
+                    between + "  fence." + fence +
+                    ".gpu;\n  ld.relaxed.gpu.global.u32 %v2, [%t];\n"
+                    "  setp.eq.u32 %r, %v2, 0;\n" +
+                    tells}};
+  };
+  const auto by_one = [](int lane) {
+    return "  setp.eq.and.u32 %q, %lane, " + std::to_string(lane) + ", %r;\n  @%q trap;\n";
+  };
+  const std::string by_both = "  vote.sync.all.pred %q, %r, 3;\n  @%q trap;\n";
+  for (const int lane : {0, 1}) {
+    judge("rank-lost", lanes("2", "", "sc", by_one(lane)));
+    judge("clean", lanes("2", "  bar.warp.sync 3;\n", "sc", by_one(lane)));
+    // A vote orders no memory.
+    CHECK(checked(lanes("2", "  vote.sync.any.pred %p, %p, 3;\n", "sc", by_one(lane))) ==
+          "rank-lost");
+  }
+  judge("clean", lanes("2", "", "sc", by_both));
+  judge("rank-lost", lanes("2", "", "acq_rel", by_both));
+  const std::string by_all = "  vote.sync.all.pred %q, %r, 7;\n  @%q trap;\n";
+  CHECK(checked(lanes("3", "", "sc", by_all)) == "clean");
+  CHECK(checked(lanes("3", "", "acq_rel", by_all)) == "rank-lost");
+  // Of more than four lanes it is left out.
+  CHECK(checked(lanes("5", "", "sc", by_one(4))) == "unknown");
+  // On two sides of a branch it is left out, or found.
+  const auto sides = [](int traps) {
+    const auto side = [&](int lane) {
+      const std::string own = std::to_string(64 * lane), other = std::to_string(64 * (1 - lane));
+      return "  st.relaxed.gpu.global.u32 [%m+" + own +
+             "], 1;\n  fence.sc.gpu;\n  ld.relaxed.gpu.global.u32 %v2, [%m+" + other + "];\n" +
+             (lane == traps ? "  setp.eq.u32 %r, %v2, 0;\n  @%r trap;\n" : "");
+    };
+    return Threads{
+        {"all:  setp.gt.u32 %q, %lane, 1;\n  @%q ret;\n  setp.eq.u32 %q, %lane, 0;\n"
+         "  @%q bra $A;\n" +
+         side(1) + "  ret;\n$A:\n" + side(0)}};
+  };
+  for (const int traps : {0, 1}) {
+    CHECK(checked(sides(traps)) != "clean");
+    CHECK(found(fuzz(*program_of(sides(traps)), machine::Boundary::coherent, 3000)) == "rank-lost");
+  }
+  // What one lane has of a third one, and what a third one has of the other lane.
+  const std::string three = "all:  setp.gt.u32 %q, %lane, 2;\n  @%q ret;\n";
+  const auto only = [](int lane, const std::string& what) {
+    return "  setp.eq.u32 %q, %lane, " + std::to_string(lane) + ";\n  @%q " + what + ";\n";
+  };
+  const auto but = [](int lane, const std::string& what) {
+    return "  setp.ne.u32 %q, %lane, " + std::to_string(lane) + ";\n  @%q " + what + ";\n";
+  };
+  const std::string fence = "  fence.sc.gpu;\n";
+  const auto sees = [](int lane, const std::string& where = "[%m]") {
+    return "  ld.relaxed.gpu.global.u32 %v2, " + where + ";\n  setp.eq.u32 %q, %lane, " +
+           std::to_string(lane) + ";\n  setp.eq.and.u32 %q, %v2, 0, %q;\n  @%q trap;\n";
+  };
+  for (const int reader : {0, 1}) {
+    const int other = 1 - reader;
+    const std::string pair = std::to_string(4 | 1 << other),
+                      later = std::to_string(4 | 1 << reader);
+    const std::string third = three + only(2, "st.relaxed.gpu.global.u32 [%m], 1") +
+                              but(reader, "bar.warp.sync " + pair) + but(2, fence.substr(2, 12));
+    CHECK(checked({{third + sees(reader)}}) != "clean");
+    CHECK(checked({{third + sees(other)}}) == "clean");
+    const std::string told = three + only(other, "st.relaxed.gpu.global.u32 [%m], 1") +
+                             but(2, fence.substr(2, 12)) + but(other, "bar.warp.sync " + later);
+    CHECK(checked({{told + sees(2)}}) != "clean");
+    // Another warp hears of one of the fences, or of both.
+    const auto hears = [&](int from, const std::string& synced,
+                           const std::string& how = "relaxed") {
+      return Threads{{"all:  setp.gt.u32 %q, %lane, 1;\n  @%q ret;\n" +
+                          only(other, "st.relaxed.gpu.global.u32 [%m], 1") + fence + synced +
+                          only(from, "st." + how + ".gpu.global.u32 [%m+64], 1"),
+                      "$L:\n  ld.acquire.gpu.global.u32 %v2, [%m+64];\n  setp.ne.u32 %q, %v2, 1;\n"
+                      "  @%q bra $L;\n" +
+                          sees(0)}};
+    };
+    CHECK(checked(hears(reader, "")) == "rank-lost");
+    judge("clean", hears(other, ""));
+    judge("clean", hears(reader, "  bar.warp.sync 3;\n", "release"));
+    // A store publishes what was before its fence.
+    CHECK(checked(hears(reader, "  bar.warp.sync 3;\n")) == "rank-lost");
+    // Where a store lands.
+    CHECK(checked({{"all:  setp.gt.u32 %q, %lane, 1;\n  @%q ret;\n" +
+                    only(other, "st.relaxed.gpu.global.u32 [%m], 1") + fence +
+                    only(reader, "st.relaxed.gpu.global.u32 [%m], 2") +
+                    "  bar.warp.sync 3;\n  ld.relaxed.gpu.global.u32 %v2, [%m];\n"
+                    "  setp.eq.u32 %q, %v2, 1;\n  @%q trap;\n"}}) == "rank-lost");
+  }
+  // Behind a barrier of all lanes nothing tells, however many they are.
+  const std::string places =
+      "all:  mul.wide.u32 %s, %lane, 4;\n  add.u64 %s, %s, %m;\n  xor.b32 %v1, %lane, 5;\n"
+      "  mul.wide.u32 %t, %v1, 4;\n  add.u64 %t, %t, %m;\n"
+      "  st.relaxed.gpu.global.u32 [%s], 1;\n";
+  const std::string all =
+      "  ld.relaxed.gpu.global.u32 %v2, [%t];\n  setp.eq.u32 %q, %v2, 0;\n"
+      "  setp.eq.and.u32 %q, %lane, 31, %q;\n  @%q trap;\n";
+  judge("clean", {{places + fence + "  bar.warp.sync 0xffffffff;\n" + all}});
+  judge("clean", {{places + fence + "  bar.sync 0;\n" + all}});
+  CHECK(checked({{places + fence + all}}) == "unknown");
+  // Nor where one of them tells another warp.
+  const std::string hears_all =
+      "$L:\n  ld.acquire.gpu.global.u32 %v2, [%m+256];\n  setp.ne.u32 %q, %v2, 1;\n  @%q bra $L;\n"
+      "  ld.relaxed.gpu.global.u32 %v2, [%m+120];\n  setp.eq.u32 %q, %v2, 0;\n  @%q trap;\n";
+  judge("clean", {{places + fence + "  bar.warp.sync 0xffffffff;\n" +
+                       only(0, "st.release.gpu.global.u32 [%m+256], 1"),
+                   hears_all}});
+  // Nothing tells their order.
+  CHECK(executions({{"all:  fence.sc.gpu;\n  mul.wide.u32 %s, %lane, 4;\n  add.u64 %s, %s, %m;\n"
+                     "  st.relaxed.gpu.global.u32 [%s], 1;\n  fence.sc.gpu;\n"}}) == 1);
+}
+
 TEST_CASE("a plain store that ends a poll which came later is a race, whoever comes first") {
   const auto lock = [](const std::string& how, const std::string& unlock) {
     return "$L:\n  atom.acquire.gpu.global." + how +
