@@ -8,11 +8,11 @@
 
 #include "emulator/cases/kernel_run.hpp"
 #include "emulator/ptx/lanes.hpp"
+#include "emulator/schedule/strategy.hpp"
 
 namespace ringfence::cases {
 
-// With more lanes than these at work an instruction moves data: one point for all of them.
-inline constexpr int kMostSingleLanes = 8;
+using schedule::kMostSingleLanes;
 
 // How the machine makes an access of a kernel.
 machine::Access how_of(const ptx::Access& access, std::uint16_t site);

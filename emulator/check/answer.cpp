@@ -333,7 +333,7 @@ bool Walk::is_overwritten(const Question& q, const Message& m) {
     if ((x->before & bit(m)) == 0) continue;
     const Live* const w = writer(*x, cell_asked(q));
     if (w != nullptr) {
-      left_out(current().index, q.access->site, past, lane_of(q).past, *w);
+      left_out(current().index, q.access->site, past, lane_of(q).past, *w, q.wanted != nullptr);
     }
     if (name_of(*x) == kUnknown || past.has(name_of(*x))) return true;
   }

@@ -304,7 +304,7 @@ void Walk::on_exchange(AgentId id, std::span<const ThreadId> lanes) {
 // act in the order in which they do. Then the run is given up, and the search starts again with
 // those warps' lanes ordered; where that does not reach the other order, it is noted as left out.
 bool Walk::left_out(std::uint32_t by, std::uint16_t site, const Prefix& past,
-                    const Prefix& lane_past, const Live& event) {
+                    const Prefix& lane_past, const Live& event, bool awaits) {
   if (!event.executed || event.lane == kUnknown || !past.has(event.event.self) ||
       lane_past.has(event.lane)) {
     return false;
@@ -318,6 +318,7 @@ bool Walk::left_out(std::uint32_t by, std::uint16_t site, const Prefix& past,
   struct Found {
     std::optional<std::uint32_t> in, out;
     bool elsewhere = false;  // one behind `event` is of another instruction, or of the same step
+    const Live* brings = nullptr;  // the first one that is not, and that `event` comes before
   };
   std::vector<Found> found(id_of_.size());
   for (const Live& l : lives_) {
@@ -327,6 +328,8 @@ bool Walk::left_out(std::uint32_t by, std::uint16_t site, const Prefix& past,
     if (!lane_past.has(l.lane)) {
       if (by_other_replica(lane_past, l)) continue;
       f.out = std::min(f.out.value_or(self.nth), self.nth);
+      const bool brings = self == event.event.self || l.past.has(event.event.self);
+      if (brings && (f.brings == nullptr || self < f.brings->event.self)) f.brings = &l;
       continue;
     }
     f.in = std::max(f.in.value_or(0), self.nth);
@@ -344,13 +347,42 @@ bool Walk::left_out(std::uint32_t by, std::uint16_t site, const Prefix& past,
     if (!several || !f.in || !f.out || *f.in < *f.out) continue;
     const std::uint64_t label = names_of_.label(i);
     if (i != event.event.self.agent || f.elsewhere) {
-      sets_.leave_out({label, event.access.site, site});
+      if (!(awaits && i == by) && can_part(i, past, lane_past, event)) {
+        fresh = sets_.part_lanes(label) || fresh;
+      } else {
+        sets_.leave_out({label, (f.brings != nullptr ? *f.brings : event).access.site, site});
+      }
     } else if (sets_.order_lanes(label)) {
       fresh = true;
     }
   }
   if (fresh) abandon();
   return fresh;
+}
+
+// Whether an access can come before an event that is in its past because lanes of this warp act in
+// one order, once they are parted: those that have the event behind it, or make it, wait for the
+// others at an access where each order of lanes is asked for. A lane goes on behind a wait only
+// when no other one can, so there is none.
+bool Walk::can_part(std::uint32_t agent, const Prefix& past, const Prefix& lane_past,
+                    const Live& event) const {
+  if (!is_coherent()) return false;
+  std::map<Name, std::set<std::uint32_t>> lanes_at;  // by step
+  std::set<Name> late;                               // steps that have to come behind the access
+  for (const Live& l : lives_) {
+    const Event& e = l.event;
+    if (e.self.agent != agent) continue;
+    if (e.waits || l.wanted) return false;
+    if (l.lane == kUnknown) continue;
+    lanes_at[e.self].insert(l.lane.agent);
+    if (!l.executed || lane_past.has(l.lane) || !past.has(e.self)) continue;
+    if (e.self != event.event.self && !l.past.has(event.event.self)) continue;
+    if (e.cell == kFences || l.access.of_barrier) return false;
+    late.insert(e.self);
+  }
+  return std::all_of(late.begin(), late.end(), [&](const Name& step) {
+    return lanes_at[step].size() <= static_cast<std::size_t>(schedule::kMostSingleLanes);
+  });
 }
 
 // What of a graph comes before what by program order and by what else orders threads.
@@ -503,6 +535,9 @@ std::uint32_t Walk::choose_lanes(std::uint32_t options) {
 std::optional<std::uint8_t> Walk::due_lane(std::uint32_t ahead) {
   if (remaining_ == 0) return {};
   const AgentState& agent = current();
+  // A choice comes first, which the graph has.
+  const std::uint32_t choice = find({agent.index, agent.nth}, piece_, false);
+  if (choice < given_ && !lives_[choice].executed && lives_[choice].event.cell == kLanes) return {};
   const Name self{agent.index, agent.nth + (piece_ > 0 ? 1 : 0) + ahead};
   const std::uint32_t read = find(self, 0, false);
   const std::uint32_t at = read != kNone ? read : find(self, 0, true);

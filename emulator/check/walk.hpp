@@ -403,7 +403,9 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
   Prefix lanes_past(schedule::AgentId agent) const;
   Fenced lanes_fenced(schedule::AgentId agent) const;
   bool left_out(std::uint32_t by, std::uint16_t site, const Prefix& past, const Prefix& lane_past,
-                const Live& event);
+                const Live& event, bool awaits = false);
+  bool can_part(std::uint32_t agent, const Prefix& past, const Prefix& lane_past,
+                const Live& event) const;
   struct Turn {
     std::uint32_t event = 0;
     std::uint32_t turn = 0;

@@ -16,6 +16,10 @@
 
 namespace ringfence::schedule {
 
+// Of at most so many lanes at one instruction each may be asked for its turn; with more an
+// instruction moves data: one point for all of them.
+inline constexpr int kMostSingleLanes = 8;
+
 class Profile;  // profile.hpp
 
 using AgentId = std::uint32_t;

@@ -79,10 +79,11 @@ class Comparison {
                                                   limits_.boundary == machine::Boundary::coherent);
       judged_.undefined = result_.verdict == check::Verdict::fail || missed;
       // Orders of lanes that were left out show where one matters, but not where lanes are the
-      // threads; what has no run at all does not.
+      // threads, or at the point of coherence; what has no run at all does not.
       const bool lacks = std::any_of(
           result_.left_out.begin(), result_.left_out.end(), [&](const check::LeftOut& o) {
-            return kernel_.paired || o.what != check::LeftOut::What::lanes;
+            return kernel_.paired || limits_.boundary == machine::Boundary::coherent ||
+                   o.what != check::LeftOut::What::lanes;
           });
       judged_.whole = !judged_.undefined && !lacks && result_.explored == 1 && result_.bounded == 0;
     }
