@@ -164,7 +164,8 @@ void Walk::on_read(const Question& q, std::span<Message* const> options) {
         if (name_of(*m) == live.event.from) chosen = m;
       }
     }
-    if (chosen == nullptr || (q.pointed && chosen != q.cell->newest)) {
+    const bool overtaken = chosen != nullptr && q.pointed && chosen != q.cell->newest;
+    if (chosen == nullptr || (overtaken && !overtaken_by_weak(q, *chosen))) {
       lives_[given] = std::move(live);
       // It reads what it may not write behind, as somebody else has; it may have been the first.
       for (const Message* m = q.cell->newest; m != nullptr; m = m->older) {
@@ -271,6 +272,22 @@ void Walk::describe(const Question& q, Live& live) const {
   live.wanted = *q.wanted;
   live.event.waits = true;
   if (q.wanted->condition != nullptr) live.condition = q.wanted->condition->shared_from_this();
+}
+
+// Whether a write is no event of graphs, and nothing orders it before the access.
+bool Walk::is_weak_unknown(const Question& q, const Message& m) const {
+  return !weak_events_ && !m.initial && !machine::is_strong(m.order) && (q.known & bit(m)) == 0;
+}
+
+// A read at the point of coherence returns what is newest, but the graph has no weak writes where
+// races end a run: one that nothing orders with the read may be executed before it. The read goes
+// on, and the machine tells the race.
+bool Walk::overtaken_by_weak(const Question& q, const Message& chosen) {
+  for (const Message* m = q.cell->newest; m != &chosen; m = m->older) {
+    if (m == nullptr || !is_weak_unknown(q, *m)) return false;
+  }
+  by_weak_ = LeftOut{current().label, q.access->site, q.cell->newest->site, LeftOut::What::look};
+  return true;
 }
 
 // A poll that is stuck in the graph is found by later writes, of which weak ones are none where

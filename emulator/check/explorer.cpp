@@ -192,7 +192,7 @@ class Search {
     };
     try {
       out.outcome = executor.run(item.foresight != nullptr ? loose_ : run_, walk);
-      walk.finish();
+      walk.finish(out.outcome.end == schedule::RunEnd::finding);
     } catch (...) {
       leave();
       throw;

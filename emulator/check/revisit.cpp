@@ -14,7 +14,11 @@ using machine::MessageSet;
 using schedule::AgentId;
 using schedule::kNoAgent;
 
-void Walk::finish() {
+void Walk::finish(bool found) {
+  if (by_weak_ && !found) {  // no race came of it
+    sets_.leave_out(*by_weak_);
+    unfair_ = abandoned_ = true;
+  }
   note_unordered();
   note_overtaken();
   note_raced();
@@ -25,10 +29,6 @@ void Walk::finish() {
   due_.clear();
   for (const Incoming& w : due) revisit(w);
   if (in_vain_) unfair_ = abandoned_ = true;
-  if (by_weak_) {  // and no race came of it
-    sets_.leave_out(*by_weak_);
-    unfair_ = abandoned_ = true;
-  }
   if (!abandoned_ && open_ends_) find_ends();
   if (abandoned_) return;
   note_fences();

@@ -168,7 +168,7 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
     record_ = record;
   }
   // After it: the graphs that follow from how it ended. Then all of them can be taken.
-  void finish();
+  void finish(bool found);
   // A graph that follows, and how many events the run had by then: those found at one point are the
   // other ways in which one event could have gone.
   struct Found {
@@ -423,6 +423,8 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
                                const Before* before = nullptr) const;
   std::uint32_t steps_before(const Question& q) const;
   void describe(const Question& q, Live& live) const;
+  bool is_weak_unknown(const Question& q, const machine::Message& m) const;
+  bool overtaken_by_weak(const Question& q, const machine::Message& chosen);
   bool ends_by_weak(const Question& q, std::span<machine::Message* const> options);
   void sticks(const Question& q, std::uint32_t given);
   bool is_given(std::uint32_t event, const Question& q) const;

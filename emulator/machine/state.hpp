@@ -356,6 +356,7 @@ class MachineState : protected MachineRecords {
   Cell& place_of_pieces(const Now& now, Cell& first, bool as_one);
   // Tells the races of an access with what is in the pieces of its place.
   void tell_races_of_pieces(const Now& now);
+  void tell_race_of_look(const Now& now, const Cell& cell);
   void tell_races_of_looks(const Now& now, const Cell& cell, const Past& past,
                            const Wanted& wanted);
   // The same; throws NotModelled where there is none.

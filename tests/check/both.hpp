@@ -18,6 +18,7 @@ struct Searched {
   litmus::States states;         // with how many executions ended in each
   bool race = false;             // in a complete execution
   bool race_of_blocked = false;  // in one that waits for ever
+  bool race_found = false;       // that ended a run (Races::end)
   bool bounded = false;
   std::set<std::vector<litmus::Waiting>> hangs;  // who waits for ever, and where
   check::CheckResult result;

@@ -53,6 +53,27 @@ std::set<litmus::State> fuzzed(const litmus::Test& test, std::uint64_t schedules
   return states;
 }
 
+// Whether one of as many schedules ends with a race; past what else may stop it.
+bool races(const litmus::Test& test, std::uint64_t schedules) {
+  litmus::LitmusProgram program(test);
+  schedule::InlineExecutor executor(program);
+  schedule::RunSpec spec;
+  spec.policy = coherent();
+  spec.expected_points = 12;
+  for (int k = 0; k < machine::kFindingKinds; ++k) {
+    const auto kind = static_cast<machine::FindingKind>(k);
+    if (kind != machine::FindingKind::data_race) spec.ignore.push_back(kind);
+  }
+  for (std::uint64_t n = 0; n < schedules; ++n) {
+    spec.strategy.kind =
+        n % 2 == 0 ? schedule::StrategySpec::Kind::pct : schedule::StrategySpec::Kind::random;
+    spec.strategy.seed = n;
+    spec.strategy.stale = n % 3 == 0 ? 0.2 : 0.5;
+    if (schedule::failure(executor.run(spec))) return true;
+  }
+  return false;
+}
+
 // How many states only schedules have.
 std::size_t missing(const std::set<litmus::State>& fuzzed, const testing::Searched& searched) {
   return static_cast<std::size_t>(
@@ -177,6 +198,56 @@ TEST_CASE("the order of racing writes that a read at the point of coherence sees
   CHECK(leaves_order_out(testing::search(race("st.weak x, 1"), coherent())));
   CHECK(leaves_order_out(testing::search(race("st.relaxed.gpu x, 1"), coherent())));
   CHECK_FALSE(leaves_order_out(testing::search(race("st.relaxed.sys x, 1"), coherent())));
+}
+
+TEST_CASE("a weak write that is executed before a read that it races with hides no race") {
+  const auto races = [](const std::string& threads) {
+    const litmus::Test test = litmus::parse(
+        "PTX race\n{\nx=0;\n}\n" + threads + "locations [x;]\nexists\n(0 == 0)\n", "race");
+    const testing::Searched all =
+        testing::search(test, coherent(), false, 0, false, testing::Races::end);
+    CHECK(all.result.left_out.empty());
+    return all.race_found;
+  };
+  // The addition of 1 is known only by a wait for both.
+  const auto waits = [](const std::string& last) {
+    return " P0@cta 0,gpu 0 | P1@cta 0,gpu 1 | P2@cta 0,gpu 2 ;\n"
+           " W0: | red.relaxed.sys.add x, 1 | red.relaxed.sys.add x, 2 ;\n"
+           " ld.acquire.sys r0, x | | ;\n blt r0, 1, W0 | | ;\n W1: | | ;\n"
+           " ld.acquire.sys r0, x | | ;\n blt r0, " +
+           last + ", W1 | | ;\n st.weak x, 9 | | ;\n";
+  };
+  CHECK(races(waits("2")));
+  CHECK_FALSE(races(waits("3")));
+  // A look in vain sees what a weak write has blocked.
+  const auto polls = [](const std::string& stores) {
+    return " P0@cta 0,gpu 0 | P1@cta 0,gpu 1 | P2@cta 0,gpu 0 ;\n" + stores +
+           " | | ld.relaxed.sys r0, x ;\n | | beq r0, 1, L0 ;\n";
+  };
+  CHECK(races(polls(" st.weak x, 1 | | L0: ;\n")));
+  CHECK(races(polls(" st.weak x, 1 | | L0: ;\n st.relaxed.sys x, 2 | | ;\n")));
+  CHECK(races(polls(" st.weak x, 1 | st.relaxed.sys x, 2 | L0: ;\n")));
+  CHECK_FALSE(races(polls(" st.relaxed.sys x, 1 | st.relaxed.sys x, 2 | L0: ;\n")));
+}
+
+TEST_CASE("of a race in mode coherent that schedules find the search knows") {
+  std::size_t racing = 0, passed = 0;
+  for (std::uint64_t seed = 1; seed <= 800; ++seed) {
+    for (const litmus::Test& test :
+         {axiomatic::generate(seed), testing::counted(seed), testing::with_waits(seed)}) {
+      const testing::Searched all =
+          testing::search(test, coherent(), false, 0, false, testing::Races::end);
+      INFO(litmus::print(test));
+      if (all.race_found) {
+        ++racing;
+      } else if (all.result.left_out.empty() && !all.bounded) {
+        ++passed;
+        CHECK_FALSE(races(test, 60));
+      }
+    }
+  }
+  CHECK(racing > 400);
+  CHECK(passed > 400);
 }
 
 TEST_CASE("a wait that what is newest blocks may have ended before that came") {
