@@ -274,34 +274,34 @@ void Walk::describe(const Question& q, Live& live) const {
   if (q.wanted->condition != nullptr) live.condition = q.wanted->condition->shared_from_this();
 }
 
-// Whether a write is no event of graphs, and nothing orders it before the access.
-bool Walk::is_weak_unknown(const Question& q, const Message& m) const {
-  return !weak_events_ && !m.initial && !machine::is_strong(m.order) && (q.known & bit(m)) == 0;
+// Weak writes are no events where races end a run.
+bool Walk::is_no_event(const Message& m) const {
+  return !weak_events_ && !m.initial && !machine::is_strong(m.order);
 }
 
-// A read at the point of coherence returns what is newest, but the graph has no weak writes where
-// races end a run: one that nothing orders with the read may be executed before it. The read goes
-// on, and the machine tells the race.
-bool Walk::overtaken_by_weak(const Question& q, const Message& chosen) {
-  for (const Message* m = q.cell->newest; m != &chosen; m = m->older) {
-    if (m == nullptr || !is_weak_unknown(q, *m)) return false;
-  }
+// The machine tells the race with the newest write, which is no event; else finish() leaves the run
+// out by name.
+bool Walk::goes_on_by_weak(const Question& q) {
   by_weak_ = LeftOut{current().label, q.access->site, q.cell->newest->site, LeftOut::What::look};
   return true;
 }
 
-// A poll that is stuck in the graph is found by later writes, of which weak ones are none where
-// races end a run: nothing else looks at the two. The poll goes on by that write, and the machine
-// tells the race.
+// A read at the point of coherence returns what is newest, and a write that is no event, and that
+// nothing orders with the read, may be executed before it.
+bool Walk::overtaken_by_weak(const Question& q, const Message& chosen) {
+  for (const Message* m = q.cell->newest; m != &chosen; m = m->older) {
+    if (m == nullptr || !is_no_event(*m) || (q.known & bit(*m)) != 0) return false;
+  }
+  return goes_on_by_weak(q);
+}
+
+// A poll that is stuck in the graph is found by later writes, but not by one that is no event:
+// nothing else looks at the two.
 bool Walk::ends_by_weak(const Question& q, std::span<Message* const> options) {
   const Message& newest = *q.cell->newest;
-  if (weak_events_ || newest.initial || machine::is_strong(newest.order) || options.empty() ||
-      options.front() != &newest) {
-    return false;
-  }
+  if (!is_no_event(newest) || options.empty() || options.front() != &newest) return false;
   prepared_ = 0;
-  by_weak_ = LeftOut{current().label, q.access->site, newest.site, LeftOut::What::look};
-  return true;
+  return goes_on_by_weak(q);
 }
 
 // A poll of the graph that is stuck fails. What it waits for is known now, for revisits.

@@ -318,7 +318,7 @@ bool Walk::left_out(std::uint32_t by, std::uint16_t site, const Prefix& past,
   struct Found {
     std::optional<std::uint32_t> in, out;
     bool elsewhere = false;  // one behind `event` is of another instruction, or of the same step
-    const Live* brings = nullptr;  // the first one that is not, and that `event` comes before
+    std::vector<const Live*> late;  // `event`, and those behind it, that are not
   };
   std::vector<Found> found(id_of_.size());
   for (const Live& l : lives_) {
@@ -326,10 +326,9 @@ bool Walk::left_out(std::uint32_t by, std::uint16_t site, const Prefix& past,
     const Name& self = l.event.self;
     Found& f = found[self.agent];
     if (!lane_past.has(l.lane)) {
+      if (self == event.event.self || l.past.has(event.event.self)) f.late.push_back(&l);
       if (by_other_replica(lane_past, l)) continue;
       f.out = std::min(f.out.value_or(self.nth), self.nth);
-      const bool brings = self == event.event.self || l.past.has(event.event.self);
-      if (brings && (f.brings == nullptr || self < f.brings->event.self)) f.brings = &l;
       continue;
     }
     f.in = std::max(f.in.value_or(0), self.nth);
@@ -347,10 +346,13 @@ bool Walk::left_out(std::uint32_t by, std::uint16_t site, const Prefix& past,
     if (!several || !f.in || !f.out || *f.in < *f.out) continue;
     const std::uint64_t label = names_of_.label(i);
     if (i != event.event.self.agent || f.elsewhere) {
-      if (!(awaits && i == by) && can_part(i, past, lane_past, event)) {
+      if (!(awaits && i == by) && can_part(i, f.late)) {
         fresh = sets_.part_lanes(label) || fresh;
       } else {
-        sets_.leave_out({label, (f.brings != nullptr ? *f.brings : event).access.site, site});
+        const auto first = std::min_element(
+            f.late.begin(), f.late.end(),
+            [](const Live* a, const Live* b) { return a->event.self < b->event.self; });
+        sets_.leave_out({label, (first != f.late.end() ? **first : event).access.site, site});
       }
     } else if (sets_.order_lanes(label)) {
       fresh = true;
@@ -361,27 +363,20 @@ bool Walk::left_out(std::uint32_t by, std::uint16_t site, const Prefix& past,
 }
 
 // Whether an access can come before an event that is in its past because lanes of this warp act in
-// one order, once they are parted: those that have the event behind it, or make it, wait for the
-// others at an access where each order of lanes is asked for. A lane goes on behind a wait only
+// one order, once they are parted: those that make the event, or have it in their past, wait for
+// the others at an access where each order of lanes is asked for. A lane goes on behind a wait only
 // when no other one can, so there is none.
-bool Walk::can_part(std::uint32_t agent, const Prefix& past, const Prefix& lane_past,
-                    const Live& event) const {
+bool Walk::can_part(std::uint32_t agent, std::span<const Live* const> late) const {
   if (!is_coherent()) return false;
   std::map<Name, std::set<std::uint32_t>> lanes_at;  // by step
-  std::set<Name> late;                               // steps that have to come behind the access
   for (const Live& l : lives_) {
-    const Event& e = l.event;
-    if (e.self.agent != agent) continue;
-    if (e.waits || l.wanted) return false;
-    if (l.lane == kUnknown) continue;
-    lanes_at[e.self].insert(l.lane.agent);
-    if (!l.executed || lane_past.has(l.lane) || !past.has(e.self)) continue;
-    if (e.self != event.event.self && !l.past.has(event.event.self)) continue;
-    if (e.cell == kFences || l.access.of_barrier) return false;
-    late.insert(e.self);
+    if (l.event.self.agent != agent) continue;
+    if (l.event.waits || l.wanted) return false;
+    if (l.lane != kUnknown) lanes_at[l.event.self].insert(l.lane.agent);
   }
-  return std::all_of(late.begin(), late.end(), [&](const Name& step) {
-    return lanes_at[step].size() <= static_cast<std::size_t>(schedule::kMostSingleLanes);
+  return std::all_of(late.begin(), late.end(), [&](const Live* l) {
+    return l->event.cell != kFences && !l->access.of_barrier &&
+           lanes_at[l->event.self].size() <= static_cast<std::size_t>(schedule::kMostSingleLanes);
   });
 }
 

@@ -167,7 +167,8 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
     foresight_ = foresight;
     record_ = record;
   }
-  // After it: the graphs that follow from how it ended. Then all of them can be taken.
+  // After it: the graphs that follow from how it ended. Then all of them can be taken. `found`: a
+  // finding ended it.
   void finish(bool found);
   // A graph that follows, and how many events the run had by then: those found at one point are the
   // other ways in which one event could have gone.
@@ -404,8 +405,7 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
   Fenced lanes_fenced(schedule::AgentId agent) const;
   bool left_out(std::uint32_t by, std::uint16_t site, const Prefix& past, const Prefix& lane_past,
                 const Live& event, bool awaits = false);
-  bool can_part(std::uint32_t agent, const Prefix& past, const Prefix& lane_past,
-                const Live& event) const;
+  bool can_part(std::uint32_t agent, std::span<const Live* const> late) const;
   struct Turn {
     std::uint32_t event = 0;
     std::uint32_t turn = 0;
@@ -423,7 +423,8 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
                                const Before* before = nullptr) const;
   std::uint32_t steps_before(const Question& q) const;
   void describe(const Question& q, Live& live) const;
-  bool is_weak_unknown(const Question& q, const machine::Message& m) const;
+  bool is_no_event(const machine::Message& m) const;
+  bool goes_on_by_weak(const Question& q);
   bool overtaken_by_weak(const Question& q, const machine::Message& chosen);
   bool ends_by_weak(const Question& q, std::span<machine::Message* const> options);
   void sticks(const Question& q, std::uint32_t given);
@@ -598,7 +599,7 @@ class Walk final : public schedule::Strategy, public machine::Arbiter, public ma
   bool fences_asked_ = false;         // it is about fences of one instruction
   bool fenced_ = false;               // a second lane of a warp has made a fence.sc
   bool in_vain_ = false;              // an iteration that repeats would see something new
-  std::optional<LeftOut> by_weak_;    // a poll goes on by a write that is no event (ends_by_weak)
+  std::optional<LeftOut> by_weak_;    // a read goes on though a write came that is no event
 };
 
 bool commutes(machine::Combine combine);

@@ -39,8 +39,9 @@ bool Machine::can_end(ThreadId id, Address at, const Access& access, const Wante
   if (!by_rmw && cell.size < access.element && !access.of_barrier) tell_races_of_pieces(now);
   if (std::uint64_t later = 0; foresees(now, cell, later)) return wanted.holds(later);
   std::array<Message*, kMaxMessages> out;
-  if (ending(now, cell, past(cell, now), wanted, by_rmw, out) > 0) return true;
-  if (goes_to_coherence_point(access)) tell_race_of_look(now, cell);
+  const Past before_it = past(cell, now);
+  if (ending(now, cell, before_it, wanted, by_rmw, out) > 0) return true;
+  if (goes_to_coherence_point(access)) tell_race_of_look(now, cell, before_it.known);
   if (arbiter_ != nullptr) tell_blocked(now, cell, wanted, by_rmw);
   return false;
 }
@@ -48,18 +49,10 @@ bool Machine::can_end(ThreadId id, Address at, const Access& access, const Wante
 // At the point of coherence a look in vain sees what is newest, and no search has it end before a
 // write came that blocks it. A weak write that nothing orders with the look races with it, also
 // where nobody comes to the end of the wait.
-void MachineState::tell_race_of_look(const Now& now, const Cell& cell) {
-  MessageSet known = 0;
-  bool asked = false;
+void MachineState::tell_race_of_look(const Now& now, const Cell& cell, MessageSet known) {
   for (const Message* m = cell.newest; m != nullptr; m = m->older) {
     if (m->initial || is_strong(m->order)) continue;
-    if (!asked) known = past(cell, now).known;
-    asked = true;
-    if (races(now, *m, known) &&
-        report_race(now, m->at, m->rmw ? AccessKind::rmw : AccessKind::write, m->order, m->scope,
-                    m->proxy, m->element, m->site, m->step)) {
-      return;
-    }
+    if (races(now, *m, known) && report_race(now, *m)) return;
   }
 }
 
@@ -176,10 +169,7 @@ void MachineState::tell_races_of_looks(const Now& now, const Cell& cell, const P
     for (const Message* m = cell.newest; m != nullptr && !any; m = m->older) {
       any = is_in_vain(*m, *r);
     }
-    if (any && report_race(now, r->at, AccessKind::read, r->order, r->scope, r->proxy, r->element,
-                           r->site, r->step)) {
-      return;
-    }
+    if (any && report_race(now, *r)) return;
   }
 }
 

@@ -111,18 +111,12 @@ void MachineState::look_for_race(const Now& now, const Cell& cell, MessageSet kn
     if (!races(now, *m, known_set)) continue;
     const bool same =
         in != nullptr && !m->initial && std::memcmp(m->value.data(), in, cell.size) == 0;
-    if (report_race(now, m->at, m->rmw ? AccessKind::rmw : AccessKind::write, m->order, m->scope,
-                    m->proxy, m->element, m->site, m->step, same)) {
-      return;
-    }
+    if (report_race(now, *m, same)) return;
   }
   if (now.kind == AccessKind::read) return;
   note_unfenced(now, cell);
   for (const Reader* r = cell.readers; r != nullptr; r = r->next) {
-    if (races(now, *r) && report_race(now, r->at, AccessKind::read, r->order, r->scope, r->proxy,
-                                      r->element, r->site, r->step)) {
-      return;
-    }
+    if (races(now, *r) && report_race(now, *r)) return;
   }
 }
 
@@ -203,6 +197,16 @@ bool MachineState::report_race(const Now& now, const Epoch& at, AccessKind kind,
   // Not by report(), which would ask again.
   if (findings_.size() < kMaxFindings) findings_.push_back(f);
   return true;
+}
+
+bool MachineState::report_race(const Now& now, const Message& m, bool same_value) {
+  return report_race(now, m.at, m.rmw ? AccessKind::rmw : AccessKind::write, m.order, m.scope,
+                     m.proxy, m.element, m.site, m.step, same_value);
+}
+
+bool MachineState::report_race(const Now& now, const Reader& r) {
+  return report_race(now, r.at, AccessKind::read, r.order, r.scope, r.proxy, r.element, r.site,
+                     r.step);
 }
 
 // A signal that nobody waited for successfully, and that a later write takes away without reading

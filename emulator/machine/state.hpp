@@ -356,7 +356,7 @@ class MachineState : protected MachineRecords {
   Cell& place_of_pieces(const Now& now, Cell& first, bool as_one);
   // Tells the races of an access with what is in the pieces of its place.
   void tell_races_of_pieces(const Now& now);
-  void tell_race_of_look(const Now& now, const Cell& cell);
+  void tell_race_of_look(const Now& now, const Cell& cell, MessageSet known);
   void tell_races_of_looks(const Now& now, const Cell& cell, const Past& past,
                            const Wanted& wanted);
   // The same; throws NotModelled where there is none.
@@ -416,6 +416,8 @@ class MachineState : protected MachineRecords {
   bool report_race(const Now& now, const Epoch& at, AccessKind kind, Order order, Scope scope,
                    Proxy proxy, std::uint8_t element, std::uint16_t site, std::uint32_t step,
                    bool same_value = false);
+  bool report_race(const Now& now, const Message& m, bool same_value = false);
+  bool report_race(const Now& now, const Reader& r);
   bool excused(const Now& now, const Epoch& earlier, Order order, Scope scope) const;
   Missing missing_ingredient(const Now& now, const Epoch& earlier, Order order, Scope scope,
                              Proxy proxy, std::uint8_t element) const;

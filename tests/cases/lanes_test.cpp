@@ -61,10 +61,16 @@ std::unique_ptr<cases::CaseProgram> program_of(const Ranks& r) {
   return program;
 }
 
+schedule::RunSpec run_of(const Ranks& r) {
+  schedule::RunSpec run;
+  run.policy.boundary = Boundary::coherent;
+  if (r.weak_events) run.ignore = {machine::FindingKind::data_race};
+  return run;
+}
+
 check::CheckResult search(const Ranks& r) {
   check::CheckSpec spec;
-  spec.run.policy.boundary = Boundary::coherent;
-  if (r.weak_events) spec.run.ignore = {machine::FindingKind::data_race};
+  spec.run = run_of(r);
   spec.executions = 20000;
   return check::check([&] { return program_of(r); }, spec);
 }
@@ -81,11 +87,8 @@ std::string checked(const Ranks& r) {
   // What is found is a schedule's.
   const auto program = program_of(r);
   const auto executor = ranks::make_inline(*program);
-  schedule::RunSpec base;
-  base.policy.boundary = Boundary::coherent;
-  if (r.weak_events) base.ignore = {machine::FindingKind::data_race};
-  CHECK(schedule::same_run(result.outcome,
-                           executor->run(schedule::replay_spec(base, result.outcome.decisions))));
+  CHECK(schedule::same_run(
+      result.outcome, executor->run(schedule::replay_spec(run_of(r), result.outcome.decisions))));
   const auto f = schedule::failure(result.outcome);
   return f ? std::string(machine::name(f->kind)) : "no finding";
 }
@@ -167,20 +170,21 @@ TEST_CASE("coherent: an atomic of one lane may come before another lane's load")
 
 TEST_CASE("coherent: a lane's read may come before an earlier one of another lane") {
   // Lane `first` has read rank 1's store and the other lane not, by an instruction behind.
-  const auto lanes = [](const std::string& first, const std::string& last,
-                        const std::string& between, bool weak_events, bool told = true) {
-    return Ranks{"  setp.gt.u32 %q, %lane, " + last + ";\n  @%q ret;\n  setp.eq.u32 %a, %lane, " +
-                     first + ";\n  mov.u32 %v, 0;\n  @%a " + kLoadX + between + "  @!%a " + kLoadX +
-                     "  setp.eq.u32 %p, %v, 1;\n  vote.sync.ballot.b32 %w, %p, " +
-                     std::to_string((2U << std::stoul(last)) - 1) + ";\n  setp.eq.u32 %p, %w, " +
-                     std::to_string(told ? 1U << std::stoul(first) : 4) + ";\n  @%p trap;\n",
+  const auto lanes = [](unsigned first, const std::string& between, bool weak_events,
+                        bool told = true) {
+    return Ranks{"  setp.gt.u32 %q, %lane, 1;\n  @%q ret;\n  setp.eq.u32 %a, %lane, " +
+                     std::to_string(first) + ";\n  mov.u32 %v, 0;\n  @%a " + kLoadX + between +
+                     "  @!%a " + kLoadX +
+                     "  setp.eq.u32 %p, %v, 1;\n  vote.sync.ballot.b32 %w, %p, 3;\n"
+                     "  setp.eq.u32 %p, %w, " +
+                     std::to_string(told ? 1U << first : 4) + ";\n  @%p trap;\n",
                  "  st.relaxed.sys.global.u32 [%d], 1;\n", 1, weak_events};
   };
   for (const bool weak_events : {false, true}) {
-    for (const std::string first : {"0", "1"}) {
-      judge("rank-lost", lanes(first, "1", "", weak_events));
-      judge("clean", lanes(first, "1", "  bar.warp.sync 3;\n", weak_events));
-      judge("clean", lanes(first, "1", "", weak_events, false));
+    for (const unsigned first : {0U, 1U}) {
+      judge("rank-lost", lanes(first, "", weak_events));
+      judge("clean", lanes(first, "  bar.warp.sync 3;\n", weak_events));
+      judge("clean", lanes(first, "", weak_events, false));
     }
   }
   // So may one of two reads of the last lane, where it makes the first one together with others:

@@ -2,12 +2,14 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <string>
 
 #include "emulator/litmus/parser.hpp"
 #include "emulator/litmus/printer.hpp"
 #include "emulator/litmus/run.hpp"
+#include "emulator/schedule/failure.hpp"
 #include "emulator/schedule/inline_executor.hpp"
 #include "tests/axiomatic/generator.hpp"
 #include "tests/check/alike.hpp"
@@ -25,53 +27,56 @@ machine::Policy coherent() {
   return policy;
 }
 
+// Calls f with each of as many runs, past all findings but those of `kept`, until it returns false.
+template <class F>
+void each_schedule(schedule::InlineExecutor& executor, std::uint64_t schedules, bool weak_points,
+                   std::optional<machine::FindingKind> kept, F f) {
+  schedule::RunSpec spec;
+  spec.policy = coherent();
+  spec.weak_points = weak_points;
+  spec.expected_points = 12;
+  for (int k = 0; k < machine::kFindingKinds; ++k) {
+    const auto kind = static_cast<machine::FindingKind>(k);
+    if (kind != kept) spec.ignore.push_back(kind);
+  }
+  for (std::uint64_t n = 0; n < schedules; ++n) {
+    spec.strategy.kind =
+        n % 2 == 0 ? schedule::StrategySpec::Kind::pct : schedule::StrategySpec::Kind::random;
+    spec.strategy.seed = n;
+    spec.strategy.stale = n % 3 == 0 ? 0.2 : 0.5;
+    if (!f(executor.run(spec))) return;
+  }
+}
+
 // The final states of as many schedules, past all findings.
 std::set<litmus::State> fuzzed(const litmus::Test& test, std::uint64_t schedules) {
   std::set<litmus::State> states;
   litmus::LitmusProgram program(test);
   schedule::InlineExecutor executor(program);
-  schedule::RunSpec spec;
-  spec.policy = coherent();
-  spec.weak_points = true;
-  spec.expected_points = 12;
-  for (int k = 0; k < machine::kFindingKinds; ++k) {
-    spec.ignore.push_back(static_cast<machine::FindingKind>(k));
-  }
   const auto newest = [&](machine::Address at, std::uint32_t bytes) {
     std::uint64_t value = 0;
     executor.machine().peek(at, std::as_writable_bytes(std::span(&value, 1)).first(bytes));
     return std::vector<std::uint64_t>{value};
   };
-  for (std::uint64_t n = 0; n < schedules; ++n) {
-    spec.strategy.kind =
-        n % 2 == 0 ? schedule::StrategySpec::Kind::pct : schedule::StrategySpec::Kind::random;
-    spec.strategy.seed = n;
-    spec.strategy.stale = n % 3 == 0 ? 0.2 : 0.5;
-    if (executor.run(spec).end != schedule::RunEnd::complete) continue;
+  each_schedule(executor, schedules, true, {}, [&](const schedule::Outcome& run) {
+    if (run.end != schedule::RunEnd::complete) return true;
     for (const litmus::State& s : program.final_states(newest)) states.insert(s);
-  }
+    return true;
+  });
   return states;
 }
 
 // Whether one of as many schedules ends with a race; past what else may stop it.
-bool races(const litmus::Test& test, std::uint64_t schedules) {
+bool fuzz_finds_race(const litmus::Test& test, std::uint64_t schedules) {
   litmus::LitmusProgram program(test);
   schedule::InlineExecutor executor(program);
-  schedule::RunSpec spec;
-  spec.policy = coherent();
-  spec.expected_points = 12;
-  for (int k = 0; k < machine::kFindingKinds; ++k) {
-    const auto kind = static_cast<machine::FindingKind>(k);
-    if (kind != machine::FindingKind::data_race) spec.ignore.push_back(kind);
-  }
-  for (std::uint64_t n = 0; n < schedules; ++n) {
-    spec.strategy.kind =
-        n % 2 == 0 ? schedule::StrategySpec::Kind::pct : schedule::StrategySpec::Kind::random;
-    spec.strategy.seed = n;
-    spec.strategy.stale = n % 3 == 0 ? 0.2 : 0.5;
-    if (schedule::failure(executor.run(spec))) return true;
-  }
-  return false;
+  bool found = false;
+  each_schedule(executor, schedules, false, machine::FindingKind::data_race,
+                [&](const schedule::Outcome& run) {
+                  found = schedule::failure(run).has_value();
+                  return !found;
+                });
+  return found;
 }
 
 // How many states only schedules have.
@@ -242,7 +247,7 @@ TEST_CASE("of a race in mode coherent that schedules find the search knows") {
         ++racing;
       } else if (all.result.left_out.empty() && !all.bounded) {
         ++passed;
-        CHECK_FALSE(races(test, 60));
+        CHECK_FALSE(fuzz_finds_race(test, 60));
       }
     }
   }

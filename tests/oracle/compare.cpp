@@ -75,15 +75,14 @@ class Comparison {
       // Of a run that a missed phase of an mbarrier leaves stuck, check does not explore those in
       // which the wait came earlier: it has failed, and with deadlocks passed over they are left
       // out. The same at the point of coherence.
-      const bool missed = result_.blocked > 0 && (!kernel_.mbarriers.empty() ||
-                                                  limits_.boundary == machine::Boundary::coherent);
+      const bool coherent = limits_.boundary == machine::Boundary::coherent;
+      const bool missed = result_.blocked > 0 && (!kernel_.mbarriers.empty() || coherent);
       judged_.undefined = result_.verdict == check::Verdict::fail || missed;
       // Orders of lanes that were left out show where one matters, but not where lanes are the
       // threads, or at the point of coherence; what has no run at all does not.
       const bool lacks = std::any_of(
           result_.left_out.begin(), result_.left_out.end(), [&](const check::LeftOut& o) {
-            return kernel_.paired || limits_.boundary == machine::Boundary::coherent ||
-                   o.what != check::LeftOut::What::lanes;
+            return kernel_.paired || coherent || o.what != check::LeftOut::What::lanes;
           });
       judged_.whole = !judged_.undefined && !lacks && result_.explored == 1 && result_.bounded == 0;
     }
