@@ -239,6 +239,14 @@ TEST_CASE("a weak load of a round that others may have followed by then is an ev
     INFO(tells);
     judge("data-race", waiting(once + tells + round, hears));
   }
+  // Another lane tells it, behind a barrier of the warp: this one has done nothing but meet it.
+  const std::string meets = "all:\n  setp.gt.u32 %p, %lane, 1;\n  @%p ret;\n" + once +
+                            "  bar.warp.sync 3;\n  setp.eq.u32 %p, %lane, 0;\n  @%p bra $L;\n"
+                            "  st.release.gpu.global.u32 [%m+128], 1;\n  ret;\n" +
+                            round;
+  judge("data-race", waiting(meets, hears));
+  judge("clean", waiting(meets, put_for(hears, "st.weak.global.u32 [%m+256]",
+                                        "st.weak.global.u32 [%m+384]")));
   // What the thread itself has stored there it loads.
   judge("rank-lost", waiting(once + "  st.weak.global.u32 [%m+256], 1;\n" + round));
   // Told behind the wait, it is in nobody's way.
