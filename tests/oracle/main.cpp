@@ -1,9 +1,10 @@
 // Generated kernels through check and fuzz, and through the axioms:
 //   kernel_oracle FIRST COUNT [--schedules N] [--seconds S] [--axioms] [--write FOLDER]
 //                 [--without shared|barriers|mbarriers|clusters|forms|loops|votes]...
-//                 [--with copies|dependent|paired]...
+//                 [--with copies|dependent|paired|waits]...
 //                 [--boundary strict|coherent] [--verbose]
 //   kernel_oracle show SEED [--without ...]... [--with ...]...
+// --with waits: kernels that count and wait (waits.hpp), which the other words leave as they are.
 // --axioms: kernels without loops, the outcomes of check against those of the axioms. Prints each
 // disagreement, shrunk, as a case and its PTX, and writes them into FOLDER; exit status 1 if there
 // was one, or if more than 2 % stay undecided.
@@ -20,6 +21,7 @@
 #include "tests/oracle/generate.hpp"
 #include "tests/oracle/print.hpp"
 #include "tests/oracle/shrink.hpp"
+#include "tests/oracle/waits.hpp"
 
 using namespace ringfence;
 
@@ -29,10 +31,15 @@ struct Options {
   std::uint64_t first = 1, count = 0;
   oracle::Limits limits;
   oracle::GeneratorOptions generator;
+  bool waits = false;  // generate_waits
   bool axioms = false;
   bool verbose = false;
   std::string folder;
 };
+
+oracle::Kernel kernel_of(std::uint64_t seed, const Options& o) {
+  return o.waits ? oracle::generate_waits(seed) : oracle::generate(seed, o.generator);
+}
 
 // Empty: all agree. Throws oracle::Unsupported where the axioms do not judge.
 std::string difference(const oracle::Kernel& kernel, const Options& o, oracle::Judged* judged) {
@@ -65,12 +72,13 @@ void tell(const oracle::Kernel& kernel, const Options& o) {
   std::ofstream(o.folder + "/" + name + ".ptx") << oracle::to_ptx(small);
 }
 
-bool set(const std::string& what, bool on, oracle::GeneratorOptions& g) {
+bool set(const std::string& what, bool on, Options& o) {
+  oracle::GeneratorOptions& g = o.generator;
   const std::pair<const char*, bool*> all[] = {
       {"shared", &g.shared},     {"barriers", &g.barriers}, {"mbarriers", &g.mbarriers},
       {"clusters", &g.clusters}, {"forms", &g.forms},       {"loops", &g.loops},
       {"votes", &g.votes},       {"copies", &g.copies},     {"dependent", &g.dependent},
-      {"paired", &g.paired}};
+      {"paired", &g.paired},     {"waits", &o.waits}};
   for (const auto& [name, option] : all) {
     if (what != name) continue;
     *option = on;
@@ -84,7 +92,7 @@ int run(const Options& o) {
   std::uint64_t judged = 0, passed_over = 0;
   const auto begin = std::chrono::steady_clock::now();
   for (std::uint64_t seed = o.first; seed < o.first + o.count; ++seed) {
-    const oracle::Kernel kernel = oracle::generate(seed, o.generator);
+    const oracle::Kernel kernel = kernel_of(seed, o);
     try {
       oracle::Judged j;
       const std::string text = difference(kernel, o, &j);
@@ -149,7 +157,7 @@ int main(int argc, char** argv) {
       o.limits.boundary = std::string(argv[i]) == "coherent" ? machine::Boundary::coherent
                                                              : machine::Boundary::strict;
     } else if (name == "--without" || name == "--with") {
-      right = set(argv[i], name == "--with", o.generator);
+      right = set(argv[i], name == "--with", o);
     } else if (name == "--write") {
       o.folder = argv[i];
     } else {
@@ -160,14 +168,14 @@ int main(int argc, char** argv) {
     std::fprintf(stderr,
                  "usage: kernel_oracle FIRST COUNT [--schedules N] [--seconds S] [--axioms] "
                  "[--write FOLDER] [--boundary strict|coherent] [--verbose] [--without FEATURE]... "
-                 "[--with copies|dependent|paired]...\n       "
+                 "[--with copies|dependent|paired|waits]...\n       "
                  "kernel_oracle show SEED [--without FEATURE]... [--with FEATURE]...\n");
     return 2;
   }
   // In the other modes the machine's memory has all orders of a warp's lanes, however they step.
   if (o.generator.paired) o.limits.boundary = machine::Boundary::coherent;
   if (!shows) return run(o);
-  const oracle::Kernel k = oracle::generate(o.first, o.generator);
+  const oracle::Kernel k = kernel_of(o.first, o);
   std::printf("%s\n%s", oracle::to_case(k, "kernel.ptx").c_str(), oracle::to_ptx(k).c_str());
   return 0;
 }

@@ -6,6 +6,7 @@
 #include "tests/oracle/compare.hpp"
 #include "tests/oracle/generate.hpp"
 #include "tests/oracle/print.hpp"
+#include "tests/oracle/waits.hpp"
 
 using namespace ringfence;
 using oracle::Kernel;
@@ -16,6 +17,7 @@ constexpr std::uint64_t kKernels = 200;
 // With bulk copies one takes many times as long: ./dev campaign has more of them.
 constexpr std::uint64_t kWithCopies = 70;
 constexpr std::uint64_t kPaired = 400;
+constexpr std::uint64_t kWaits = 150;
 
 struct Counts {
   int pass = 0, fail = 0;
@@ -100,6 +102,25 @@ TEST_CASE("in mode coherent fuzz shows no outcome that check does not have") {
     const Kernel kernel = oracle::generate(seed, {});
     const oracle::Judged j = oracle::judge(kernel, limits);
     CHECK_MESSAGE(j.difference.empty(), seed, ": ", j.difference, oracle::to_ptx(kernel));
+  }
+}
+
+TEST_CASE("nor where threads wait again at places that are counted up, in mode coherent too") {
+  for (const machine::Boundary mode : {machine::Boundary::strict, machine::Boundary::coherent}) {
+    oracle::Limits limits;
+    limits.boundary = mode;
+    limits.schedules = 60;
+    limits.seconds = 30;
+    int pass = 0, fail = 0;
+    for (std::uint64_t seed = 1; seed <= kWaits; ++seed) {
+      const Kernel kernel = oracle::generate_waits(seed);
+      const oracle::Judged j = oracle::judge(kernel, limits);
+      CHECK_MESSAGE(j.difference.empty(), seed, ": ", j.difference, oracle::to_ptx(kernel));
+      pass += j.verdict == oracle::Verdict::pass ? 1 : 0;
+      fail += j.verdict == oracle::Verdict::fail ? 1 : 0;
+    }
+    CHECK(pass * 10 >= static_cast<int>(kWaits));
+    CHECK(fail * 10 >= static_cast<int>(kWaits));
   }
 }
 
