@@ -451,9 +451,11 @@ bool Walk::maximal_read(std::uint32_t event, const Incoming& w) const {
     if (known) excluded |= before(*m, given);
     const auto at = writes_.find(key_of(*m, e.event.cell));
     // A weak write is no event where races end a run; without one, causality orders it before or
-    // after this read, and the run does so too.
+    // after this read, and the run does so too. Nothing comes after a poll that is stuck: what
+    // causality does not put before it races with its looks, and may not have been there yet.
+    const bool there_anyway = e.event.stuck ? known : m->step < e.steps;
     const bool earlier =
-        m->initial || (at == writes_.end() && m->step < e.steps) ||
+        m->initial || (at == writes_.end() && there_anyway) ||
         (at != writes_.end() && (at->second < event || (at->second < w.limit &&
                                                         w.past.has(lives_[at->second].event.self) &&
                                                         lives_[at->second].event.self != w.self)));

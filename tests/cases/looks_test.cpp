@@ -444,3 +444,24 @@ $L:
   CHECK(verdict("2", "1") == check::Verdict::fail);
   CHECK(verdict("1", "0") != check::Verdict::fail);
 }
+
+TEST_CASE("a wait that is stuck may have looked before a weak write that races with its looks") {
+  // Between the exchange and the sum that leave the wait no way out: the weak store is no event, so
+  // a step past it is taken before the wait is known to be stuck. Nor is it a race to be told: one
+  // is where the wait looks behind the store.
+  const std::string waits =
+      "$L:\n  atom.relaxed.gpu.global.add.u32 %v2, [%m], 0;\n  setp.ne.u32 %p, %v2, 0;\n"
+      "  @%p bra $L;\n";
+  const std::string writes =
+      "  atom.relaxed.gpu.global.cas.b32 %v1, [%m], 0, 2;\n"
+      "  st.weak.global.u32 [%m+AT], 3;\n"
+      "  atom.relaxed.gpu.global.add.u32 %v2, [%m], SUM;\n";
+  const auto told = [&](const std::string& at, const std::string& sum) {
+    return checked(waiting(waits, put_for(put_for(writes, "AT", at), "SUM", sum)));
+  };
+  CHECK(told("0", "1") == "deadlock");
+  CHECK(told("64", "1") == "deadlock");
+  // -2 and -3: a wait that looked in vain goes on.
+  CHECK(told("64", "4294967294") == "clean");
+  CHECK(told("0", "4294967293") == "data-race");
+}
