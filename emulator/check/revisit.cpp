@@ -132,19 +132,28 @@ void Walk::on_blocked(const Question& q) {
 }
 
 // Whether a part of the reductions would end the wait if they came first, with those that precede
-// the wait in any case. Their operands are equal.
+// the wait in any case. Their operands are equal. Where something else was written behind some of
+// them, and the wait does not know of it, it may have come before that.
 bool Walk::ends_on_part(const Question& q) const {
   const CellKey key{q.at.region, q.at.offset, q.size};
   std::vector<std::uint64_t> values;  // behind all of them, all but one, ...
   std::size_t known = 0;
+  std::size_t left = 1;  // what is newest is the caller's
   for (const Message* m = q.cell->newest; m != nullptr; m = m->older) {
     values.push_back(value_of(*m, q.size));
     const Live* const write = writer(*m, key);
-    if (write == nullptr || !write->red) break;
-    if (execution_->machine().knows(q.who, m->at.thread, m->at.time)) ++known;
-  }
-  for (std::size_t left = 1; left + known < values.size(); ++left) {
-    if (q.wanted->holds(values[left])) return true;
+    const bool knows =
+        write != nullptr && execution_->machine().knows(q.who, m->at.thread, m->at.time);
+    if (write != nullptr && write->red) {
+      if (knows) ++known;
+      continue;
+    }
+    for (; left + known < values.size(); ++left) {
+      if (q.wanted->holds(values[left])) return true;
+    }
+    if (write == nullptr || knows) return false;
+    values.clear();
+    known = left = 0;
   }
   return false;
 }

@@ -465,3 +465,41 @@ TEST_CASE("a wait that is stuck may have looked before a weak write that races w
   CHECK(told("64", "4294967294") == "clean");
   CHECK(told("0", "4294967293") == "data-race");
 }
+
+TEST_CASE("a wait may end on a part of what was added before somebody else wrote behind it") {
+  // The second thread's wait ends where its own addition came first and alone.
+  const std::string adds = "  red.relaxed.gpu.global.add.u32 [%m], 1;\n";
+  const std::string first_alone = adds +
+                                  "$L:\n  ld.relaxed.gpu.global.u32 %v2, [%m];\n"
+                                  "  setp.ne.u32 %p, %v2, 1;\n  @%p bra $L;\n";
+  const auto waits_for_both = [&](const std::string& look, const std::string& then) {
+    return adds + "$L:\n  " + look + "\n  setp.ne.u32 %p, %v2, 2;\n  @%p bra $L;\n" + then;
+  };
+  const std::string load = "ld.relaxed.gpu.global.u32 %v2, [%m];";
+  const std::string add_nothing = "atom.relaxed.gpu.global.add.u32 %v2, [%m], 0;";
+  const std::string reset = "  st.relaxed.gpu.global.u32 [%m], 0;\n";
+  const std::string take = "  atom.relaxed.gpu.global.exch.b32 %v3, [%m], 5;\n";
+  for (const std::string& first :
+       {waits_for_both(load, ""), waits_for_both(add_nothing, ""), waits_for_both(load, reset),
+        waits_for_both(add_nothing, reset), waits_for_both(load, take)}) {
+    for (const machine::Boundary boundary :
+         {machine::Boundary::strict, machine::Boundary::coherent}) {
+      CAPTURE(first);
+      CAPTURE(machine::name(boundary));
+      check::CheckSpec spec;
+      spec.run.policy.boundary = boundary;
+      spec.all = true;
+      const auto explored = [&](const std::string& second) {
+        const Threads threads{{first, second}};
+        return check::check([&] { return program_of(threads); }, spec);
+      };
+      const auto r = explored(first_alone);
+      CHECK(r.complete > 0);
+      CHECK(r.blocked > 0);
+      // Nor where what was written behind them ends it too.
+      if (first.find("st.relaxed") == std::string::npos) continue;
+      CHECK(explored(put_for(first_alone, "setp.ne.u32 %p, %v2, 1", "setp.gt.u32 %p, %v2, 1"))
+                .complete > 1);
+    }
+  }
+}
