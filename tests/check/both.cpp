@@ -201,35 +201,68 @@ std::string difference_of_waits(const litmus::Test& test) {
   return out;
 }
 
+namespace {
+
+// What only the one of two searches of a test has: states, a race, sets of threads that wait for
+// ever.
+std::string only(const litmus::Test& test, const Searched& a, const Searched& b,
+                 const std::string& who) {
+  const auto variables = litmus::observed_variables(test);
+  std::string out;
+  for (const auto& [state, n] : a.states) {
+    if (b.states.contains(state)) continue;
+    out += "only " + who + ":";
+    for (std::size_t i = 0; i < variables.size(); ++i) {
+      out += " " + litmus::print(test, variables[i]) + "=" + std::to_string(state[i]);
+    }
+    out += "\n";
+  }
+  if (a.race && !b.race) out += "only " + who + ": a race\n";
+  for (const auto& hang : a.hangs) {
+    if (b.hangs.contains(hang)) continue;
+    out += "only " + who + ": for ever wait";
+    for (const litmus::Waiting& w : hang) out += " P" + std::to_string(w.thread);
+    out += "\n";
+  }
+  return out;
+}
+
+}  // namespace
+
 std::string difference_of_rules(const litmus::Test& test, bool& spared) {
   machine::Policy policy;
   policy.boundary = machine::Boundary::coherent;
   const Searched with = search(test, policy);
   const Searched without = search(test, policy, false, 0, false, Races::passed_over, false);
   spared = with.result.complete < without.result.complete;
-  const auto variables = litmus::observed_variables(test);
-  std::string out;
-  const auto compare = [&](const Searched& a, const Searched& b, const std::string& who) {
-    for (const auto& [state, n] : a.states) {
-      if (b.states.contains(state)) continue;
-      out += "only " + who + ":";
-      for (std::size_t i = 0; i < variables.size(); ++i) {
-        out += " " + litmus::print(test, variables[i]) + "=" + std::to_string(state[i]);
-      }
-      out += "\n";
-    }
-    if (a.race && !b.race) out += "only " + who + ": a race\n";
-    for (const auto& hang : a.hangs) {
-      if (b.hangs.contains(hang)) continue;
-      out += "only " + who + ": for ever wait";
-      for (const litmus::Waiting& w : hang) out += " P" + std::to_string(w.thread);
-      out += "\n";
-    }
-  };
-  compare(with, without, "with the rules");
-  compare(without, with, "without the rules");
   const bool raced = without.race || without.race_of_blocked;
-  return out + difference_of_ends(raced, search(test, policy, false, 0, false, Races::end));
+  return only(test, with, without, "with the rules") +
+         only(test, without, with, "without the rules") +
+         difference_of_ends(raced, search(test, policy, false, 0, false, Races::end));
+}
+
+std::string difference_of_parts(const litmus::Test& test, PartsCompared& done) {
+  done = {};
+  const std::uint32_t directions = 1u << litmus::LitmusProgram::unordered(test);
+  if (directions < 2 || directions > 16) return {};
+  machine::Policy policy;
+  policy.boundary = machine::Boundary::strict;
+  const Searched counted = search_reversed(test, policy, 0, true);
+  if (!counted.result.left_out.empty()) {
+    done.left_out = true;
+    return {};
+  }
+  done.compared = true;
+  const Searched all = search(test, policy, false, 0, false, Races::passed_over, false);
+  std::string out =
+      only(test, counted, all, "as counters") + only(test, all, counted, "in every order");
+  const Searched ahead = search_reversed(test, policy, 0, false);
+  done.handed_on = !ahead.result.left_out.empty();
+  if (!done.handed_on) {
+    out +=
+        only(test, ahead, all, "in one direction") + only(test, all, ahead, "in both directions");
+  }
+  return out;
 }
 
 }  // namespace ringfence::testing

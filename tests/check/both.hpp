@@ -56,4 +56,15 @@ std::string difference_of_waits(const litmus::Test& test);
 // without them, or the other way round. `spared`: whether the rules spare executions.
 std::string difference_of_rules(const litmus::Test& test, bool& spared);
 
+// Nothing orders what one multimem.red does at several replicas. What a search of one direction of
+// each such instruction, which takes the replicas for counters and makes the parts in one order
+// (counters.cpp), lacks of all directions without counters, or the other way round; the same of a
+// search that orders the reductions of that one direction, unless it hands the others on. Nothing
+// is compared of a test with fewer than 2 or more than 16 directions, nor where the first search
+// says what it left out.
+struct PartsCompared {
+  bool left_out = false, compared = false, handed_on = false;
+};
+std::string difference_of_parts(const litmus::Test& test, PartsCompared& done);
+
 }  // namespace ringfence::testing

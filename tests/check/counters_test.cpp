@@ -60,42 +60,19 @@ TEST_CASE("and those of the search that orders reductions, in every mode, with f
 // for counters it makes the parts in one order, and loses nothing (counters.cpp); where it orders
 // reductions it needs both directions of each instruction.
 TEST_CASE("what multimem adds at several counters has the outcomes of every order of its parts") {
-  machine::Policy policy;
-  policy.boundary = machine::Boundary::strict;
   std::size_t compared = 0, left_out = 0, handed_on = 0;
-  for (std::uint64_t seed = 1; seed <= 1500; ++seed) {
+  for (std::uint64_t seed = 1; seed <= 400; ++seed) {
     const litmus::Test test = testing::counted_by_multimem(seed);
-    const std::uint32_t directions = 1u << litmus::LitmusProgram::unordered(test);
-    if (directions < 2 || directions > 16) continue;
     INFO(seed);
     INFO(litmus::print(test));
-    const auto states = [](const testing::Searched& searched) {
-      std::set<litmus::State> all;
-      for (const auto& [state, n] : searched.states) all.insert(state);
-      return all;
-    };
-    const testing::Searched with = testing::search_reversed(test, policy, 0, true);
-    const testing::Searched without =
-        testing::search(test, policy, false, 0, false, testing::Races::passed_over, false);
-    if (!with.result.left_out.empty()) {
-      ++left_out;  // and so it says
-      continue;
-    }
-    ++compared;
-    CHECK(states(with) == states(without));
-    CHECK(with.race == without.race);
-    CHECK(with.hangs == without.hangs);
-    const testing::Searched ahead = testing::search_reversed(test, policy, 0, false);
-    if (!ahead.result.left_out.empty()) {
-      ++handed_on;  // where reductions are ordered, it matters
-      continue;
-    }
-    CHECK(states(ahead) == states(without));
-    CHECK(ahead.race == without.race);
-    CHECK(ahead.hangs == without.hangs);
+    testing::PartsCompared done;
+    CHECK(testing::difference_of_parts(test, done) == "");
+    compared += done.compared;
+    left_out += done.left_out;
+    handed_on += done.handed_on;
   }
-  CHECK(compared > 500);
-  CHECK(handed_on > 200);
+  CHECK(compared > 130);
+  CHECK(handed_on > 50);
   CHECK(left_out < compared);
 }
 

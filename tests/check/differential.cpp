@@ -9,7 +9,8 @@
 // waits by compare-and-swap, and who may wait for ever; in order. --counters: the same of programs
 // that wait at counters. --alike: programs of waits that several writes end alike, in order if with
 // --in-order; --rules: the same and programs of several flags, in mode coherent against the search
-// without rules. --order: strong
+// without rules. --multimem: programs of multimem.red at several counters, the one direction of
+// its parts against both. --order: strong
 // accesses of scope sys alone, with waits, in mode coherent against the interleavings. --cohere:
 // all names of a location are one address. Prints each disagreement, shrunk, and how many programs
 // had what; exit status 1 if there was a disagreement.
@@ -70,7 +71,7 @@ int main(int argc, char** argv) {
   machine::AliasData aliases = machine::AliasData::fence_required;
   axiomatic::GeneratorOptions options;
   bool waits = false, weakened = false, counters = false, alike = false, rules = false,
-       order = false;
+       order = false, multimem = false;
   for (; argc > 1 && std::string(argv[1]).starts_with("--"); --argc, ++argv) {
     const std::string option = argv[1];
     if (option == "--in-order") buffering = machine::LoadBuffering::off;
@@ -83,6 +84,7 @@ int main(int argc, char** argv) {
     if (option == "--alike") alike = true;
     if (option == "--rules") alike = rules = true;
     if (option == "--order") alike = order = true;
+    if (option == "--multimem") multimem = true;
     if (option == "--counters") waits = counters = true;
     if (option == "--proxies") options.proxies = true;
     if (option == "--unread") options.unread_exchanges = true;
@@ -93,13 +95,14 @@ int main(int argc, char** argv) {
     std::fprintf(stderr,
                  "usage: check_differential [--in-order] [--cohere] [--aliases] [--proxies] "
                  "[--unread] [--unread-waits] [--weakened] [--waits] [--counters] [--alike] "
-                 "[--rules] [--order] FIRST COUNT "
+                 "[--rules] [--order] [--multimem] FIRST COUNT "
                  "[FOLDER to mutate]\n"
                  "       check_differential [--in-order] [--cohere] file TEST\n");
     return 2;
   }
   const auto written = [&](std::uint64_t seed) {
     if (counters) return testing::counted(seed);
+    if (multimem) return testing::counted_by_multimem(seed);
     if (!alike) return axiomatic::generate(seed, options);
     if (order) return testing::with_waits(seed);
     return rules && seed % 2 == 0 ? testing::with_several_flags(seed / 2)
@@ -109,6 +112,7 @@ int main(int argc, char** argv) {
   const auto difference = [&](const litmus::Test& test) {
     if (waits) return testing::difference_of_waits(test);
     if (order) return testing::difference_of_order(testing::all_strong(test));
+    if (testing::PartsCompared done; multimem) return testing::difference_of_parts(test, done);
     if (bool spared; rules) return testing::difference_of_rules(test, spared);
     return testing::difference(test, buffering, aliases);
   };

@@ -16,7 +16,7 @@ namespace {
 constexpr std::uint64_t kKernels = 200;
 // With bulk copies one takes many times as long: ./dev campaign has more of them.
 constexpr std::uint64_t kWithCopies = 70;
-constexpr std::uint64_t kPaired = 400;
+constexpr std::uint64_t kPaired = 130;
 constexpr std::uint64_t kWaits = 150;
 
 struct Counts {
@@ -80,7 +80,7 @@ TEST_CASE("threads that are lanes of one warp do in mode coherent what warps of 
   oracle::Limits limits;
   limits.boundary = machine::Boundary::coherent;
   limits.schedules = 40;
-  limits.seconds = 3;
+  limits.seconds = 0.5;  // one in 15 takes minutes, most milliseconds
   int whole = 0;
   for (std::uint64_t seed = 1; seed <= kPaired; ++seed) {
     const Kernel kernel = oracle::generate(seed, options);
