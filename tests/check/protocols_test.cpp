@@ -208,44 +208,55 @@ TEST_CASE("workers that begin again while others still run find what one finds")
   }
 }
 
-TEST_CASE("what is said to be explored is within 3 times of it at each tenth of the search") {
-  struct Subject {
-    const char* name;
-    std::uint32_t ranks, blocks;
-    Boundary mode;
-    bool sets;
+namespace {
+
+struct Estimated {
+  const char* name;
+  std::uint32_t ranks, blocks;
+  Boundary mode;
+  bool sets;
+};
+
+void check_estimate(const Estimated& s) {
+  CAPTURE(s.name);
+  programs::Config config = config_of({s.name, {}, 2, {}, "", "", "", 2}, s.ranks);
+  config.blocks = s.blocks;
+  if (s.blocks == 1) config.tokens = s.ranks;
+  check::CheckSpec spec;
+  spec.run.policy.boundary = s.mode;
+  spec.sets = s.sets;
+  const auto make = [&] { return programs::make_program(config); };
+  const auto runs = [](const check::CheckResult& r) {
+    return r.complete + r.blocked + r.abandoned;
   };
-  for (const Subject& s : {Subject{"multimem-counter", 3, 1, Boundary::coherent, true},
-                           Subject{"epoch-inbox", 3, 1, Boundary::strict, false},
-                           Subject{"mod3-flag", 2, 2, Boundary::strict, false}}) {
-    CAPTURE(s.name);
-    programs::Config config = config_of({s.name, {}, 2, {}, "", "", "", 2}, s.ranks);
-    config.blocks = s.blocks;
-    if (s.blocks == 1) config.tokens = s.ranks;
-    check::CheckSpec spec;
-    spec.run.policy.boundary = s.mode;
-    spec.sets = s.sets;
-    const auto make = [&] { return programs::make_program(config); };
-    const auto runs = [](const check::CheckResult& r) {
-      return r.complete + r.blocked + r.abandoned;
-    };
-    const auto whole = check::check(make, spec);
-    CHECK(whole.verdict != Verdict::fail);
-    CHECK(whole.explored == 1);
-    REQUIRE(runs(whole) > 500);
-    check::CheckResult part;
-    for (std::uint64_t tenth = 1; tenth < 10; ++tenth) {
-      CAPTURE(tenth);
-      const check::Left left = part.left;
-      spec.left = tenth > 1 ? &left : nullptr;
-      spec.executions = runs(whole) * tenth / 10;
-      part = check::check(make, spec);
-      CHECK(part.verdict == Verdict::unknown);
-      const double truth = static_cast<double>(tenth) / 10;
-      CHECK(part.explored < 3 * truth);
-      CHECK(part.explored > truth / 3);
-    }
+  const auto whole = check::check(make, spec);
+  CHECK(whole.verdict != Verdict::fail);
+  CHECK(whole.explored == 1);
+  REQUIRE(runs(whole) > 500);
+  check::CheckResult part;
+  for (std::uint64_t tenth = 1; tenth < 10; ++tenth) {
+    CAPTURE(tenth);
+    const check::Left left = part.left;
+    spec.left = tenth > 1 ? &left : nullptr;
+    spec.executions = runs(whole) * tenth / 10;
+    part = check::check(make, spec);
+    CHECK(part.verdict == Verdict::unknown);
+    const double truth = static_cast<double>(tenth) / 10;
+    CHECK(part.explored < 3 * truth);
+    CHECK(part.explored > truth / 3);
   }
+}
+
+}  // namespace
+
+TEST_CASE("what is said to be explored is within 3 times of it at each tenth of the search") {
+  check_estimate({"multimem-counter", 2, 2, Boundary::coherent, true});
+  check_estimate({"epoch-inbox", 3, 1, Boundary::strict, false});
+  check_estimate({"mod3-flag", 2, 2, Boundary::strict, false});
+}
+
+TEST_CASE("campaign: so it is where 19,000 executions are explored" * doctest::skip()) {
+  check_estimate({"multimem-counter", 3, 1, Boundary::coherent, true});
 }
 
 TEST_CASE("a protocol of signals that are taken one by one has one execution for four ranks") {
