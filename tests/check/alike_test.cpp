@@ -10,7 +10,7 @@
 using namespace ringfence;
 
 TEST_CASE("generated programs with waits that end alike have the outcomes of every value") {
-  for (std::uint64_t seed = 1; seed <= 2000; ++seed) {
+  for (std::uint64_t seed = 1; seed <= 800; ++seed) {
     const litmus::Test test = testing::with_alike_ends(seed);
     INFO(litmus::print(test));
     CHECK(testing::difference(test) == "");
@@ -22,7 +22,7 @@ TEST_CASE("generated programs with waits that end alike have the outcomes of eve
 TEST_CASE("waits that end alike lose no outcome in mode coherent") {
   for (const auto& make : {testing::with_alike_ends, testing::with_several_flags}) {
     std::size_t fewer = 0;
-    for (std::uint64_t seed = 1; seed <= 2000; ++seed) {
+    for (std::uint64_t seed = 1; seed <= 1000; ++seed) {
       const litmus::Test test = make(seed);
       INFO(litmus::print(test));
       bool spared = false;

@@ -16,7 +16,7 @@
 using namespace ringfence;
 
 TEST_CASE("generated programs that wait at counters have the outcomes of every order") {
-  for (std::uint64_t seed = 1; seed <= 2000; ++seed) {
+  for (std::uint64_t seed = 1; seed <= 1200; ++seed) {
     const litmus::Test test = testing::counted(seed);
     INFO(seed);
     INFO(litmus::print(test));
@@ -29,7 +29,7 @@ TEST_CASE("and those of the search that orders reductions, in every mode, with f
     machine::Policy policy;
     policy.boundary = mode;
     std::size_t fewer = 0, left_out = 0;
-    for (std::uint64_t seed = 1; seed <= 2000; ++seed) {
+    for (std::uint64_t seed = 1; seed <= 1200; ++seed) {
       const litmus::Test test = testing::counted(seed);
       INFO(seed);
       INFO(litmus::print(test));

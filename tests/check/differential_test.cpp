@@ -16,7 +16,7 @@
 using namespace ringfence;
 
 TEST_CASE("generated programs have the outcomes and the races that the axioms give them") {
-  for (std::uint64_t seed = 1; seed <= 2000; ++seed) {
+  for (std::uint64_t seed = 1; seed <= 800; ++seed) {
     const litmus::Test test = axiomatic::generate(seed);
     INFO(litmus::print(test));
     CHECK(testing::difference(test) == "");
@@ -28,7 +28,7 @@ TEST_CASE("generated waits by loads and by atomics end as the axioms say, and ma
   axiomatic::GeneratorOptions options;
   options.atomic_awaits = true;
   options.barriers = false;
-  for (std::uint64_t seed = 1; seed <= 1500; ++seed) {
+  for (std::uint64_t seed = 1; seed <= 1000; ++seed) {
     const litmus::Test test = axiomatic::generate(seed, options);
     INFO(litmus::print(test));
     CHECK(testing::difference_of_waits(test) == "");
@@ -64,7 +64,7 @@ TEST_CASE("generated programs of the constant, texture and surface proxies have 
 TEST_CASE("generated programs with exchanges that nobody reads have them in any order") {
   axiomatic::GeneratorOptions options;
   options.unread_exchanges = true;
-  for (std::uint64_t seed = 1; seed <= 1500; ++seed) {
+  for (std::uint64_t seed = 1; seed <= 600; ++seed) {
     const litmus::Test test = axiomatic::generate(seed, options);
     INFO(litmus::print(test));
     CHECK(testing::difference(test) == "");
@@ -73,7 +73,7 @@ TEST_CASE("generated programs with exchanges that nobody reads have them in any 
 }
 
 TEST_CASE("generated programs without a race have their outcomes where races end a run") {
-  for (std::uint64_t seed = 1; seed <= 1500; ++seed) {
+  for (std::uint64_t seed = 1; seed <= 800; ++seed) {
     const litmus::Test test = axiomatic::weaken(axiomatic::generate(seed), seed);
     INFO(litmus::print(test));
     CHECK(testing::difference(test) == "");
